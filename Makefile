@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+#
+#   make                      both libraries and the program, build/weft
+#   make check                every quick test; check-long: the slow ones too
+#   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
+#   make lint format          what a machine can say about style and structure, and do about it
+#   make install uninstall    under $(DESTDIR)$(PREFIX)
+#
+# A flavour is a build directory and its flags: $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
+# Sources are found by globbing: a new file needs no line here.
+
+FLAVOUR ?= release
+BUILD ?= build
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DOCDIR ?= $(PREFIX)/share/doc/weft
+VERSION := $(shell sed -n 's/^\#define WEFT_VERSION "\(.*\)"/\1/p' include/weft.h)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+
+# ---- flavours
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+OPT_release := -O3 -g
+OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+OPT_tsan := -O2 -g -fsanitize=thread
+OPT_coverage := -O1 -g --coverage
+# ThreadSanitizer learns from Archer what OpenMP synchronises. Archer comes with LLVM's runtime, hence clang. Debian's
+# oneDNN asks for libgomp, but LLVM's runtime offers the same symbols and is searched first, so it alone runs.
+ifeq ($(FLAVOUR),tsan)
+override CC := clang
+TEST_ENV := TSAN_OPTIONS=ignore_noninstrumented_modules=1
+endif
+
+OUT := $(BUILD)/$(FLAVOUR)
+OPT ?= $(OPT_$(FLAVOUR))
+WERROR ?= -Werror
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi $(WERROR)
+MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
+FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
+LIBS := -ldnnl -ljansson -lm
+
+# ---- instruction-set levels: these sources are compiled once more for each, and one copy is chosen at run time
+
+LEVELS :=
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+LEVELS := $(if $(filter release,$(FLAVOUR)),v3 v4)
+AMX := yes
+endif
+ifeq ($(LEVELS),)
+FLAGS += -DWEFT_BASE_ONLY
+endif
+MARCH_v3 := -march=x86-64-v3
+MARCH_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+MARCH_amx := $(MARCH_v4) -mamx-tile -mamx-bf16 -mavx512bf16
+
+# ---- sources and objects
+
+SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+SRC := $(if $(AMX),$(SRC),$(filter-out %_amx.c,$(SRC)))
+CMD_SRC := src/main.c $(filter src/cmd/%,$(SRC))
+LIB_SRC := $(filter-out src/cmd/%,$(SRC))
+LEVEL_SRC := $(filter-out src/ops/registry.c,$(filter src/ops/%.c src/dnn/loop_f32.c,$(LIB_SRC)))
+LIB_OBJ := $(LIB_SRC:src/%.c=$(OUT)/obj/%.o)
+LEVEL_OBJ := $(foreach level,$(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj-$(level)/%.o))
+CMD_OBJ := $(CMD_SRC:src/%.c=$(OUT)/obj/%.o)
+
+# Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
+TEST_SRC := $(sort $(wildcard tests/*.c tests/*/*.c))
+LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
+TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
+# Scripts of tests/cli run the program, in every flavour; the others judge or rebuild the tree, once is enough.
+ONCE := $(wildcard tests/lint/*.sh tests/howto/*.sh)
+SCRIPTS := $(sort $(wildcard tests/cli/*.sh) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
+
+A := $(OUT)/libweft.a
+SO := $(OUT)/libweft.so.$(VERSION)
+PROGRAM := $(OUT)/weft
+
+.PHONY: all build check check-long lint format asan tsan coverage install uninstall clean FORCE
+.DELETE_ON_ERROR:
+
+all: build
+build: $(A) $(SO) $(PROGRAM) $(if $(filter release,$(FLAVOUR)),$(BUILD)/weft)
+
+# ---- compiling
+
+$(OUT)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(FLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS)' >$@
+
+COMPILE = @mkdir -p $(@D) && echo "  CC $@" && $(CC) $(FLAGS) $(EXTRA) -MMD -MP
+$(OUT)/obj/base/threads.o: EXTRA := -fopenmp
+$(filter %_amx.o,$(LIB_OBJ)): EXTRA := $(MARCH_amx)
+
+$(OUT)/obj/%.o: src/%.c $(OUT)/flags
+	$(COMPILE) -c $< -o $@
+
+# A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
+define LEVEL_RULES
+$(OUT)/obj-$(1)/%.o: src/%.c $(OUT)/flags
+	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) -c $$< -o $$@
+	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@
+$(OUT)/tests/%_$(1): tests/%.c $(A) $(OUT)/flags
+	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(A) $(LDFLAGS) -fopenmp -lcmocka $(LIBS)
+endef
+$(foreach level,$(LEVELS),$(eval $(call LEVEL_RULES,$(level))))
+
+$(OUT)/tests/%: tests/%.c $(A) $(OUT)/flags
+	$(COMPILE) $< -o $@ $(A) $(LDFLAGS) -fopenmp -lcmocka $(LIBS)
+
+-include $(LIB_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d)
+
+# ---- linking
+
+$(A): $(LIB_OBJ) $(LEVEL_OBJ)
+	@echo "  AR $@" && rm -f $@ && $(AR) qcs $@ $^
+
+$(SO): $(LIB_OBJ) $(LEVEL_OBJ)
+	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) $^ -o $@ $(LDFLAGS) -fopenmp $(LIBS)
+
+$(PROGRAM): $(CMD_OBJ) $(A)
+	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(A) -o $@ $(LDFLAGS) -fopenmp $(LIBS)
+
+$(BUILD)/weft: $(BUILD)/release/weft
+	@ln -sf release/weft $@
+
+# ---- checking
+
+RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
+LONG := long-levels long-clang long-valgrind
+.PHONY: check-install $(LONG)
+
+check: build $(TESTS)
+	@$(RUN) $(TESTS) $(SCRIPTS)
+
+check-install: build
+	@$(RUN) tests/install/*.sh
+
+asan tsan:
+	@$(MAKE) --no-print-directory FLAVOUR=$@ check
+
+coverage:
+	@$(MAKE) --no-print-directory FLAVOUR=$@ check
+	gcovr --root . --filter src/ $(BUILD)/coverage --txt --html-details $(BUILD)/coverage/report.html
+
+check-long: check check-install asan tsan $(LONG)
+
+# The paths below the best one of this machine.
+long-levels: build $(TESTS)
+	@for isa in base v3 v4; do echo "WEFT_ISA=$$isa" && WEFT_ISA=$$isa $(RUN) $(TESTS) || exit 1; done
+
+long-clang:
+	@$(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/clang check
+
+# Values that were never set, which the sanitizers do not see. (Valgrind knows no AVX-512.)
+long-valgrind: build $(TESTS)
+	@WEFT_ISA=v3 WEFT_WRAP="valgrind -q --error-exitcode=9" $(RUN) $(filter $(OUT)/tests/unit/%,$(TESTS))
+
+lint:
+	@tools/lint.sh
+
+format:
+	clang-format -i $$(find src include tests -name '*.[ch]')
+
+# ---- installing
+
+D := $(DESTDIR)
+install: build
+	install -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR) $(D)$(DOCDIR)
+	install -m 755 $(OUT)/weft $(D)$(BINDIR)/weft
+	install -m 644 $(A) $(SO) $(D)$(LIBDIR)
+	ln -sf libweft.so.$(VERSION) $(D)$(LIBDIR)/libweft.so.$(SOVERSION)
+	ln -sf libweft.so.$(SOVERSION) $(D)$(LIBDIR)/libweft.so
+	install -m 644 include/weft.h $(D)$(INCLUDEDIR)/weft.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
+		weft.pc.in >$(D)$(LIBDIR)/pkgconfig/weft.pc
+	install -m 644 LICENSE $(D)$(DOCDIR)/LICENSE
+
+uninstall:
+	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(D)$(DOCDIR)/LICENSE
+	rm -f $(addprefix $(D)$(LIBDIR)/libweft,.a .so .so.$(SOVERSION) .so.$(VERSION))
+	-rmdir $(D)$(DOCDIR)
+
+clean:
+	rm -rf $(BUILD)

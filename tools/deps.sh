@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# deps.sh [--golden] - installs what building and testing needs, on Debian 12 or a relative of it.
+# --golden adds PyTorch, which only the scripts that make tests/golden's values use.
+set -eu
+
+packages=(
+    gcc libc6-dev make binutils pkg-config                              # building
+    libdnnl-dev libjansson-dev librandom123-dev                         # linked, or included (Random123)
+    libcmocka-dev                                                       # unit tests
+    clang clang-format clang-tidy libomp-dev libclang-rt-14-dev llvm-14 # lint, and the second compiler with its sanitizers
+    valgrind gcovr graphviz python3
+)
+[ "${1-}" != --golden ] || packages+=(python3-torch)
+
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update
+$sudo apt-get install -y --no-install-recommends "${packages[@]}"

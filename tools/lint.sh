@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# lint.sh [rule...] - what a machine can check of the house rules, on the tree in the current folder.
+# A rule is a function check_<rule> that prints its complaints; without arguments every rule runs.
+set -u -o pipefail
+
+# Which floor a room stands on: a room includes itself and what is below, nothing else.
+declare -A floor=(
+    [base]=1
+    [tensor]=2 [text]=2
+    [graph]=3 [dnn]=3 [comm]=3 [ckpt]=3
+    [ops]=4
+    [nn]=5
+    [train]=6 [infer]=6 [export]=6
+    [lab]=7 [serve]=7
+    [cmd]=8
+    [main]=9
+)
+
+c_files() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }
+
+# matches PATTERN [find arguments]: "file:line:text" of every match in src and include.
+matches() {
+    local pattern=$1
+    shift
+    find src include -type f "$@" -exec grep -EnH "$pattern" {} + | sort
+}
+
+check_format() {
+    c_files src include tests | xargs -r clang-format --dry-run -Werror 2>&1
+}
+
+check_licence() {
+    local file
+    for file in $(c_files src include tests) $(find src -name '*.def'); do
+        head -n 1 "$file" | grep -q '^/\* SPDX-License-Identifier: MIT' ||
+            echo "$file:1: does not open with its SPDX-License-Identifier"
+    done
+}
+
+check_rooms() {
+    local file line text header from to
+    while IFS=: read -r file line text; do
+        header=${text#*\"} header=${header%%\"*}
+        [[ $header == weft.h ]] && continue
+        from=${file#src/} from=${from%%/*} from=${from%.c} # src/nn/attn/x.c: nn, src/main.c: main
+        to=${header%%/*}
+        if [[ $header != */* || ! -v floor[$to] ]]; then
+            echo "$file:$line: \"$header\" is not of the form \"room/header.h\" with a room that tools/lint.sh knows"
+        elif [[ ! -v floor[$from] ]]; then
+            echo "$file:$line: room $from has no floor: give it one in tools/lint.sh"
+        elif [[ $from != "$to" ]] && ((floor[$to] >= floor[$from])); then
+            echo "$file:$line: $from (floor ${floor[$from]}) must not include $to (floor ${floor[$to]})"
+        fi
+    done < <(matches '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' -path 'src/*')
+}
+
+check_openmp() {
+    matches '^[[:space:]]*#[[:space:]]*pragma[[:space:]]+omp|_Pragma\("omp|<omp\.h>' ! -path src/base/threads.c |
+        sed 's/:[^:]*$/: OpenMP outside src\/base\/threads.c/'
+}
+
+check_onednn() {
+    matches '#[[:space:]]*include.*(oneapi/dnnl|dnnl\.h)' ! -path 'src/dnn/*' |
+        sed 's/:[^:]*$/: oneDNN outside src\/dnn/'
+}
+
+check_printing() {
+    matches '(^|[^_[:alnum:]])(printf|puts|putchar|exit|_exit|abort)\(' ! -path 'src/cmd/*' ! -path src/main.c |
+        sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
+}
+
+# both_ways TABLE MACRO FOLDER: every MACRO(name row of the table has its file in the folder, and every file its row.
+both_ways() {
+    local table=$1 folder=$3 rows files
+    [[ -e $table ]] || return 0
+    rows=$(sed -nE "s/^$2\(([a-z0-9_]+).*/\1/p" "$table" | sort)
+    files=$(find "$folder" -maxdepth 1 -name '*.c' ! -name registry.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
+    comm -13 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$folder/&.c has no row in $table|"
+    comm -23 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$table: the row & has no file $folder/&.c|"
+    uniq -d <<<"$rows" | sed "s|.*|$table: two rows name &|"
+}
+
+check_rows() {
+    both_ways src/ops/ops.def OP src/ops
+    both_ways src/cmd/cmds.def CMD src/cmd
+    both_ways src/nn/variants.def ATTN src/nn/attn
+    both_ways src/nn/variants.def FFN src/nn/ffn
+    both_ways src/nn/variants.def NORM src/nn/norm
+    both_ways src/nn/variants.def POS src/nn/pos
+    both_ways src/nn/variants.def RECIP src/nn/recip
+    both_ways src/train/parts.def OPTIM src/train/optim
+    both_ways src/train/parts.def TASK src/train/task
+}
+
+rules=("$@")
+((${#rules[@]})) || mapfile -t rules < <(declare -F | sed -n 's/.* check_//p')
+failed=0
+for rule in "${rules[@]}"; do
+    complaints=$("check_$rule" 2>&1)
+    if [[ -n $complaints ]]; then
+        printf 'lint, rule %s:\n%s\n' "$rule" "$complaints"
+        failed=1
+    fi
+done
+exit $failed
