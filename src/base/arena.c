@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * arena.c - memory with one lifetime, and large pages straight from the system.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64, BLOCK = 64 * 1024 };
+
+struct weft_arena_block {
+    struct weft_arena_block *next;
+    size_t used, size; /* of the bytes behind the header */
+    char pad[ALIGN - 3 * sizeof(size_t)];
+};
+_Static_assert(sizeof(struct weft_arena_block) == ALIGN, "blocks keep the alignment of what follows them");
+
+static struct weft_arena_block *add_block(struct weft_arena *arena, size_t bytes)
+{
+    size_t size = bytes > BLOCK ? bytes : BLOCK, total;
+    if (weft_size_add(size, sizeof(struct weft_arena_block), &total) != WEFT_OK)
+        return NULL;
+    struct weft_arena_block *block = aligned_alloc(ALIGN, total);
+    if (!block) {
+        (void)FAIL(WEFT_NOMEM, "no memory for %zu bytes; make the model or batch smaller", total);
+        return NULL;
+    }
+    memset(block, 0, total);
+    block->size = size;
+    block->next = arena->head;
+    arena->head = block;
+    return block;
+}
+
+void *weft_arena_alloc(struct weft_arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) {
+        (void)FAIL(WEFT_NOMEM, "%zu bytes do not fit in memory", bytes);
+        return NULL;
+    }
+    size_t need = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    struct weft_arena_block *block = arena->head;
+    if (!block || block->size - block->used < need)
+        block = add_block(arena, need);
+    if (!block)
+        return NULL;
+    void *memory = (char *)(block + 1) + block->used;
+    block->used += need;
+    arena->bytes += need;
+    return memory;
+}
+
+char *weft_arena_print(struct weft_arena *arena, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    char *text = n < 0 ? NULL : weft_arena_alloc(arena, (size_t)n + 1);
+    if (text)
+        vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+void weft_arena_release(struct weft_arena *arena)
+{
+    while (arena->head) {
+        struct weft_arena_block *next = arena->head->next;
+        free(arena->head);
+        arena->head = next;
+    }
+    arena->bytes = 0;
+}
+
+void *weft_pages_alloc(size_t bytes)
+{
+    if (bytes == 0)
+        bytes = 1;
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) {
+        (void)FAIL(WEFT_NOMEM, "the system has no %.1f MiB of memory; make the model or batch smaller",
+                   (double)bytes / (1 << 20));
+        return NULL;
+    }
+    madvise(pages, bytes, MADV_HUGEPAGE); /* only a wish */
+    memset(pages, 0, bytes);              /* first touch costs about a second per GiB: pay it here, once */
+    return pages;
+}
+
+void weft_pages_free(void *pages, size_t bytes)
+{
+    if (pages)
+        munmap(pages, bytes ? bytes : 1);
+}

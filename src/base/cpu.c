@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cpu.c - which of the compiled paths this processor can run.
+ */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Tile registers must be asked for once per process, before threads start (arch_prctl, ARCH_REQ_XCOMP_PERM, 18). */
+static bool amx_granted(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return false;
+    bool tile = d & (1u << 24), bf16 = d & (1u << 22);
+    return tile && bf16 && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+
+static enum weft_isa detect(void)
+{
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    if (v4 && amx_granted())
+        return WEFT_ISA_AMX;
+    return v4 ? WEFT_ISA_V4 : v3 ? WEFT_ISA_V3 : WEFT_ISA_BASE;
+}
+#else
+static enum weft_isa detect(void) { return WEFT_ISA_BASE; }
+#endif
+
+static const char *const names[] = {"base", "v3", "v4", "amx"};
+
+const char *weft_isa_name(enum weft_isa isa) { return names[isa]; }
+
+enum weft_isa weft_isa(void)
+{
+    static int chosen = -1;
+    if (chosen >= 0)
+        return (enum weft_isa)chosen;
+    int isa = (int)detect();
+    const char *wish = getenv("WEFT_ISA");
+    for (int i = 0; wish && i < isa; i++)
+        if (strcmp(wish, names[i]) == 0)
+            isa = i;
+    chosen = isa;
+    return (enum weft_isa)chosen;
+}

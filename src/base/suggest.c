@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * suggest.c - "did you mean": the nearest name by edit distance.
+ */
+#include "base/base.h"
+
+#include <string.h>
+
+enum { LONGEST = 63 };
+
+/* Levenshtein's distance, one row at a time; names longer than LONGEST are nobody's neighbour. */
+static int distance(const char *a, const char *b)
+{
+    int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
+    if (n > LONGEST || m > LONGEST)
+        return LONGEST;
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int above = row[j], swap = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = (int)weft_min(swap, weft_min(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+const char *weft_suggest(const char *wrong, const char *const *names, int count)
+{
+    const char *best = NULL;
+    int best_distance = (int)strlen(wrong) / 2 + 1;
+    for (int i = 0; i < count; i++) {
+        int d = distance(wrong, names[i]);
+        if (d < best_distance) {
+            best = names[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * threads.c - the only file that knows OpenMP.
+ *
+ * Tiles are handed out one by one, so a slow core does fewer of them. Which thread computes a tile never matters: tiles
+ * are pieces of an output, and a tile's sums are its own.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <omp.h>
+#include <sched.h>
+
+static int limit, in_use;
+
+/* The cores of the process as it started: pinning the main thread must not shrink what is seen later. */
+static const cpu_set_t *cores(void)
+{
+    static cpu_set_t set;
+    static bool known;
+    if (!known && sched_getaffinity(0, sizeof set, &set) != 0)
+        CPU_SET(0, &set);
+    known = true;
+    return &set;
+}
+
+/* OMP_NUM_THREADS is honoured as the default, as everywhere. */
+static int default_threads(void) { return (int)weft_max(1, weft_min(omp_get_max_threads(), CPU_COUNT(cores()))); }
+
+/* Two OpenMP threads were seen to share one core for whole runs. Each thread gets a core of its own when there are
+ * enough of them; else all may use all. */
+static void pin_threads(int threads)
+{
+    const cpu_set_t *all = cores();
+    bool one_each = threads <= CPU_COUNT(all);
+#pragma omp parallel num_threads(threads)
+    {
+        cpu_set_t mine = *all;
+        if (one_each) {
+            int core = -1;
+            for (int nth = omp_get_thread_num(); nth >= 0; nth -= CPU_ISSET(core, all) != 0)
+                core++;
+            CPU_ZERO(&mine);
+            CPU_SET(core, &mine);
+        }
+        sched_setaffinity(0, sizeof mine, &mine);
+    }
+}
+
+enum weft_status weft_threads_set(int threads)
+{
+    if (threads < 0 || threads > 4096)
+        return FAIL(WEFT_INVALID, "threads = %d: give 1 to 4096, or 0 for one per core", threads);
+    if (threads == 0)
+        threads = default_threads();
+    limit = in_use = threads;
+    return WEFT_OK;
+}
+
+void weft_threads_use(int threads) { in_use = (int)weft_max(1, weft_min(threads, weft_threads_limit())); }
+
+int weft_threads_limit(void)
+{
+    if (!limit)
+        (void)weft_threads_set(0);
+    return limit;
+}
+
+int weft_threads(void)
+{
+    (void)weft_threads_limit();
+    return in_use;
+}
+
+void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
+{
+    int threads = (int)weft_min(weft_threads(), tiles);
+    if (threads <= 1) {
+        for (int64_t t = 0; t < tiles; t++)
+            fn(context, t, 0);
+        return;
+    }
+    static int pinned;
+    if (pinned != in_use) {
+        pinned = in_use;
+        pin_threads(in_use);
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int64_t t = 0; t < tiles; t++)
+        fn(context, t, omp_get_thread_num());
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vmath.h - sixteen floats at a time: loads, stores, reductions and elementary functions.
+ *
+ * Why own polynomials: a compiler's or library's vector exp gives other bits in a loop's tail than in its body. Here a
+ * tail is the same sixteen-lane code on a partly filled vector, so a result never depends on its position. Sums over a
+ * row go into sixteen lanes and then down one fixed tree. Contraction is off (see Makefile); where a fused multiply-add
+ * is meant it is written vfma, so every copy of a formula rounds alike.
+ *
+ * The header is compiled into each user at each instruction-set level: 512-bit registers where there are, else pieces.
+ * Accuracy against libm in double: see tests/unit/vmath.c.
+ */
+#ifndef WEFT_VMATH_H
+#define WEFT_VMATH_H
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+#define VLANES 16
+
+typedef float vf __attribute__((vector_size(64)));
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef uint32_t vu __attribute__((vector_size(64)));
+typedef uint16_t vh __attribute__((vector_size(32)));
+
+#define VINLINE static inline __attribute__((always_inline, unused))
+
+VINLINE vf vset(float x) { return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+VINLINE vi vseti(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+
+/* a where the mask lane is all ones, b where it is zero. */
+VINLINE vf vpick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+
+/* a * b + c, rounded once where the level has it, else twice: one choice per level, everywhere. */
+VINLINE vf vfma(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    union {
+        vf v;
+        __m256 h[2];
+    } x = {a}, y = {b}, z = {c};
+    z.h[0] = _mm256_fmadd_ps(x.h[0], y.h[0], z.h[0]);
+    z.h[1] = _mm256_fmadd_ps(x.h[1], y.h[1], z.h[1]);
+    return z.v;
+#else
+    return a * b + c;
+#endif
+}
+
+VINLINE vf vmax(vf a, vf b) { return vpick(a > b, a, b); }
+VINLINE vf vmin(vf a, vf b) { return vpick(a < b, a, b); }
+VINLINE vf vabs(vf a) { return (vf)((vi)a & vseti(0x7fffffff)); }
+
+VINLINE vf vsqrt(vf a)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)a);
+#else
+    for (int i = 0; i < VLANES; i++)
+        a[i] = sqrtf(a[i]);
+    return a;
+#endif
+}
+
+/* ---- memory. n is how many elements are left (lanes past n read 0 and are not written). */
+
+VINLINE vf vwiden(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+
+/* bf16, to nearest even; NaN keeps its sign and becomes quiet. */
+VINLINE vh vnarrow(vf x)
+{
+    vu u = (vu)x;
+    vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    vu nan = (vu)(x != x);
+    r = (nan & ((u >> 16) | 0x40)) | (~nan & r);
+    return __builtin_convertvector(r, vh);
+}
+
+/* A whole vector and a tail are copied apart: a copy of variable length would go through memory piece by piece. */
+VINLINE vf vload_f32(const float *p, int64_t n)
+{
+    if (n >= VLANES) {
+        vf whole;
+        memcpy(&whole, p, sizeof whole);
+        return whole;
+    }
+    vf tail = vset(0);
+    memcpy(&tail, p, (size_t)n * sizeof *p);
+    return tail;
+}
+
+VINLINE void vstore_f32(float *p, int64_t n, vf v)
+{
+    if (n >= VLANES)
+        memcpy(p, &v, sizeof v);
+    else
+        memcpy(p, &v, (size_t)n * sizeof *p);
+}
+
+VINLINE vf vload_bf16(const uint16_t *p, int64_t n)
+{
+    if (n >= VLANES) {
+        vh whole;
+        memcpy(&whole, p, sizeof whole);
+        return vwiden(whole);
+    }
+    vh tail = {0};
+    memcpy(&tail, p, (size_t)n * sizeof *p);
+    return vwiden(tail);
+}
+
+VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
+{
+    vh h = vnarrow(v);
+    if (n >= VLANES)
+        memcpy(p, &h, sizeof h);
+    else
+        memcpy(p, &h, (size_t)n * sizeof *p);
+}
+
+/* Elements i .. i+15 of an f32 or bf16 array of n. The dtype test is the same for a whole loop, so it is unswitched. */
+VINLINE vf vload(const void *p, enum weft_dtype dtype, int64_t i, int64_t n)
+{
+    return dtype == WEFT_BF16 ? vload_bf16((const uint16_t *)p + i, n - i) : vload_f32((const float *)p + i, n - i);
+}
+
+VINLINE void vstore(void *p, enum weft_dtype dtype, int64_t i, int64_t n, vf v)
+{
+    if (dtype == WEFT_BF16)
+        vstore_bf16((uint16_t *)p + i, n - i, v);
+    else
+        vstore_f32((float *)p + i, n - i, v);
+}
+
+/* ---- reductions: one fixed tree */
+
+VINLINE float vsum(vf v)
+{
+    v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    v = v + __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    v = v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    return v[0];
+}
+
+VINLINE float vhighest(vf v)
+{
+    v = vmax(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = vmax(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    v = vmax(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    v = vmax(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+    return v[0];
+}
+
+/* ---- elementary functions. Polynomial coefficients after S. Moshier's Cephes (expf, logf, tanhf). */
+
+/* e^x. Exactly 0 at and below -87.34 (no denormals, so -inf gives 0), inf above 88.72, NaN for NaN. */
+VINLINE vf vexp(vf x)
+{
+    vf t = vfma(x, vset(1.44269504088896341f), vset(12582912.0f)); /* 1.5 * 2^23: the sum's low bits are round(x/ln2) */
+    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned: it wraps for huge x, which are replaced below */
+    vf k = t - vset(12582912.0f);
+    vf r = vfma(k, vset(-0.693359375f), x);
+    r = vfma(k, vset(2.12194440e-4f), r);
+    vf p = vset(1.9875691500e-4f);
+    p = vfma(p, r, vset(1.3981999507e-3f));
+    p = vfma(p, r, vset(8.3334519073e-3f));
+    p = vfma(p, r, vset(4.1665795894e-2f));
+    p = vfma(p, r, vset(1.6666665459e-1f));
+    p = vfma(p, r, vset(5.0000001201e-1f));
+    vf y = vfma(p, r * r, r) + vset(1.0f);
+    /* 2^n in two steps, so that n = 128 does not overflow early. */
+    vi half = n >> 1;
+    y = y * (vf)((vu)(half + 127) << 23) * (vf)((vu)(n - half + 127) << 23);
+    y = vpick(x > vset(88.72283905f), vset(INFINITY), y);
+    y = vpick(x < vset(-87.33654475f), vset(0.0f), y);
+    return vpick(x != x, x, y);
+}
+
+/* ln x for x > 0; -inf at 0, NaN below. Denormals count as 0. */
+VINLINE vf vlog(vf x)
+{
+    vi bits = (vi)x;
+    vi e = (bits >> 23) - 126;
+    vf m = (vf)((bits & 0x007fffff) | 0x3f000000); /* in [0.5, 1) */
+    vi low = m < vset(0.707106781186547524f);
+    e = e + low; /* a true lane is -1 */
+    m = m + (vf)(low & (vi)m) - vset(1.0f);
+    vf z = m * m;
+    vf p = vset(7.0376836292e-2f);
+    p = vfma(p, m, vset(-1.1514610310e-1f));
+    p = vfma(p, m, vset(1.1676998740e-1f));
+    p = vfma(p, m, vset(-1.2420140846e-1f));
+    p = vfma(p, m, vset(1.4249322787e-1f));
+    p = vfma(p, m, vset(-1.6668057665e-1f));
+    p = vfma(p, m, vset(2.0000714765e-1f));
+    p = vfma(p, m, vset(-2.4999993993e-1f));
+    p = vfma(p, m, vset(3.3333331174e-1f));
+    vf k = __builtin_convertvector(e, vf);
+    vf y = p * m * z;
+    y = vfma(k, vset(-2.12194440e-4f), y);
+    y = vfma(z, vset(-0.5f), y);
+    y = vfma(k, vset(0.693359375f), m + y);
+    y = vpick(x == vset(INFINITY), x, y);
+    y = vpick(x < vset(1.17549435e-38f), vset(-INFINITY), y);
+    y = vpick(x < vset(0.0f), vset(NAN), y);
+    return vpick(x != x, x, y);
+}
+
+VINLINE vf vtanh(vf x)
+{
+    vf a = vabs(x), z = x * x;
+    vf p = vset(-5.70498872745e-3f);
+    p = vfma(p, z, vset(2.06390887954e-2f));
+    p = vfma(p, z, vset(-5.37397155531e-2f));
+    p = vfma(p, z, vset(1.33314422036e-1f));
+    p = vfma(p, z, vset(-3.33332819422e-1f));
+    vf small = vfma(p * z, x, x);
+    vf large = vset(1.0f) - vset(2.0f) / (vexp(a + a) + vset(1.0f));
+    large = (vf)((vi)large | ((vi)x & (vi)vset(-0.0f)));
+    vf y = vpick(a < vset(0.625f), small, large);
+    return vpick(x != x, x, y);
+}
+
+VINLINE vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
+
+/* The same functions of one number: lane 0 of the vector ones, so the bits agree. */
+VINLINE float vexp1(float x) { return vexp(vset(x))[0]; }
+VINLINE float vlog1(float x) { return vlog(vset(x))[0]; }
+
+/* ---- random bits */
+
+/* Sixteen counters of weft_rand at once (Philox 4x32-10, Salmon et al., SC 2011): word[w][l] is
+ * weft_rand(key, high, low + l).u[w]. Integers have no rounding, so the compiler may vectorise the lanes as it likes.
+ */
+VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, uint32_t word[4][VLANES])
+{
+    for (uint32_t l = 0; l < VLANES; l++) {
+        uint32_t a = low + l, b = 0, c = (uint32_t)high, d = (uint32_t)(high >> 32);
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+            uint64_t p = (uint64_t)a * 0xd2511f53, q = (uint64_t)c * 0xcd9e8d57;
+            a = (uint32_t)(q >> 32) ^ b ^ k0;
+            b = (uint32_t)q;
+            c = (uint32_t)(p >> 32) ^ d ^ k1;
+            d = (uint32_t)p;
+        }
+        word[0][l] = a;
+        word[1][l] = b;
+        word[2][l] = c;
+        word[3][l] = d;
+    }
+}
+
+#endif
