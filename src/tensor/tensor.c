@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tensor.c - element types, sizes and conversion.
+ */
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bytes;
+    bool is_float;
+} types[] = {
+    [WEFT_F32] = {"f32", 4, true},
+    [WEFT_BF16] = {"bf16", 2, true},
+    [WEFT_F64] = {"f64", 8, true},
+    [WEFT_I32] = {"i32", 4, false},
+};
+
+size_t weft_dtype_bytes(enum weft_dtype dtype) { return types[dtype].bytes; }
+
+const char *weft_dtype_name(enum weft_dtype dtype) { return types[dtype].name; }
+
+bool weft_dtype_is_float(enum weft_dtype dtype) { return types[dtype].is_float; }
+
+int64_t weft_tensor_count(const struct weft_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->dim[i];
+    return n;
+}
+
+int64_t weft_tensor_rows(const struct weft_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 1 < t->ndim; i++)
+        n *= t->dim[i];
+    return n;
+}
+
+enum weft_status weft_tensor_bytes(const struct weft_tensor *t, size_t *bytes)
+{
+    size_t n = weft_dtype_bytes(t->dtype);
+    for (int i = 0; i < t->ndim; i++)
+        TRY(weft_size_mul(n, (size_t)t->dim[i], &n));
+    if (n > INT64_MAX)
+        return FAIL(WEFT_NOMEM, "a tensor of %zu bytes does not fit in memory", n);
+    *bytes = n;
+    return WEFT_OK;
+}
+
+uint16_t weft_bf16_from_f32(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    if (x != x)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+float weft_f32_from_bf16(uint16_t x)
+{
+    uint32_t u = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+double weft_tensor_get(const struct weft_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case WEFT_F32:
+        return ((const float *)t->data)[i];
+    case WEFT_BF16:
+        return weft_f32_from_bf16(((const uint16_t *)t->data)[i]);
+    case WEFT_F64:
+        return ((const double *)t->data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)t->data)[i];
+    }
+    return NAN;
+}
+
+void weft_tensor_set(struct weft_tensor *t, int64_t i, double x)
+{
+    switch (t->dtype) {
+    case WEFT_F32:
+        ((float *)t->data)[i] = (float)x;
+        break;
+    case WEFT_BF16:
+        ((uint16_t *)t->data)[i] = weft_bf16_from_f32((float)x);
+        break;
+    case WEFT_F64:
+        ((double *)t->data)[i] = x;
+        break;
+    case WEFT_I32:
+        ((int32_t *)t->data)[i] = (int32_t)x;
+        break;
+    }
+}
+
+void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum weft_dtype from_dtype, int64_t n)
+{
+    if (to_dtype == from_dtype) {
+        memcpy(to, from, (size_t)n * weft_dtype_bytes(to_dtype));
+        return;
+    }
+    struct weft_tensor source = {.data = (void *)(uintptr_t)from, .dtype = from_dtype};
+    struct weft_tensor target = {.data = to, .dtype = to_dtype};
+    for (int64_t i = 0; i < n; i++)
+        weft_tensor_set(&target, i, weft_tensor_get(&source, i));
+}
