@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exec.c - running: bind memory, set counts, walk the steps. Nothing here allocates after weft_exec_create.
+ */
+#include "graph/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode)
+{
+    *exec = NULL;
+    TRY(weft_graph_status(g));
+    struct weft_exec *e = calloc(1, sizeof *e);
+    if (!e)
+        return FAIL(WEFT_NOMEM, "no memory for an executable graph");
+    e->graph = g;
+    e->mode = mode;
+    e->threads = weft_threads_limit();
+    enum weft_status status = weft_exec_plan(e);
+    if (status != WEFT_OK) {
+        weft_exec_free(e);
+        return status;
+    }
+    for (int s = 1; s < g->symbol_count; s++)
+        weft_exec_count(e, s, g->symbols[s].max);
+    *exec = e;
+    return WEFT_OK;
+}
+
+void weft_exec_free(struct weft_exec *exec)
+{
+    if (!exec)
+        return;
+    weft_pages_free(exec->buffer, exec->bytes);
+    weft_arena_release(&exec->arena);
+    free(exec);
+}
+
+void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data)
+{
+    assert(v->kind == WEFT_PARAM || v->kind == WEFT_GRAD);
+    exec->tensors[v->id].data = data;
+    /* views of bound memory have none of their own */
+    for (int s = 0; s < exec->prepare_count + exec->run_count; s++) {
+        const struct weft_node *node = exec->prepare[s].node;
+        if (!node->backward && node->op->is_view && node->in[0] == v)
+            exec->tensors[node->out[0]->id].data = data;
+    }
+}
+
+void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count)
+{
+    const struct weft_graph *g = exec->graph;
+    assert(symbol > 0 && symbol < g->symbol_count && count >= 0 && count <= g->symbols[symbol].max);
+    exec->counts[0] = 1;
+    exec->counts[symbol] = count;
+    for (int v = 0; v < g->value_count; v++) {
+        const struct weft_shape *s = &g->values[v]->shape;
+        for (int i = 0; i < s->ndim; i++)
+            if (s->dim[i].symbol == symbol)
+                exec->tensors[v].dim[i] = s->dim[i].times * count;
+    }
+}
+
+struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v)
+{
+    return &exec->tensors[v->id];
+}
+
+size_t weft_exec_bytes(const struct weft_exec *exec) { return exec->bytes; }
+
+/* What storage in the graph's own dtypes does to results. */
+static void round_results(struct weft_exec *exec, const struct weft_node *node)
+{
+    struct weft_value *list[MAX_TOUCHED];
+    int n = weft_node_writes(node, list);
+    for (int i = 0; i < n; i++) {
+        struct weft_tensor *t = &exec->tensors[list[i]->id];
+        double *x = t->data;
+        int64_t count = list[i]->dtype == WEFT_BF16 ? weft_tensor_count(t) : 0;
+        for (int64_t e = 0; e < count; e++)
+            x[e] = weft_f32_from_bf16(weft_bf16_from_f32((float)x[e]));
+    }
+}
+
+static void run_step(struct weft_exec *exec, struct step *step)
+{
+    const struct weft_op *op = step->node->op;
+    const struct weft_kernel *k = step->node->backward ? &op->bwd : &op->fwd;
+    if (op->is_view && !step->node->backward)
+        return;
+    double start = exec->profiling ? weft_seconds() : 0;
+    (weft_mode_is_reference(exec->mode) ? k->ref : k->run)(&step->call);
+    if (exec->mode == WEFT_ROUNDED)
+        round_results(exec, step->node);
+    if (exec->profiling) {
+        step->seconds += weft_seconds() - start;
+        step->runs++;
+    }
+}
+
+void weft_exec_prepare(struct weft_exec *exec)
+{
+    for (int s = 0; s < exec->prepare_count; s++)
+        run_step(exec, &exec->prepare[s]);
+}
+
+void weft_exec_run(struct weft_exec *exec)
+{
+    assert(weft_threads() <= exec->threads);
+    for (int s = 0; s < exec->run_count; s++)
+        run_step(exec, &exec->run[s]);
+}
+
+static bool untouched(const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i] != (char)0xff)
+            return false;
+    return true;
+}
+
+const char *weft_exec_overrun(const struct weft_exec *exec)
+{
+    for (int i = 0; exec->mode == WEFT_GUARDED && i < exec->piece_count; i++) {
+        const struct piece *p = &exec->pieces[i];
+        const char *start = exec->buffer + p->offset, *tail = start + GUARD + p->exact;
+        if (!untouched(start, GUARD) || !untouched(tail, p->bytes - GUARD - p->exact))
+            return p->name;
+    }
+    return NULL;
+}

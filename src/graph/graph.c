@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * graph.c - building: symbols, values, nodes, and the checks every op's shape function relies on.
+ */
+#include "graph/internal.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weft_graph *weft_graph_create(enum weft_dtype compute, const struct weft_arithmetic *arithmetic)
+{
+    struct weft_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->compute = compute;
+    g->arithmetic = *arithmetic;
+    g->symbol_count = 1;
+    g->symbols[0] = (struct symbol){"", 1};
+    g->label = -1;
+    return g;
+}
+
+void weft_graph_free(struct weft_graph *g)
+{
+    if (!g)
+        return;
+    weft_arena_release(&g->arena);
+    free(g->nodes);
+    free(g->values);
+    free(g);
+}
+
+enum weft_status weft_graph_status(const struct weft_graph *g)
+{
+    if (!g)
+        return FAIL(WEFT_NOMEM, "no memory for a graph");
+    if (g->status != WEFT_OK)
+        return FAIL(g->status, "%s", g->story);
+    return WEFT_OK;
+}
+
+void weft_graph_break(struct weft_graph *g, enum weft_status status)
+{
+    if (g->status != WEFT_OK)
+        return;
+    g->status = status;
+    strncpy(g->story, weft_error(), sizeof g->story - 1);
+}
+
+enum weft_dtype weft_graph_compute(const struct weft_graph *g) { return g->compute; }
+
+void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
+{
+    void *memory = weft_arena_alloc(&g->arena, bytes);
+    if (!memory)
+        weft_graph_break(g, WEFT_NOMEM);
+    return memory;
+}
+
+int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
+{
+    for (int i = 1; i < g->symbol_count; i++)
+        if (strcmp(g->symbols[i].name, name) == 0) {
+            g->symbols[i].max = weft_max(g->symbols[i].max, max);
+            return i;
+        }
+    if (g->symbol_count == MAX_SYMBOLS || max < 1) {
+        weft_graph_break(
+            g, FAIL(WEFT_INVALID, "symbol %s: a maximum of at least 1 and at most %d symbols", name, MAX_SYMBOLS - 1));
+        return 0;
+    }
+    g->symbols[g->symbol_count] = (struct symbol){weft_arena_print(&g->arena, "%s", name), max};
+    return g->symbol_count++;
+}
+
+int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol) { return g->symbols[symbol].max; }
+
+int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values)
+{
+    *values = g->values;
+    return g->value_count;
+}
+
+bool weft_dim_same(struct weft_dim a, struct weft_dim b) { return a.symbol == b.symbol && a.times == b.times; }
+
+bool weft_shape_same(const struct weft_shape *a, const struct weft_shape *b)
+{
+    bool same = a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = weft_dim_same(a->dim[i], b->dim[i]);
+    return same;
+}
+
+struct weft_dim weft_shape_rows(const struct weft_shape *s)
+{
+    struct weft_dim rows = weft_fixed(1);
+    for (int i = 0; i + 1 < s->ndim; i++) {
+        rows.times *= s->dim[i].times;
+        rows.symbol = rows.symbol ? rows.symbol : s->dim[i].symbol;
+    }
+    return rows;
+}
+
+int64_t weft_shape_width(const struct weft_shape *s) { return s->ndim ? s->dim[s->ndim - 1].times : 1; }
+
+/* Appends to a grown array of pointers; false (and a broken graph) when memory is out. */
+static bool append(struct weft_graph *g, void ***list, int *count, int *room, void *item)
+{
+    if (*count == *room) {
+        int more = *room ? 2 * *room : 64;
+        void **grown = realloc(*list, (size_t)more * sizeof *grown);
+        if (!grown) {
+            weft_graph_break(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d parts", more));
+            return false;
+        }
+        *list = grown;
+        *room = more;
+    }
+    (*list)[(*count)++] = item;
+    return true;
+}
+
+struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
+                                    const struct weft_shape *s)
+{
+    struct weft_value *v = weft_graph_alloc(g, sizeof *v);
+    if (!v)
+        return NULL;
+    v->kind = kind;
+    v->name = name ? weft_arena_print(&g->arena, "%s", name) : NULL;
+    v->dtype = dtype;
+    v->shape = *s;
+    v->id = g->value_count;
+    return append(g, (void ***)&g->values, &g->value_count, &g->value_room, v) ? v : NULL;
+}
+
+/* Named things are unique: two parameters of one name would share a gradient by accident. */
+static struct weft_value *named(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
+                                const struct weft_shape *s)
+{
+    if (g->status != WEFT_OK)
+        return NULL;
+    for (int i = 0; i < g->value_count; i++)
+        if (g->values[i]->kind == kind && strcmp(g->values[i]->name, name) == 0) {
+            weft_graph_break(g, FAIL(WEFT_INVALID, "the graph has two inputs or parameters named %s", name));
+            return NULL;
+        }
+    for (int i = 0; i < s->ndim; i++)
+        if (s->dim[i].times < 1) {
+            weft_graph_break(g, FAIL(WEFT_INVALID, "%s: dimension %d is %lld, it must be at least 1", name, i,
+                                     (long long)s->dim[i].times));
+            return NULL;
+        }
+    return weft_graph_value(g, kind, name, dtype, s);
+}
+
+struct weft_value *weft_graph_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s)
+{
+    return named(g, WEFT_INPUT, name, dtype, &s);
+}
+
+struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, struct weft_shape s)
+{
+    struct weft_value *v = named(g, WEFT_PARAM, name, WEFT_F32, &s);
+    if (v)
+        v->wants_grad = true;
+    return v;
+}
+
+void weft_graph_output(struct weft_graph *g, struct weft_value *v)
+{
+    if (v && g->status == WEFT_OK)
+        v->is_output = true;
+}
+
+void weft_graph_consume_inputs(struct weft_graph *g) { g->consumes_inputs = true; }
+
+void weft_graph_label(struct weft_graph *g, int label) { g->label = label; }
+
+struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward)
+{
+    struct weft_node *node = weft_graph_alloc(g, sizeof *node);
+    if (!node)
+        return NULL;
+    *node = (struct weft_node){.op = op, .backward = backward, .label = g->label, .graph = g, .index = g->node_count};
+    if (backward) {
+        node->attr = attr; /* the forward node's own copy */
+    } else if (op->attr_bytes) {
+        void *copy = weft_graph_alloc(g, op->attr_bytes);
+        if (!copy)
+            return NULL;
+        memcpy(copy, attr, op->attr_bytes);
+        node->attr = copy;
+    }
+    return node;
+}
+
+bool weft_graph_append(struct weft_graph *g, struct weft_node *node)
+{
+    return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
+}
+
+struct weft_node *weft_graph_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
+                                  struct weft_value *const *in)
+{
+    if (!g || g->status != WEFT_OK)
+        return NULL;
+    struct weft_node *node = weft_graph_node(g, op, attr, false);
+    if (!node)
+        return NULL;
+    for (int i = 0; i < inputs; i++)
+        node->in[i] = in[i];
+    enum weft_status status = op->shape(node);
+    if (status != WEFT_OK) {
+        weft_graph_break(g, status);
+        return NULL;
+    }
+    return weft_graph_append(g, node) ? node : NULL;
+}
+
+enum weft_status weft_node_output(struct weft_node *node, int o, enum weft_dtype dtype, struct weft_shape s)
+{
+    node->out[o] = weft_graph_value(node->graph, WEFT_VALUE, NULL, dtype, &s);
+    if (!node->out[o])
+        return WEFT_NOMEM;
+    node->out[o]->node = node;
+    return WEFT_OK;
+}
+
+enum weft_status weft_node_fail(const struct weft_node *node, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    char where[64] = "";
+    if (node->label >= 0)
+        snprintf(where, sizeof where, " in layer %d", node->label);
+    return FAIL(WEFT_INVALID, "%s (node %d%s): %s", node->op->name, node->index, where, text);
+}
+
+static int collect(struct weft_value *list[], int count, struct weft_value *const *from)
+{
+    for (int i = 0; i < WEFT_MAX_ARGS; i++)
+        if (from[i])
+            list[count++] = from[i];
+    return count;
+}
+
+int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED])
+{
+    int n = 0;
+    for (int i = 0; i < WEFT_MAX_ARGS; i++)
+        if (node->in[i] && (node->backward || !(node->op->grad_only_in >> i & 1)))
+            list[n++] = node->in[i];
+    if (!node->backward)
+        return n;
+    if (!node->op->bwd_yields_out)
+        n = collect(list, n, node->out);
+    n = collect(list, n, node->gout);
+    for (int i = 0; i < WEFT_MAX_ARGS; i++)
+        if (node->gin[i] && node->op->accumulates >> i & 1)
+            list[n++] = node->gin[i]; /* added to, so read too */
+    return n;
+}
+
+int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED])
+{
+    if (!node->backward)
+        return collect(list, 0, node->out);
+    int n = node->op->bwd_yields_out ? collect(list, 0, node->out) : 0;
+    return collect(list, n, node->gin);
+}

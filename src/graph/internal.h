@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * internal.h - what the files of this room share and nobody else sees.
+ */
+#ifndef WEFT_GRAPH_INTERNAL_H
+#define WEFT_GRAPH_INTERNAL_H
+
+#include "graph/graph.h"
+
+enum { MAX_SYMBOLS = 16 };
+
+struct symbol {
+    const char *name;
+    int64_t max;
+};
+
+struct weft_graph {
+    struct weft_arena arena;
+    enum weft_status status;
+    char story[512]; /* of the first failure */
+    enum weft_dtype compute;
+    struct weft_arithmetic arithmetic;
+    struct symbol symbols[MAX_SYMBOLS]; /* [0] stands for "no symbol" */
+    int symbol_count;
+    struct weft_node **nodes;
+    int node_count, node_room;
+    struct weft_value **values;
+    int value_count, value_room;
+    int label;
+    bool consumes_inputs;
+};
+
+struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
+                                    const struct weft_shape *s);
+struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
+bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
+void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps the first failure */
+
+/* Every value a node reads, then every value it writes, in a fixed order; returns the count. */
+enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };
+int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
+int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
+
+/* ---- the plan (plan.c), placing (place.c) */
+
+struct piece {    /* a range of the buffer, alive from step `first` to step `last` */
+    size_t exact; /* bytes asked for */
+    size_t bytes; /* rounded up, or with guards around */
+    size_t offset;
+    int first, last;
+    const char *name;
+};
+
+/* Assigns offsets so that pieces alive together do not overlap; gives the size of the whole. */
+enum weft_status weft_pieces_place(struct piece *pieces, int count, struct weft_arena *arena, size_t *total);
+
+struct step {
+    const struct weft_node *node;
+    struct weft_call call;
+    double seconds; /* while profiling */
+    int64_t runs;
+};
+
+struct weft_exec {
+    struct weft_arena arena;
+    struct weft_graph *graph;
+    enum weft_mode mode;
+    int threads; /* private scratch exists for this many */
+    char *buffer;
+    size_t bytes;
+    int64_t counts[MAX_SYMBOLS];
+    struct weft_tensor *tensors; /* by value id */
+    struct step *prepare, *run;
+    int prepare_count, run_count;
+    struct piece *pieces;
+    int piece_count;
+    bool profiling;
+};
+
+enum { GUARD = 128 }; /* bytes before a piece, and at least after it, in a guarded execution */
+
+enum weft_status weft_exec_plan(struct weft_exec *exec);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * place.c - packs pieces with lifetimes into one buffer.
+ *
+ * Largest first, each at the lowest offset where no placed piece that lives at the same time is in the way. Not
+ * optimal (that is bin packing in two dimensions), but within a few per cent of the largest set alive at once.
+ */
+#include "graph/internal.h"
+
+#include <stdlib.h>
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct piece *const *x = a, *const *y = b;
+    if ((*x)->bytes != (*y)->bytes)
+        return (*x)->bytes < (*y)->bytes ? 1 : -1;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* `placed` is ordered by offset. */
+static size_t lowest_gap(const struct piece *piece, struct piece *const *placed, int count)
+{
+    size_t at = 0;
+    for (int i = 0; i < count; i++) {
+        const struct piece *other = placed[i];
+        if (other->last < piece->first || other->first > piece->last)
+            continue;
+        if (other->offset >= at && other->offset - at >= piece->bytes)
+            break;
+        size_t behind = other->offset + other->bytes;
+        at = behind > at ? behind : at;
+    }
+    return at;
+}
+
+enum weft_status weft_pieces_place(struct piece *pieces, int count, struct weft_arena *arena, size_t *total)
+{
+    *total = 0;
+    struct piece **order = weft_arena_alloc(arena, (size_t)count * sizeof *order);
+    struct piece **placed = weft_arena_alloc(arena, (size_t)count * sizeof *placed);
+    if (!order || !placed)
+        return WEFT_NOMEM;
+    for (int i = 0; i < count; i++)
+        order[i] = &pieces[i];
+    qsort(order, (size_t)count, sizeof *order, larger_first);
+    for (int i = 0; i < count; i++) {
+        struct piece *piece = order[i];
+        size_t end;
+        piece->offset = lowest_gap(piece, placed, i);
+        TRY(weft_size_add(piece->offset, piece->bytes, &end));
+        *total = end > *total ? end : *total;
+        int slot = i;
+        for (; slot > 0 && placed[slot - 1]->offset > piece->offset; slot--)
+            placed[slot] = placed[slot - 1];
+        placed[slot] = piece;
+    }
+    return WEFT_OK;
+}
