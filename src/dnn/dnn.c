@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dnn.c - the door: which engine serves a dtype, how an output is cut into tiles of work, and where groups lie.
+ *
+ * Tiles are cut by the shape of the output alone: as large as an engine likes, but at least TILES of them where the
+ * output allows it, so that many cores and calls of one row find work. Cutting finer costs a little reuse of caches and
+ * never changes a sum.
+ */
+#include "dnn/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TILES 64
+#define PACK_PANELS 16 /* panels in a tile of packing */
+
+/* ---- engines */
+
+static const struct weft_dnn_engine *loop(void)
+{
+#ifndef WEFT_BASE_ONLY
+    if (weft_isa() >= WEFT_ISA_V4)
+        return &weft_dnn_loop_v4;
+    if (weft_isa() >= WEFT_ISA_V3)
+        return &weft_dnn_loop_v3;
+#endif
+    return &weft_dnn_loop;
+}
+
+static bool onednn_wanted(void)
+{
+    const char *wish = getenv("WEFT_ENGINE");
+    return wish && strcmp(wish, "onednn") == 0;
+}
+
+static const struct weft_dnn_engine *engine_of(enum weft_dtype dtype)
+{
+    if (onednn_wanted())
+        return &weft_dnn_onednn;
+#if defined(__x86_64__)
+    if (dtype == WEFT_BF16 && weft_isa() >= WEFT_ISA_AMX)
+        return &weft_dnn_amx;
+    if (dtype == WEFT_BF16 && weft_isa() >= WEFT_ISA_V4 && __builtin_cpu_supports("avx512bf16"))
+        return &weft_dnn_onednn;
+#endif
+    return loop();
+}
+
+bool weft_dnn_bf16_emulated(void) { return engine_of(WEFT_BF16) == loop(); }
+
+const char *weft_dnn_describe(void)
+{
+    static char text[96];
+    snprintf(text, sizeof text, "f32: %s; bf16: %s%s", engine_of(WEFT_F32)->name, engine_of(WEFT_BF16)->name,
+             weft_dnn_bf16_emulated() ? " (emulated)" : "");
+    return text;
+}
+
+/* ---- tiles of work */
+
+struct cut {
+    int64_t blocks, panels; /* row blocks and panels of a tile */
+    int64_t down, across;   /* tiles of one group's output */
+};
+
+static struct cut cut_output(const struct weft_dnn_engine *e, int64_t groups, int64_t rows, int64_t width)
+{
+    int64_t blocks = weft_div_up(rows, e->block), panels = weft_div_up(width, e->panel);
+    struct cut c = {.down = weft_div_up(blocks, e->blocks), .across = weft_div_up(panels, e->panels)};
+    for (;;) {
+        c.blocks = weft_div_up(blocks, c.down);
+        c.panels = weft_div_up(panels, c.across);
+        if (groups * c.down * c.across >= TILES || (c.blocks == 1 && c.panels == 1))
+            break;
+        /* Halve the longer side. */
+        if (c.panels > 1 && c.panels * e->panel >= c.blocks * e->block)
+            c.across = weft_div_up(panels, c.panels / 2);
+        else if (c.blocks > 1)
+            c.down = weft_div_up(blocks, c.blocks / 2);
+        else
+            c.across = weft_div_up(panels, c.panels / 2);
+    }
+    c.down = weft_div_up(blocks, c.blocks);
+    c.across = weft_div_up(panels, c.panels);
+    return c;
+}
+
+struct call {
+    const struct weft_dnn_engine *engine;
+    struct weft_dnn_job job; /* of group 0 */
+    struct cut cut;
+    size_t a_group, b_group, out_group, addend_group; /* bytes from group to group */
+    int64_t bias_group;
+    char *local;
+    size_t local_stride;
+};
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    const struct call *c = context;
+    const struct weft_dnn_engine *e = c->engine;
+    struct weft_dnn_job job = c->job;
+    int64_t across = tile % c->cut.across, down = tile / c->cut.across % c->cut.down;
+    size_t group = (size_t)(tile / (c->cut.across * c->cut.down));
+    job.a.data = (const char *)job.a.data + group * c->a_group;
+    job.b += group * c->b_group;
+    job.out = (char *)job.out + group * c->out_group;
+    if (job.addend)
+        job.addend = (const char *)job.addend + group * c->addend_group;
+    if (job.bias)
+        job.bias += (int64_t)group * c->bias_group;
+    int64_t row = down * c->cut.blocks * e->block, panel = across * c->cut.panels;
+    e->tile(&job, row, weft_min(row + c->cut.blocks * e->block, job.rows), panel,
+            weft_min(panel + c->cut.panels, weft_div_up(job.width, e->panel)),
+            c->local + (size_t)thread * c->local_stride);
+}
+
+static void run(struct call *c, int64_t groups)
+{
+    if (c->job.rows == 0)
+        return;
+    c->cut = cut_output(c->engine, groups, c->job.rows, c->job.width);
+    weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
+}
+
+/* ---- packing */
+
+struct packing {
+    const struct weft_dnn_engine *engine;
+    const struct weft_dnn_plan *plan;
+    struct weft_dnn_matrix w; /* of group 0 */
+    int64_t depth;            /* what there is of it */
+    size_t w_group, b_group;
+    int64_t down, across; /* tiles of packing */
+    char *packed;
+};
+
+static void pack_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct packing *k = context;
+    const struct weft_dnn_engine *e = k->engine;
+    int64_t first = tile % k->across * PACK_PANELS, piece = tile / k->across % k->down;
+    size_t group = (size_t)(tile / (k->across * k->down));
+    struct weft_dnn_matrix w = k->w;
+    w.data = (const char *)w.data + group * k->w_group;
+    int64_t depth0 = piece * e->pack_depth, depth1 = e->pack_depth ? depth0 + e->pack_depth : k->depth;
+    for (int64_t p = first; p < first + PACK_PANELS && p * e->panel < k->plan->width; p++)
+        e->pack(k->plan, &w, depth0, weft_min(depth1, k->depth), p * e->panel,
+                weft_min(e->panel, k->plan->width - p * e->panel),
+                k->packed + group * k->b_group + (size_t)p * k->plan->panel_bytes);
+}
+
+static size_t packed_group(const struct weft_dnn_engine *e, const struct weft_dnn_plan *plan)
+{
+    return (size_t)weft_div_up(plan->width, e->panel) * plan->panel_bytes;
+}
+
+static void pack(struct packing *k, int64_t groups)
+{
+    k->b_group = packed_group(k->engine, k->plan);
+    k->down = k->engine->pack_depth ? weft_div_up(k->depth, k->engine->pack_depth) : 1;
+    k->across = weft_div_up(weft_div_up(k->plan->width, k->engine->panel), PACK_PANELS);
+    weft_parallel(groups * k->down * k->across, pack_tile, k);
+}
+
+static enum weft_status packed_bytes(const struct weft_dnn_engine *e, const struct weft_dnn_plan *plan, int64_t groups,
+                                     size_t *bytes)
+{
+    TRY(weft_size_mul((size_t)weft_div_up(plan->width, e->panel), plan->panel_bytes, bytes));
+    TRY(weft_size_mul(*bytes, (size_t)groups, bytes));
+    return WEFT_OK;
+}
+
+static struct weft_dnn_plan plan_of(const struct weft_dnn_shape *s, bool outer)
+{
+    return (struct weft_dnn_plan){.dtype = s->dtype,
+                                  .depth = outer ? s->max_rows : s->depth,
+                                  .width = outer ? s->depth : s->width,
+                                  .outer = outer};
+}
+
+enum weft_status weft_dnn_pack_bytes(const struct weft_dnn_shape *s, size_t *bytes)
+{
+    const struct weft_dnn_engine *e = engine_of(s->dtype);
+    struct weft_dnn_plan plan = plan_of(s, false);
+    TRY(e->plan(&plan));
+    TRY(packed_bytes(e, &plan, s->groups, bytes));
+    return WEFT_OK;
+}
+
+void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const void *w, enum weft_dtype w_dtype,
+                   void *packed)
+{
+    struct packing k = {.engine = engine_of(s->dtype),
+                        .w = {w, w_dtype, how == WEFT_PACK_Y ? s->depth : s->width, how == WEFT_PACK_Y},
+                        .w_group = (size_t)(s->depth * s->width) * weft_dtype_bytes(w_dtype),
+                        .depth = s->depth,
+                        .packed = packed};
+    struct weft_dnn_plan plan = plan_of(s, false);
+    /* It agreed when weft_dnn_pack_bytes asked. */
+    if (k.engine->plan(&plan) != WEFT_OK)
+        return;
+    k.plan = &plan;
+    pack(&k, s->groups);
+}
+
+/* ---- products */
+
+struct weft_dnn_product {
+    const struct weft_dnn_engine *engine;
+    struct weft_dnn_shape shape;
+    struct weft_dnn_plan plan;
+    enum weft_dtype out;
+};
+
+enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft_dtype out, struct weft_arena *arena,
+                                       struct weft_dnn_product **product, size_t *scratch, size_t *local)
+{
+    struct weft_dnn_product *p = weft_arena_alloc(arena, sizeof *p);
+    if (!p)
+        return FAIL(WEFT_NOMEM, "no memory to plan a product of %lld by %lld", (long long)s->depth,
+                    (long long)s->width);
+    *p = (struct weft_dnn_product){engine_of(s->dtype), *s, plan_of(s, false), out};
+    TRY(p->engine->plan(&p->plan));
+    *product = p;
+    *scratch = 0;
+    *local = p->plan.local_bytes;
+    return WEFT_OK;
+}
+
+void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const void *a, const void *packed,
+                          const float *bias, const void *addend, enum weft_dtype addend_dtype, void *out, void *scratch,
+                          void *local, size_t local_stride)
+{
+    (void)scratch;
+    const struct weft_dnn_shape *s = &p->shape;
+    int64_t side = s->batched ? 1 : s->groups, apart = s->batched ? rows : 1;
+    struct call c = {
+        .engine = p->engine,
+        .job = {.plan = &p->plan,
+                .rows = rows,
+                .depth = s->depth,
+                .width = s->width,
+                .a = {a, s->dtype, side * s->depth, false},
+                .b = packed,
+                .bias = bias,
+                .addend = addend,
+                .addend_dtype = addend_dtype,
+                .out = out,
+                .out_dtype = p->out,
+                .out_stride = side * s->width},
+        .a_group = (size_t)(apart * s->depth) * weft_dtype_bytes(s->dtype),
+        .b_group = packed_group(p->engine, &p->plan),
+        .out_group = (size_t)(apart * s->width) * weft_dtype_bytes(p->out),
+        .addend_group = (size_t)(apart * s->width) * weft_dtype_bytes(addend_dtype),
+        .bias_group = s->width,
+        .local = local,
+        .local_stride = local_stride,
+    };
+    run(&c, s->groups);
+}
+
+/* ---- outer products: of group g, rows are the n columns of dy, the depth is the rows, B is x */
+
+struct weft_dnn_outer {
+    const struct weft_dnn_engine *engine;
+    struct weft_dnn_shape shape;
+    struct weft_dnn_plan plan;
+};
+
+enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft_arena *arena,
+                                     struct weft_dnn_outer **outer, size_t *scratch, size_t *local)
+{
+    struct weft_dnn_outer *o = weft_arena_alloc(arena, sizeof *o);
+    if (!o)
+        return FAIL(WEFT_NOMEM, "no memory to plan an outer product of %lld by %lld", (long long)s->width,
+                    (long long)s->depth);
+    *o = (struct weft_dnn_outer){engine_of(s->dtype), *s, plan_of(s, true)};
+    TRY(o->engine->plan(&o->plan));
+    TRY(packed_bytes(o->engine, &o->plan, s->groups, scratch));
+    *outer = o;
+    *local = o->plan.local_bytes;
+    return WEFT_OK;
+}
+
+void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void *dy, const void *x, float *dw,
+                        void *scratch, void *local, size_t local_stride)
+{
+    const struct weft_dnn_shape *s = &o->shape;
+    int64_t n = s->width, k = s->depth, side = s->batched ? 1 : s->groups, apart = s->batched ? rows : 1;
+    size_t bytes = weft_dtype_bytes(s->dtype);
+    if (rows == 0)
+        return;
+    struct packing packing = {.engine = o->engine,
+                              .plan = &o->plan,
+                              .w = {x, s->dtype, side * k, false},
+                              .w_group = (size_t)(apart * k) * bytes,
+                              .depth = rows,
+                              .packed = scratch};
+    pack(&packing, s->groups);
+    struct call c = {
+        .engine = o->engine,
+        .job = {.plan = &o->plan,
+                .rows = n,
+                .depth = rows,
+                .width = k,
+                .a = {dy, s->dtype, side * n, true},
+                .b = scratch,
+                .addend = dw,
+                .addend_dtype = WEFT_F32,
+                .out = dw,
+                .out_dtype = WEFT_F32,
+                .out_stride = k},
+        .a_group = (size_t)(apart * n) * bytes,
+        .b_group = packing.b_group,
+        .out_group = (size_t)(n * k) * sizeof(float),
+        .addend_group = (size_t)(n * k) * sizeof(float),
+        .local = local,
+        .local_stride = local_stride,
+    };
+    run(&c, s->groups);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dnn.h - matrix products: the only room that knows oneDNN and AMX.
+ *
+ * The three products of training, for weights W [N,K] (out, in) and rows X [M,K]:
+ *     Y  [M,N]  = X W^t  (+ bias) (+ addend)      reduction over K      weft_dnn_product, W packed WEFT_PACK_Y
+ *     dX [M,K]  = dY W           (+ addend)       reduction over N      weft_dnn_product, W packed WEFT_PACK_DX
+ *     dW [N,K] += dY^t X                          reduction over M      weft_dnn_outer
+ * so Y and dX are one thing, rows times packed matrix, and dX is Y of the transposed matrix.
+ *
+ * Invariants:
+ *  - The bits of an output element depend on the numbers and on (reduction length, N, dtype): never on M, which row it
+ *    is, its neighbours, the chunk, or the number of threads. Rows are padded rather than the kernel changed; a
+ *    reduction is never split.
+ *  - Products run on tiles of the output through weft_parallel; nothing here is created or allocated after planning.
+ *  - bf16 operands multiply exactly and sum in f32. (AMX reads denormal bf16 as 0.)
+ *
+ * Engines behind this one door, chosen by rule and told once (weft_dnn_describe):
+ *   f32                          own vector loop, compiled per instruction-set level
+ *   bf16, AMX                    own tile loop
+ *   bf16, AVX-512 with bf16      oneDNN, one thread per fixed tile, user scratchpad
+ *   bf16, anything less          the f32 loop on widened operands; said aloud as emulated
+ * WEFT_ENGINE=onednn puts oneDNN behind the door for both types (it allocates small argument maps in every call).
+ */
+#ifndef WEFT_DNN_H
+#define WEFT_DNN_H
+
+#include "tensor/tensor.h"
+
+enum weft_pack { WEFT_PACK_Y, WEFT_PACK_DX };
+
+/* A product of fixed width: rows [*, depth] times a packed [depth, width] matrix, `groups` times side by side.
+ * Group g reads columns g*depth.. of the rows and writes columns g*width.. of the output (grouped linear), or, when
+ * `batched`, reads and writes matrices that follow each other in memory. */
+struct weft_dnn_shape {
+    enum weft_dtype dtype; /* of both operands: F32 or BF16 */
+    int64_t depth, width;
+    int64_t groups; /* 1: plain */
+    bool batched;
+    int64_t max_rows;
+};
+
+/* What the machine runs, e.g. "f32: avx512 loop; bf16: amx tile loop", and whether bf16 is emulated. */
+const char *weft_dnn_describe(void);
+bool weft_dnn_bf16_emulated(void);
+
+/* Bytes of `groups` packed [depth, width] matrices, and packing from f32 or bf16. For WEFT_PACK_Y the source is W
+ * [groups, width, depth]; for WEFT_PACK_DX it is W [groups, depth, width]. Runs in parallel. */
+enum weft_status weft_dnn_pack_bytes(const struct weft_dnn_shape *s, size_t *bytes);
+void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const void *w, enum weft_dtype w_dtype,
+                   void *packed);
+
+/* out = rows x packed (+ bias[groups*width]) (+ addend, f32 or bf16, shaped as out; may be out itself when dtypes
+ * agree). `out` is F32 or BF16. Scratch as booked by weft_dnn_product_plan: shared bytes and bytes per thread. */
+struct weft_dnn_product;
+enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft_dtype out, struct weft_arena *arena,
+                                       struct weft_dnn_product **product, size_t *scratch, size_t *local);
+void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const void *a, const void *packed,
+                          const float *bias, const void *addend, enum weft_dtype addend_dtype, void *out, void *scratch,
+                          void *local, size_t local_stride);
+
+/* dw[groups, n, k] += dy[rows, groups*n]^t x[rows, groups*k], both operands dtype of the shape (depth = k, width = n),
+ * dw f32. */
+struct weft_dnn_outer;
+enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft_arena *arena,
+                                     struct weft_dnn_outer **outer, size_t *scratch, size_t *local);
+void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void *dy, const void *x, float *dw,
+                        void *scratch, void *local, size_t local_stride);
+
+/* The bare engine, for benches and as oracle: the same three products by one oneDNN formulation, free to use all
+ * threads and any summation order. `how` counts from 0; returns WEFT_UNSUPPORTED past the last or when oneDNN has none.
+ */
+struct weft_dnn_bare;
+enum weft_status weft_dnn_bare_create(struct weft_dnn_bare **bare, enum weft_bare_product product, int how,
+                                      enum weft_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch);
+const char *weft_dnn_bare_name(const struct weft_dnn_bare *bare); /* formulation and oneDNN's implementation */
+void weft_dnn_bare_run(struct weft_dnn_bare *bare); /* on its own random operands, with the reorders a step must pay */
+void weft_dnn_bare_free(struct weft_dnn_bare *bare);
+
+#endif

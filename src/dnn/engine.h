@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * engine.h - what stands behind the door of dnn.h: one struct of functions per engine.
+ *
+ * Every product is out[rows, width] = A[rows, depth] B[depth, width] (+ bias) (+ addend). B is packed in panels of a
+ * fixed number of columns, the whole depth of a panel contiguous. The outer product dW = dY^t X is the same thing with
+ * A = dY read across, B = X packed into scratch, and dW itself as addend. The door cuts the output into tiles of whole
+ * panels and whole row blocks; an engine computes one tile on one thread. How the output is cut never changes a sum:
+ * that is each engine's promise.
+ */
+#ifndef WEFT_DNN_ENGINE_H
+#define WEFT_DNN_ENGINE_H
+
+#include "dnn/dnn.h"
+
+/* A matrix in memory: element (i, j) is data[i * stride + j], or data[j * stride + i] when `across`. */
+struct weft_dnn_matrix {
+    const void *data;
+    enum weft_dtype dtype;
+    int64_t stride;
+    bool across;
+};
+
+/* A product of one group as planned. An engine's plan() fills the last three. */
+struct weft_dnn_plan {
+    enum weft_dtype dtype;
+    int64_t depth, width; /* of the outer product: depth is the most rows */
+    bool outer;
+    size_t panel_bytes; /* of one packed panel of B, a multiple of 64 */
+    size_t local_bytes; /* private scratch of a thread */
+    const void *kernel; /* the engine's own */
+};
+
+/* One group's product in one call. */
+struct weft_dnn_job {
+    const struct weft_dnn_plan *plan;
+    int64_t rows, depth, width;
+    struct weft_dnn_matrix a; /* [rows, depth] */
+    const char *b;            /* panels */
+    const float *bias;        /* or NULL */
+    const void *addend;       /* or NULL; shaped and strided as out, may be out */
+    enum weft_dtype addend_dtype;
+    void *out;
+    enum weft_dtype out_dtype;
+    int64_t out_stride;
+};
+
+struct weft_dnn_engine {
+    const char *name;
+    int64_t block, blocks; /* rows of a row block, and how many of them a tile of work has at most */
+    int64_t panel, panels; /* columns of a panel, and how many of them a tile of work has at most */
+    int64_t pack_depth;    /* how much of the depth one call of pack() takes; 0: all of it */
+    enum weft_status (*plan)(struct weft_dnn_plan *plan);
+    /* Packs depth0 .. depth1-1 of the panel of `columns` columns that begins at `column` of w [depth, width]. With
+     * depth1 = depth it also writes the padding that follows. */
+    void (*pack)(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1,
+                 int64_t column, int64_t columns, void *panel);
+    /* Rows row0 .. row1-1 of panels panel0 .. panel1-1; row0 is the first of a block. */
+    void (*tile)(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                 void *local);
+};
+
+extern const struct weft_dnn_engine weft_dnn_amx;
+extern const struct weft_dnn_engine weft_dnn_loop, weft_dnn_loop_v3, weft_dnn_loop_v4;
+extern const struct weft_dnn_engine weft_dnn_onednn;
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * onednn.h - the little that the two users of oneDNN (the engine and the bare rival) share.
+ */
+#ifndef WEFT_DNN_ONEDNN_H
+#define WEFT_DNN_ONEDNN_H
+
+#include "dnn/engine.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+/* Turns a failure of oneDNN into a story. */
+#define DNNL(expr)                                                                                                     \
+    do {                                                                                                               \
+        dnnl_status_t dnnl_ = (expr);                                                                                  \
+        if (dnnl_ != dnnl_success)                                                                                     \
+            return FAIL(dnnl_ == dnnl_out_of_memory ? WEFT_NOMEM : WEFT_UNSUPPORTED, "oneDNN: %s gives status %d",     \
+                        #expr, (int)dnnl_);                                                                            \
+    } while (0)
+
+/* The process's one CPU engine, created at first use and held to the instruction sets of weft_isa(). */
+enum weft_status weft_dnn_onednn_cpu(dnnl_engine_t *cpu);
+
+static inline dnnl_data_type_t weft_dnn_onednn_type(enum weft_dtype dtype)
+{
+    return dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tile_amx.c - bf16 products on AMX tiles.
+ *
+ * The inner kernel is 2 x 2 tiles: 32 x 32 sums from two tiles of A (16 rows, 32 deep) and two of B (32 deep, 16
+ * columns). A is read where it lies. B is packed in panels of 32 columns; a step of 32 along the depth is two tiles of
+ * 16 rows, each row the pairs (2p, 2p+1) of 16 columns, as TDPBF16PS wants them. Depth is padded with zeros to whole
+ * steps in B and, for the last step only, in a copy of A.
+ *
+ * The depth is walked in order, a step at a time, in one f32 sum per element. Long depths go in chunks, so that what a
+ * tile of work touches stays in the second-level cache; between chunks the sums wait in scratch, unrounded. So the bits
+ * depend on the depth alone. Fewer than 32 rows are fewer rows in the tiles: a row's sums do not know its neighbours.
+ *
+ * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time.
+ */
+#include "dnn/store.h"
+
+#include <immintrin.h>
+
+#define STEP 32  /* depth of a tile */
+#define BLOCK 32 /* rows, and columns of a panel */
+#define BLOCKS 8
+#define PANELS 12
+#define STEP_BYTES 2048 /* of a panel, one step */
+#define TILE_BYTES 1024
+
+/* Depth between two visits to the sums in scratch: 256 rows of A or 384 columns of B are then under 1 MB. */
+#define CHUNK 1024
+#define CHUNK_OUTER 512
+
+/* ---- packing: sixteen vectors of sixteen bf16 pairs */
+
+typedef vu pairs[16];
+
+static inline vu as_bf16(const struct weft_dnn_matrix *m, int64_t index, int64_t n)
+{
+    const void *data = m->data;
+    vh h = {0};
+    if (m->dtype == WEFT_F32)
+        h = vnarrow(vload_f32((const float *)data + index, n));
+    else if (n >= VLANES)
+        memcpy(&h, (const uint16_t *)data + index, sizeof h);
+    else
+        memcpy(&h, (const uint16_t *)data + index, (size_t)n * sizeof(uint16_t));
+    return __builtin_convertvector(h, vu);
+}
+
+/* Vector p is the pair of lines (2p, 2p+1) at sixteen positions: for lines that lie along the depth. */
+static void load_pairs(pairs v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+{
+    for (int p = 0; p < 16; p++) {
+        int64_t left = lines - 2 * p;
+        v[p] = left > 0 ? as_bf16(m, (line + 2 * p) * m->stride + at, n) : (vu){0};
+        if (left > 1)
+            v[p] |= as_bf16(m, (line + 2 * p + 1) * m->stride + at, n) << 16;
+    }
+}
+
+/* Vector i is line i's sixteen pairs: for lines that lie across the depth. */
+static void load_lines(pairs v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+{
+    for (int i = 0; i < 16; i++) {
+        vh half[2] = {{0}, {0}};
+        for (int h = 0; h < 2 && i < lines && n > h * VLANES; h++)
+            half[h] = __builtin_convertvector(as_bf16(m, (line + i) * m->stride + at + h * VLANES, n - h * VLANES), vh);
+        memcpy(&v[i], half, sizeof half);
+    }
+}
+
+/* Exchanges bit S of the vector's number with bit S of the lane. */
+#define EXCHANGE(S, ...)                                                                                               \
+    for (int i = 0; i < 16; i++)                                                                                       \
+        if (!(i & S)) {                                                                                                \
+            vu a = v[i], b = v[i + S];                                                                                 \
+            v[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                         \
+            v[i + S] = __builtin_shufflevector(b, a, SWAPPED_##S);                                                     \
+        }
+#define SWAPPED_1 17, 1, 19, 3, 21, 5, 23, 7, 25, 9, 27, 11, 29, 13, 31, 15
+#define SWAPPED_2 18, 19, 2, 3, 22, 23, 6, 7, 26, 27, 10, 11, 30, 31, 14, 15
+#define SWAPPED_4 20, 21, 22, 23, 4, 5, 6, 7, 28, 29, 30, 31, 12, 13, 14, 15
+#define SWAPPED_8 24, 25, 26, 27, 28, 29, 30, 31, 8, 9, 10, 11, 12, 13, 14, 15
+static inline void transpose(pairs v)
+{
+    EXCHANGE(1, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
+    EXCHANGE(2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+    EXCHANGE(4, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+    EXCHANGE(8, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+}
+
+static void pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1,
+                 int64_t column, int64_t columns, void *panel)
+{
+    (void)plan;
+    for (int64_t d = depth0; d < depth1; d += STEP)
+        for (int64_t j = 0; j < BLOCK; j += 16) {
+            pairs v = {{0}};
+            if (j < columns && w->across) {
+                load_lines(v, w, column + j, columns - j, d, depth1 - d);
+                transpose(v);
+            } else if (j < columns) {
+                load_pairs(v, w, d, depth1 - d, column + j, columns - j);
+            }
+            memcpy((char *)panel + d / STEP * STEP_BYTES + j / 16 * TILE_BYTES, v, sizeof v);
+        }
+}
+
+/* Sixteen rows of A, depth0 .. depth1-1, as tiles one after the other. */
+static void pack_rows(const struct weft_dnn_matrix *a, int64_t row, int64_t rows, int64_t depth0, int64_t depth1,
+                      char *to)
+{
+    for (int64_t d = depth0; d < depth1; d += STEP, to += TILE_BYTES) {
+        pairs v;
+        if (a->across) {
+            load_pairs(v, a, d, depth1 - d, row, rows);
+            transpose(v);
+        } else {
+            load_lines(v, a, row, rows, d, depth1 - d);
+        }
+        memcpy(to, v, sizeof v);
+    }
+}
+
+/* ---- tiles */
+
+struct config {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} __attribute__((aligned(64)));
+
+/* Tiles 0 1 / 2 3 are sums, 4 and 5 are A, 6 and 7 are B. */
+static void configure(int64_t rows)
+{
+    uint8_t upper = (uint8_t)weft_min(rows, 16), lower = (uint8_t)(rows - upper);
+    uint16_t wide = lower ? 64 : 0;
+    struct config c = {.palette = 1,
+                       .bytes = {64, 64, wide, wide, 64, wide, 64, 64},
+                       .rows = {upper, upper, lower, lower, upper, lower, 16, 16}};
+    /* The intrinsics tell the compiler less than they read. */
+    __asm__ volatile("" ::"r"(&c) : "memory");
+    _tile_loadconfig(&c);
+}
+
+/* Two tiles of A over some steps. */
+struct strip {
+    const char *upper, *lower;
+    int64_t stride, step; /* bytes from row to row and from step to step */
+    int64_t steps;
+};
+
+static inline __attribute__((always_inline)) void multiply(const struct strip *a, const char *b, bool lower)
+{
+    const char *a0 = a->upper, *a1 = a->lower;
+    for (int64_t s = 0; s < a->steps; s++) {
+        _tile_loadd(6, b, 64);
+        _tile_loadd(4, a0, a->stride);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + TILE_BYTES, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        if (lower) {
+            _tile_loadd(5, a1, a->stride);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        a0 += a->step;
+        a1 += a->step;
+        b += STEP_BYTES;
+    }
+}
+
+/* sum [32 x 32] (+)= body B + tail B, for one row block and one panel. */
+static inline __attribute__((always_inline)) void block(const struct strip *body, const struct strip *tail,
+                                                        const char *b, bool fresh, bool lower, float *sum)
+{
+    __asm__ volatile("" ::: "memory");
+    if (fresh) {
+        _tile_zero(0);
+        _tile_zero(1);
+        if (lower) {
+            _tile_zero(2);
+            _tile_zero(3);
+        }
+    } else {
+        _tile_loadd(0, sum, 128);
+        _tile_loadd(1, sum + 16, 128);
+        if (lower) {
+            _tile_loadd(2, sum + 512, 128);
+            _tile_loadd(3, sum + 528, 128);
+        }
+    }
+    multiply(body, b, lower);
+    multiply(tail, b + body->steps * STEP_BYTES, lower);
+    _tile_stored(0, sum, 128);
+    _tile_stored(1, sum + 16, 128);
+    if (lower) {
+        _tile_stored(2, sum + 512, 128);
+        _tile_stored(3, sum + 528, 128);
+    }
+    __asm__ volatile("" ::: "memory");
+}
+
+/* ---- a tile of work */
+
+struct work {
+    const struct weft_dnn_job *job;
+    int64_t row0, row1, panel0, panel1;
+    int64_t depth0, depth1; /* the chunk */
+    float *sums;            /* 32 x 32 of each block, one after the other; only one when there is one chunk */
+    char *a;                /* packed rows: the whole chunk (outer), or the last step when it is not a whole one */
+};
+
+static int64_t chunk(const struct weft_dnn_plan *plan) { return plan->outer ? CHUNK_OUTER : CHUNK; }
+
+/* Copies what cannot be read where it lies. */
+static void pack_a(const struct work *w)
+{
+    const struct weft_dnn_matrix *a = &w->job->a;
+    int64_t from = a->across ? w->depth0 : w->depth1 / STEP * STEP;
+    char *to = w->a;
+    for (int64_t r = w->row0; r < w->row1; r += 16) {
+        pack_rows(a, r, w->row1 - r, from, w->depth1, to);
+        to += weft_div_up(w->depth1 - from, STEP) * TILE_BYTES;
+    }
+}
+
+static void strips(const struct work *w, int64_t row, struct strip *body, struct strip *tail)
+{
+    const struct weft_dnn_matrix *a = &w->job->a;
+    int64_t depth = w->depth1 - w->depth0, packed = weft_div_up(a->across ? depth : depth % STEP, STEP);
+    const char *copy = w->a + (row - w->row0) / 16 * packed * TILE_BYTES;
+    *tail = (struct strip){copy, copy + packed * TILE_BYTES, 64, TILE_BYTES, packed};
+    const char *rows = (const char *)a->data + 2 * (row * a->stride + w->depth0);
+    *body = (struct strip){rows, rows + 32 * a->stride, 2 * a->stride, 64, a->across ? 0 : depth / STEP};
+}
+
+static inline __attribute__((always_inline)) void walk(const struct work *w, int64_t row0, int64_t row1, bool lower)
+{
+    const struct weft_dnn_job *job = w->job;
+    bool fresh = w->depth0 == 0, last = w->depth1 == job->depth;
+    int64_t blocks = weft_div_up(w->row1 - w->row0, BLOCK);
+    for (int64_t p = w->panel0; p < w->panel1; p++) {
+        const char *b = job->b + (size_t)p * job->plan->panel_bytes + w->depth0 / STEP * STEP_BYTES;
+        for (int64_t r = row0; r < row1; r += BLOCK) {
+            int64_t nth = (p - w->panel0) * blocks + (r - w->row0) / BLOCK;
+            float *sum = fresh && last ? w->sums : w->sums + nth * BLOCK * BLOCK;
+            struct strip body, tail;
+            strips(w, r, &body, &tail);
+            block(&body, &tail, b, fresh, lower, sum);
+            if (last)
+                store_block(job, r, weft_min(BLOCK, row1 - r), p * BLOCK, weft_min(BLOCK, job->width - p * BLOCK), sum,
+                            BLOCK);
+        }
+    }
+}
+
+static size_t sums_bytes(const struct weft_dnn_plan *plan)
+{
+    return (size_t)(plan->depth > chunk(plan) ? BLOCKS * PANELS : 1) * BLOCK * BLOCK * sizeof(float);
+}
+
+static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                 void *local)
+{
+    struct work w = {.job = job, .row0 = row0, .row1 = row1, .panel0 = panel0, .panel1 = panel1, .sums = local};
+    w.a = (char *)local + sums_bytes(job->plan);
+    int64_t whole = row1 - (row1 - row0) % BLOCK;
+    for (w.depth0 = 0; w.depth0 < job->depth; w.depth0 = w.depth1) {
+        w.depth1 = weft_min(w.depth0 + chunk(job->plan), job->depth);
+        pack_a(&w);
+        if (whole > row0) {
+            configure(BLOCK);
+            walk(&w, row0, whole, true);
+        }
+        if (row1 > whole) {
+            configure(row1 - whole);
+            if (row1 - whole > 16)
+                walk(&w, whole, row1, true);
+            else
+                walk(&w, whole, row1, false);
+        }
+    }
+    _tile_release();
+}
+
+static enum weft_status plan(struct weft_dnn_plan *p)
+{
+    size_t steps = (size_t)weft_div_up(p->depth, STEP), a_steps = p->outer ? CHUNK_OUTER / STEP : 1;
+    TRY(weft_size_mul(steps, STEP_BYTES, &p->panel_bytes));
+    p->local_bytes = sums_bytes(p) + BLOCKS * BLOCK / 16 * a_steps * TILE_BYTES;
+    return WEFT_OK;
+}
+
+const struct weft_dnn_engine weft_dnn_amx = {
+    .name = "amx tile loop",
+    .block = BLOCK,
+    .blocks = BLOCKS,
+    .panel = BLOCK,
+    .panels = PANELS,
+    .pack_depth = 4 * STEP,
+    .plan = plan,
+    .pack = pack,
+    .tile = tile,
+};
