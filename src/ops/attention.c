@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention - causal softmax attention over a paged key store; every geometry is this op with other inputs.
+ *
+ *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]   j <= i, else -inf
+ *     P = softmax_j(logit)     o[i,h] = sum_j keep[h,i,j] P[h,i,j] v[j,kv]     lse[i,h] = log sum_j exp(logit)
+ *
+ * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K); i and j are
+ * positions in one sequence: those of the queries stand beside the rows, key j of a sequence is row
+ * tiles[seq][j / 64] + j % 64 of the store. keep is 0 or 1/(1-p), by counter from (sample, layer, site, h, i, j).
+ *
+ * Saved for backward: o and lse. Nothing of size T x T exists: keys are visited in tiles that begin at absolute
+ * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that hold a key it may
+ * see, and sums values over exactly the keys it may see, so its bits depend on its own query and those keys alone: not
+ * on the rows computed beside it, on chunks, or on what stands in later rows of the store (be it NaN).
+ *
+ * Backward (Dao et al., FlashAttention, 2022), with delta[i] = <do_i, o_i> = sum_j P dP:
+ *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta)
+ *     dv = (keep P)^t do   dq = scale dS k   dk = scale dS^t q
+ *     dscale = sum dS <q,k>   dkey_bias[j] = sum_i dS   dpos_bias = sums of dS along diagonals
+ * It is for training: the key store is the call's own rows, each sequence's rows stand together from position 0 on. One
+ * unit of work is a sequence and a key head, so that every sum has one owner: key tiles in order, query rows in order.
+ * What sequences share (scale, pos_bias) is summed per sequence, then over sequences in order.
+ */
+#include "ops/attention_bwd.h"
+
+static enum weft_status expect(const struct weft_node *node, int i, enum weft_dtype dtype, struct weft_shape s,
+                               const char *what)
+{
+    const struct weft_value *v = node->in[i];
+    if (v->dtype != dtype || !weft_shape_same(&v->shape, &s))
+        return weft_node_fail(node, "%s must be %s", v->name ? v->name : "an input", what);
+    return WEFT_OK;
+}
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_value *const *in = node->in;
+    int64_t H = a->heads, kv = a->kv_heads;
+    for (int i = 0; i < INPUTS; i++) {
+        bool optional = i == SCALE || i == KEY_BIAS || i == POS_BIAS || (a->dropout == 0 && i >= SAMPLE);
+        if (!in[i] && !optional)
+            return weft_node_fail(node, "input %d is missing", i);
+    }
+    if (H < 1 || kv < 1 || H % kv)
+        return weft_node_fail(node, "%lld heads cannot share %lld key heads", (long long)H, (long long)kv);
+    if (!(a->dropout >= 0 && a->dropout < 1))
+        return weft_node_fail(node, "dropout is %g: it must be at least 0 and below 1", a->dropout);
+    int64_t q = weft_shape_width(&in[Q]->shape), k = weft_shape_width(&in[K]->shape),
+            v = weft_shape_width(&in[V]->shape);
+    if (q % H || k % kv || v % kv || q / H != k / kv)
+        return weft_node_fail(node, "widths q %lld, k %lld, v %lld do not divide into %lld heads and %lld key heads",
+                              (long long)q, (long long)k, (long long)v, (long long)H, (long long)kv);
+    struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
+    enum weft_dtype compute = weft_graph_compute(node->graph);
+    for (int i = Q; i <= V; i++)
+        if (in[i]->dtype != compute || in[i]->shape.ndim != 2)
+            return weft_node_fail(node, "q, k and v must be matrices of type %s", weft_dtype_name(compute));
+    TRY(expect(node, V, compute, WEFT_SHAPE(keys, weft_fixed(v)), "as many rows as k"));
+    if (in[SCALE])
+        TRY(expect(node, SCALE, WEFT_F32, WEFT_SHAPE(weft_fixed(H)), "f32 [heads]"));
+    if (in[KEY_BIAS])
+        TRY(expect(node, KEY_BIAS, WEFT_F32, WEFT_SHAPE(keys, weft_fixed(H)), "f32 [rows of k, heads]"));
+    if (in[POS_BIAS])
+        TRY(expect(node, POS_BIAS, WEFT_F32,
+                   WEFT_SHAPE(weft_fixed(H), weft_fixed(weft_shape_width(&in[POS_BIAS]->shape))),
+                   "f32 [heads, offsets]"));
+    TRY(expect(node, SEQ, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
+    TRY(expect(node, POS, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
+    TRY(weft_node_output(node, O, compute, WEFT_SHAPE(rows, weft_fixed(v / kv * H))));
+    return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(H)));
+}
+
+/* ---- forward: a unit is a span of rows and a key head */
+
+struct forward {
+    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
+    float *top, *weight; /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
+    float *k, *v, *s;    /* the key tile transposed, the value tile, a tile of scores */
+};
+
+static struct forward lay_forward(const struct sizes *n, struct space *s)
+{
+    return (struct forward){
+        .q = take_floats(s, n->group * ROW_TILE, n->k_padded),
+        .sum = take_floats(s, n->group * ROW_TILE, n->v_padded),
+        .top = take_floats(s, n->group, ROW_TILE),
+        .weight = take_floats(s, n->group, ROW_TILE),
+        .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
+        .v = take_floats(s, WEFT_KEY_TILE, n->v_padded),
+        .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+    };
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    struct sizes n = sizes_of(max);
+    struct space scratch = {0}, local = {0};
+    (void)take(&scratch, n.rows, 1, sizeof(struct span));
+    (void)lay_forward(&n, &local);
+    return book(booking, &scratch, &local);
+}
+
+/* Makes row r's products weights exp(logit - top), after bringing what is summed so far to the new top. `at` is the
+ * row's place in the unit. */
+static void soften(const struct job *job, const struct forward *f, const struct tile *t, int64_t r, int64_t at)
+{
+    float *s = f->s + r * WEFT_KEY_TILE, *sum = f->sum + at * job->n.v_padded;
+    vf x[KEY_VECS], keep[KEY_VECS], high = vset(-INFINITY), total = vset(0);
+    for (int c = 0; c < KEY_VECS; c++) {
+        x[c] = logits(t, r, c * VLANES, vload_f32(s + c * VLANES, VLANES));
+        high = vmax(x[c], high);
+    }
+    float top = vhighest(high);
+    if (top > f->top[at]) {
+        float factor = vexp1(f->top[at] - top);
+        f->top[at] = top;
+        f->weight[at] *= factor;
+        for (int64_t d = 0; d < job->n.v_padded; d += VLANES)
+            vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(factor));
+    }
+    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* only keys with a bias of -inf so far */
+    keeps(job, t, r, keep);
+    for (int c = 0; c < KEY_VECS; c++) {
+        vf p = vexp(x[c] - base);
+        total = total + p;
+        vstore_f32(s + c * VLANES, VLANES, p * keep[c]);
+    }
+    f->weight[at] += vsum(total);
+}
+
+/* sum += weights times values. A row on the diagonal stops at its own key; the others take the whole tile. */
+static void add_values(const struct tile *t, const float *s, const float *v, int64_t padded, float *sum)
+{
+    if (t->i >= t->j + WEFT_KEY_TILE - 1) {
+        product(t->rows, padded, WEFT_KEY_TILE, (struct left){s, WEFT_KEY_TILE, 1}, v, padded, sum, padded);
+        return;
+    }
+    for (int64_t r = 0; r < t->rows; r++, s += WEFT_KEY_TILE, sum += padded)
+        product(1, padded, t->i + r - t->j + 1, (struct left){s, WEFT_KEY_TILE, 1}, v, padded, sum, padded);
+}
+
+static void start_rows(const struct job *job, const struct forward *f, struct span span, int64_t first_head)
+{
+    const struct sizes *n = &job->n;
+    for (int64_t g = 0; g < n->group; g++) {
+        int64_t at = g * ROW_TILE;
+        widen(f->q + at * n->k_padded, n->k_padded, head_of(job->call->in[Q], span.row, first_head + g, n->heads),
+              span.rows);
+        memset(f->sum + at * n->v_padded, 0, (size_t)(span.rows * n->v_padded) * sizeof(float));
+        for (int64_t r = 0; r < span.rows; r++) {
+            f->top[at + r] = -INFINITY;
+            f->weight[at + r] = 0;
+        }
+    }
+}
+
+static void finish_rows(const struct job *job, const struct forward *f, struct span span, int64_t first_head)
+{
+    const struct sizes *n = &job->n;
+    float *lse = job->call->out[LSE]->data;
+    for (int64_t g = 0; g < n->group; g++) {
+        float *sum = f->sum + g * ROW_TILE * n->v_padded;
+        for (int64_t r = 0; r < span.rows; r++) {
+            int64_t at = g * ROW_TILE + r;
+            lse[(span.row + r) * n->heads + first_head + g] = f->top[at] + vlog1(f->weight[at]);
+            for (int64_t d = r * n->v_padded; d < (r + 1) * n->v_padded; d += VLANES)
+                vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(1 / f->weight[at]));
+        }
+        narrow(head_of(job->call->out[O], span.row, first_head + g, n->heads), sum, n->v_padded, span.rows);
+    }
+}
+
+static void run_unit(void *context, int64_t unit, int thread)
+{
+    const struct job *job = context;
+    const struct weft_call *call = job->call;
+    const struct sizes *n = &job->n;
+    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
+    struct forward f = lay_forward(n, &local);
+    struct span span = job->spans[unit / n->kv_heads];
+    int64_t kv = unit % n->kv_heads;
+    struct tile t = {.seq = ints(call, SEQ)[span.row], .i = ints(call, POS)[span.row], .rows = span.rows};
+    t.mask_key = mask_key(call, t.seq);
+    start_rows(job, &f, span, kv * n->group);
+    for (t.j = 0; t.j < t.i + t.rows; t.j += WEFT_KEY_TILE) {
+        t.keys = weft_min(WEFT_KEY_TILE, t.i + t.rows - t.j);
+        t.key_row = key_row(call, t.seq, t.j);
+        widen_transposed(f.k, head_of(call->in[K], t.key_row, kv, n->kv_heads), t.keys);
+        widen(f.v, n->v_padded, head_of(call->in[V], t.key_row, kv, n->kv_heads), t.keys);
+        for (int64_t g = 0; g < n->group; g++) {
+            set_head(job, &t, kv * n->group + g);
+            set_pos_bias(job, &t);
+            scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
+            for (int64_t r = 0; r < t.rows; r++)
+                soften(job, &f, &t, r, g * ROW_TILE + r);
+            add_values(&t, f.s, f.v, n->v_padded, f.sum + g * ROW_TILE * n->v_padded);
+        }
+    }
+    finish_rows(job, &f, span, kv * n->group);
+}
+
+static void run(const struct weft_call *call)
+{
+    struct job job = {.call = call, .n = sizes_of(call), .spans = (struct span *)call->scratch};
+    job.span_count = cut_spans(call, ROW_TILE, job.spans);
+    weft_parallel(job.span_count * job.n.kv_heads, run_unit, &job);
+}
+
+/* ---- counts: each query against the keys it may see */
+
+static double seen(const struct weft_call *call)
+{
+    double keys = 0;
+    for (int64_t r = 0; r < call->in[POS]->dim[0]; r++)
+        keys += ints(call, POS)[r] + 1;
+    return keys;
+}
+
+static double flops(const struct weft_call *call)
+{
+    struct sizes n = sizes_of(call);
+    return seen(call) * (double)(n.heads * 2 * (n.k + n.v));
+}
+
+static double bwd_flops(const struct weft_call *call)
+{
+    struct sizes n = sizes_of(call);
+    return seen(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v));
+}
+
+/* ---- cases */
+
+enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST };
+enum { WITH_SCALE = 1, WITH_KEY_BIAS = 2, WITH_POS_BIAS = 4, WITH_ALL = 7 };
+
+/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and v, options,
+ * offsets of pos_bias, and when not 0 only so many last positions are queries, on a store of pages in another order.
+ * x: dropout. */
+static const struct weft_case cases[] = {
+    {"one row", {1, 1, 0, 1, 1, 16, 16}, {0}},
+    {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL, 1}, {0}},
+    {"tile-1", {1, 63, 0, 2, 2, 16, 16}, {0}},
+    {"tile", {1, 64, 0, 2, 2, 16, 16, WITH_SCALE}, {0}},
+    {"tile+1", {1, 65, 0, 2, 2, 16, 16, WITH_KEY_BIAS}, {0}},
+    {"two tiles+1", {1, 129, 0, 2, 2, 40, 40, WITH_POS_BIAS, 200}, {0}},
+    {"odd", {2, 37, 4, 3, 3, 17, 23, WITH_ALL, 5}, {0}},
+    {"long", {1, 200, 0, 1, 1, 64, 64}, {0}},
+    {"packed", {4, 70, 23, 2, 2, 16, 32, WITH_ALL, 40}, {0}},
+    {"grouped", {2, 66, 5, 4, 2, 16, 16, WITH_ALL, 70}, {0}},
+    {"one key head", {2, 33, 1, 4, 1, 24, 16}, {0}},
+    {"wide", {1, 35, 0, 1, 1, 128, 80, WITH_SCALE | WITH_KEY_BIAS}, {0}},
+    {"dropout", {2, 67, 9, 2, 1, 16, 16, 0, 0}, {0.2}},
+    {"all", {3, 75, 17, 4, 2, 40, 24, WITH_ALL, 50}, {0.5}},
+    {"decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL, 90, 1}, {0}},
+    {"chunk", {2, 140, 30, 2, 2, 33, 16, WITH_ALL, 90, 37}, {0}},
+};
+
+static int64_t case_length(const struct weft_case *c, int64_t seq)
+{
+    return weft_max(1, c->n[LONGEST] - seq * c->n[SHORTER]);
+}
+
+static int64_t case_queries(const struct weft_case *c, int64_t seq)
+{
+    return c->n[LAST] ? weft_min(c->n[LAST], case_length(c, seq)) : case_length(c, seq);
+}
+
+static int64_t case_tiles(const struct weft_case *c) { return weft_div_up(c->n[LONGEST], WEFT_KEY_TILE); }
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    const int64_t *n = c->n;
+    int64_t rows = 0, keys = n[LAST] ? n[SEQUENCES] * case_tiles(c) * WEFT_KEY_TILE : 0;
+    for (int64_t s = 0; s < n[SEQUENCES]; s++)
+        rows += case_queries(c, s);
+    struct weft_dim M = weft_times(weft_graph_symbol(g, "rows", rows), 1), N = keys ? weft_fixed(keys) : M,
+                    S = weft_fixed(n[SEQUENCES]);
+    struct weft_dim H = weft_fixed(n[HEADS]);
+    enum weft_dtype compute = weft_graph_compute(g);
+    struct weft_attention a = {.heads = n[HEADS], .kv_heads = n[KV_HEADS], .dropout = c->x[0], .layer = 3, .site = 1};
+    a.q = weft_graph_input(g, "q", compute, WEFT_SHAPE(M, weft_fixed(n[HEADS] * n[WIDTH_K])));
+    a.k = weft_graph_input(g, "k", compute, WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_K])));
+    a.v = weft_graph_input(g, "v", compute, WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_V])));
+    if (n[OPTIONS] & WITH_SCALE)
+        a.scale = weft_graph_input(g, "scale", WEFT_F32, WEFT_SHAPE(H));
+    if (n[OPTIONS] & WITH_KEY_BIAS)
+        a.key_bias = weft_graph_input(g, "key_bias", WEFT_F32, WEFT_SHAPE(N, H));
+    if (n[OPTIONS] & WITH_POS_BIAS)
+        a.pos_bias = weft_graph_input(g, "pos_bias", WEFT_F32, WEFT_SHAPE(H, weft_fixed(n[OFFSETS])));
+    struct weft_value *learned[] = {a.q, a.k, a.v, a.scale, a.key_bias, a.pos_bias};
+    for (int i = 0; i < 6 && !n[LAST]; i++)
+        if (learned[i])
+            learned[i]->wants_grad = true;
+    a.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
+    a.rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(M));
+    a.rows.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(S, weft_fixed(case_tiles(c))));
+    if (c->x[0] > 0) {
+        a.rows.sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(S));
+        a.rows.stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
+    }
+    struct weft_value *o = weft_attention(g, &a);
+    weft_graph_output(g, o);
+    weft_graph_output(g, weft_sibling(o, LSE));
+}
+
+static void fill_tiles(const struct weft_case *c, int32_t *tiles)
+{
+    int64_t pages = c->n[SEQUENCES] * case_tiles(c), row = 0;
+    for (int64_t s = 0; s < c->n[SEQUENCES]; row += case_length(c, s++))
+        for (int64_t j = 0; j < case_tiles(c); j++) {
+            int64_t page = pages - 1 - (s + j * c->n[SEQUENCES]); /* sequences interleaved, backwards */
+            int64_t first = c->n[LAST] ? page * WEFT_KEY_TILE : row + j * WEFT_KEY_TILE;
+            bool used = j * WEFT_KEY_TILE < case_length(c, s);
+            tiles[s * case_tiles(c) + j] = used ? (int32_t)first : -1;
+        }
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    if (!strcmp(input, "scale")) {
+        for (int64_t h = 0; h < c->n[HEADS]; h++)
+            weft_tensor_set(t, h, (float)((1 + 0.25 * (double)h) / sqrt((double)c->n[WIDTH_K])));
+        return true;
+    }
+    if (t->dtype != WEFT_I32)
+        return false;
+    int32_t *x = t->data;
+    if (!strcmp(input, "tiles")) {
+        fill_tiles(c, x);
+    } else if (!strcmp(input, "seq") || !strcmp(input, "pos")) {
+        int64_t row = 0;
+        for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
+            for (int64_t i = case_length(c, s) - case_queries(c, s); i < case_length(c, s); i++)
+                x[row++] = (int32_t)(input[0] == 's' ? s : i);
+    } else { /* sample and stamp */
+        for (int64_t i = 0; i < weft_tensor_count(t); i++)
+            x[i] = (int32_t)(7 + 3 * i);
+    }
+    return true;
+}
+
+const struct weft_op WEFT_OP(attention) = {
+    .name = "attention",
+    .summary = "o = softmax(scale <q,k> + key_bias + pos_bias) v, causal, over a paged key store; lse",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref, .flops = bwd_flops},
+    .bwd_reads_in = (1u << INPUTS) - 1,
+    .bwd_reads_out = 1u << O | 1u << LSE,
+    .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS,
+    .accumulates = 1u << SCALE | 1u << POS_BIAS,
+    .silent_out = 1u << LSE,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)
+{
+    struct attr attr = {a->heads, a->kv_heads, a->dropout, a->layer, a->site};
+    const struct weft_rows *r = &a->rows;
+    struct weft_value *in[INPUTS] = {a->q,   a->k,   a->v,     a->scale,  a->key_bias, a->pos_bias,
+                                     r->seq, r->pos, r->tiles, r->sample, r->stamp};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_attention), &attr, INPUTS, in);
+    return node ? node->out[O] : NULL;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention_bwd.h - the backward pass of attention.c (formulas in its opening comment).
+ *
+ * A unit of work is a sequence and a key head, so that every sum has one owner: key tiles in order, for each the query
+ * heads and blocks of rows in order. dk and dv of a tile are complete when the tile is; dq is kept in f32 for the whole
+ * sequence (memory linear in it) and stored at the end. What sequences share is summed into one part per sequence, and
+ * the parts are added in order.
+ */
+#ifndef WEFT_ATTENTION_BWD_H
+#define WEFT_ATTENTION_BWD_H
+
+#include "ops/attention_tile.h"
+
+struct backward {
+    float *dq, *delta;      /* [group][longest] rows: gradients of the queries so far; <do, o> */
+    float *k, *kt, *vt;     /* the key tile, and keys and values transposed */
+    float *dk, *dv, *dbias; /* gradients of the tile */
+    float *q, *go;          /* a block of rows: queries and output gradients */
+    float *s, *ds;          /* tiles of scores: products, then weights; their gradients */
+};
+
+static struct backward lay_backward(const struct sizes *n, struct space *s)
+{
+    return (struct backward){
+        .dq = take_floats(s, n->group * n->longest, n->k_padded),
+        .delta = take_floats(s, n->group, n->longest),
+        .k = take_floats(s, WEFT_KEY_TILE, n->k_padded),
+        .kt = take_floats(s, n->k_padded, WEFT_KEY_TILE),
+        .vt = take_floats(s, n->v_padded, WEFT_KEY_TILE),
+        .dk = take_floats(s, WEFT_KEY_TILE, n->k_padded),
+        .dv = take_floats(s, WEFT_KEY_TILE, n->v_padded),
+        .dbias = take_floats(s, 1, WEFT_KEY_TILE),
+        .q = take_floats(s, ROW_TILE, n->k_padded),
+        .go = take_floats(s, ROW_TILE, n->v_padded),
+        .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+        .ds = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+    };
+}
+
+static struct job lay_job(const struct weft_call *call, struct space *scratch)
+{
+    struct sizes n = sizes_of(call);
+    return (struct job){
+        .call = call,
+        .n = n,
+        .spans = take(scratch, n.rows, 1, sizeof(struct span)),
+        .scale_parts = take(scratch, n.slots, n.heads, sizeof(double)),
+        .pos_parts = take(scratch, n.slots * n.heads, n.offsets, sizeof(float)),
+    };
+}
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    struct space scratch = {0}, local = {0};
+    struct job job = lay_job(max, &scratch);
+    (void)lay_backward(&job.n, &local);
+    return book(booking, &scratch, &local);
+}
+
+/* From the products <q,k> in s and <do,v> in ds of row r: weights into s, scale times dS into ds, and the sums of dS
+ * over rows, along diagonals, and with <q,k>. */
+static void soften_back(const struct job *job, const struct backward *b, const struct tile *t, int64_t r, float lse,
+                        float delta, float *diagonals, vf *dscale)
+{
+    float *s = b->s + r * WEFT_KEY_TILE, *ds = b->ds + r * WEFT_KEY_TILE;
+    vf keep[KEY_VECS];
+    keeps(job, t, r, keep);
+    diagonals += t->rows - 1 - r;
+    for (int c = 0; c < WEFT_KEY_TILE; c += VLANES) {
+        vf x = vload_f32(s + c, VLANES), dp = keep[c / VLANES] * vload_f32(ds + c, VLANES);
+        vf p = vexp(logits(t, r, c, x) - vset(lse));
+        vf d = p * (dp - vset(delta));
+        *dscale = vfma(d, x, *dscale);
+        vstore_f32(b->dbias + c, VLANES, vload_f32(b->dbias + c, VLANES) + d);
+        vstore_f32(diagonals + c, VLANES, vload_f32(diagonals + c, VLANES) + d);
+        vstore_f32(s + c, VLANES, keep[c / VLANES] * p);
+        vstore_f32(ds + c, VLANES, vset(t->scale) * d);
+    }
+}
+
+/* One block of rows against one key tile: dq of the rows, and the block's part of dk, dv and the other sums. */
+static void backward_tile(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t g)
+{
+    const struct weft_call *call = job->call;
+    const struct sizes *n = &job->n;
+    int64_t row = job->spans[which].row + t->i, at = g * n->longest + t->i;
+    const float *lse = (const float *)call->out[LSE]->data + row * n->heads + t->h;
+    float diagonals[ROW_TILE + WEFT_KEY_TILE] = {0};
+    vf dscale = vset(0);
+    set_pos_bias(job, t);
+    widen(b->q, n->k_padded, head_of(call->in[Q], row, t->h, n->heads), t->rows);
+    widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);
+    scores(t, b->q, n->k, n->k_padded, b->kt, b->s);
+    scores(t, b->go, n->v, n->v_padded, b->vt, b->ds);
+    for (int64_t r = 0; r < t->rows; r++)
+        soften_back(job, b, t, r, lse[r * n->heads], b->delta[at + r], diagonals, &dscale);
+    struct left weights_t = {b->s, 1, WEFT_KEY_TILE}, ds = {b->ds, WEFT_KEY_TILE, 1}, ds_t = {b->ds, 1, WEFT_KEY_TILE};
+    product(t->keys, n->v_padded, t->rows, weights_t, b->go, n->v_padded, b->dv, n->v_padded);
+    product(t->keys, n->k_padded, t->rows, ds_t, b->q, n->k_padded, b->dk, n->k_padded);
+    product(t->rows, n->k_padded, t->keys, ds, b->k, n->k_padded, b->dq + at * n->k_padded, n->k_padded);
+    job->scale_parts[which * n->heads + t->h] += vsum(dscale);
+    float *parts = job->pos_parts + which * n->heads * n->offsets;
+    for (int64_t d = 0; n->offsets && d < t->rows - 1 + WEFT_KEY_TILE; d++)
+        parts[diagonal_offset(job, t, d)] += diagonals[d];
+}
+
+/* delta = <do, o> of 64 rows from `row` on, as one chain over the width, the chain that dP is: where a row has one key,
+ * dP - delta is exactly 0. Borrows two tiles that are not in use yet. */
+static void set_delta(const struct job *job, const struct backward *b, int64_t row, int64_t rows, int64_t h, float *to)
+{
+    const struct sizes *n = &job->n;
+    float *o = b->vt, *go = b->dv;
+    widen_transposed(o, head_of(job->call->out[O], row, h, n->heads), rows);
+    widen_transposed(go, head_of(job->call->gout[O], row, h, n->heads), rows);
+    for (int64_t r = 0; r < rows; r += VLANES) {
+        vf sum = vset(0);
+        for (int64_t d = r; d < n->v * WEFT_KEY_TILE; d += WEFT_KEY_TILE)
+            sum = vfma(vload_f32(go + d, VLANES), vload_f32(o + d, VLANES), sum);
+        vstore_f32(to + r, rows - r, sum);
+    }
+}
+
+/* Before the tiles: delta of every row, and everything that is summed set to 0. */
+static void start_unit(const struct job *job, const struct backward *b, int64_t which, int64_t first_head)
+{
+    const struct sizes *n = &job->n;
+    struct span span = job->spans[which];
+    int64_t slot = which * n->heads + first_head;
+    memset(job->scale_parts + slot, 0, (size_t)n->group * sizeof(double));
+    memset(job->pos_parts + slot * n->offsets, 0, (size_t)(n->group * n->offsets) * sizeof(float));
+    for (int64_t g = 0; g < n->group; g++) {
+        memset(b->dq + g * n->longest * n->k_padded, 0, (size_t)(span.rows * n->k_padded) * sizeof(float));
+        for (int64_t r = 0; r < span.rows; r += WEFT_KEY_TILE)
+            set_delta(job, b, span.row + r, weft_min(WEFT_KEY_TILE, span.rows - r), first_head + g,
+                      b->delta + g * n->longest + r);
+    }
+}
+
+/* All rows that see the tile, head by head; then the tile's gradients are complete. */
+static void backward_keys(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t kv)
+{
+    const struct weft_call *call = job->call;
+    const struct sizes *n = &job->n;
+    int64_t end = job->spans[which].rows;
+    widen(b->k, n->k_padded, head_of(call->in[K], t->key_row, kv, n->kv_heads), t->keys);
+    widen_transposed(b->kt, head_of(call->in[K], t->key_row, kv, n->kv_heads), t->keys);
+    widen_transposed(b->vt, head_of(call->in[V], t->key_row, kv, n->kv_heads), t->keys);
+    memset(b->dk, 0, (size_t)(t->keys * n->k_padded) * sizeof(float));
+    memset(b->dv, 0, (size_t)(t->keys * n->v_padded) * sizeof(float));
+    for (int64_t g = 0; g < n->group; g++) {
+        set_head(job, t, kv * n->group + g);
+        memset(b->dbias, 0, WEFT_KEY_TILE * sizeof(float));
+        for (t->i = t->j; t->i < end; t->i += ROW_TILE) {
+            t->rows = weft_min(ROW_TILE, end - t->i);
+            backward_tile(job, b, t, which, g);
+        }
+        for (int64_t c = 0; call->gin[KEY_BIAS] && c < t->keys; c++)
+            ((float *)call->gin[KEY_BIAS]->data)[(t->key_row + c) * n->heads + t->h] = b->dbias[c];
+    }
+    if (call->gin[K])
+        narrow(head_of(call->gin[K], t->key_row, kv, n->kv_heads), b->dk, n->k_padded, t->keys);
+    if (call->gin[V])
+        narrow(head_of(call->gin[V], t->key_row, kv, n->kv_heads), b->dv, n->v_padded, t->keys);
+}
+
+static void bwd_unit(void *context, int64_t unit, int thread)
+{
+    const struct job *job = context;
+    const struct weft_call *call = job->call;
+    const struct sizes *n = &job->n;
+    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
+    struct backward b = lay_backward(n, &local);
+    int64_t which = unit / n->kv_heads, kv = unit % n->kv_heads;
+    struct span span = job->spans[which];
+    struct tile t = {.seq = ints(call, SEQ)[span.row]};
+    t.mask_key = mask_key(call, t.seq);
+    start_unit(job, &b, which, kv * n->group);
+    for (t.j = 0; t.j < span.rows; t.j += WEFT_KEY_TILE) {
+        t.keys = weft_min(WEFT_KEY_TILE, span.rows - t.j);
+        t.key_row = key_row(call, t.seq, t.j);
+        backward_keys(job, &b, &t, which, kv);
+    }
+    for (int64_t g = 0; call->gin[Q] && g < n->group; g++)
+        narrow(head_of(call->gin[Q], span.row, kv * n->group + g, n->heads), b.dq + g * n->longest * n->k_padded,
+               n->k_padded, span.rows);
+}
+
+/* What all sequences share, for one head. */
+static void sum_parts(void *context, int64_t h, int thread)
+{
+    (void)thread;
+    const struct job *job = context;
+    const struct sizes *n = &job->n;
+    struct weft_tensor *const *gin = job->call->gin;
+    double scale = 0;
+    for (int64_t s = 0; s < job->span_count; s++)
+        scale += job->scale_parts[s * n->heads + h];
+    if (gin[SCALE])
+        ((float *)gin[SCALE]->data)[h] += (float)scale;
+    for (int64_t x = 0; gin[POS_BIAS] && x < n->offsets; x++) {
+        float sum = 0;
+        for (int64_t s = 0; s < job->span_count; s++)
+            sum += job->pos_parts[(s * n->heads + h) * n->offsets + x];
+        ((float *)gin[POS_BIAS]->data)[h * n->offsets + x] += sum;
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    struct space scratch = {.base = call->scratch};
+    struct job job = lay_job(call, &scratch);
+    job.span_count = cut_spans(call, INT32_MAX, job.spans);
+    weft_parallel(job.span_count * job.n.kv_heads, bwd_unit, &job);
+    weft_parallel(job.n.heads, sum_parts, &job);
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bias - y [M, C] = x [M, C] + b [C]. May run in place on x.
+ *
+ * x gets y's gradient as it is. db += sum over rows of dy: each column sums blocks of BLOCK rows and adds the blocks in
+ * order, whatever thread has the column, so the order is fixed and long sums lose little.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows of a forward tile, columns of a backward tile */
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *x = node->in[0], *b = node->in[1];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    if (b->dtype != WEFT_F32 || b->shape.ndim != 1 || weft_shape_width(&b->shape) != weft_shape_width(&x->shape))
+        return weft_node_fail(node, "the bias must be f32 and have x's %lld columns",
+                              (long long)weft_shape_width(&x->shape));
+    return weft_node_output(node, 0, x->dtype, x->shape);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *x = call->in[0]->data, *b = call->in[1]->data;
+    double *y = call->out[0]->data;
+    int64_t rows = weft_tensor_rows(call->out[0]), width = weft_tensor_width(call->out[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width; i++)
+            y[r * width + i] = x[r * width + i] + b[i];
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *dy = call->gout[0]->data;
+    double *db = call->gin[1]->data;
+    int64_t rows = weft_tensor_rows(call->gout[0]), width = weft_tensor_width(call->gout[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width; i++)
+            db[i] += dy[r * width + i];
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *x = call->in[0], *y = call->out[0];
+    const float *b = call->in[1]->data;
+    int64_t rows = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS), width = weft_tensor_width(x);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t i = 0, at = r * width, end = at + width; i < width; i += VLANES)
+            vstore(y->data, y->dtype, at + i, end, vload(x->data, x->dtype, at + i, end) + vload_f32(b + i, width - i));
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *dy = call->gout[0];
+    float *db = call->gin[1]->data;
+    int64_t rows = weft_tensor_rows(dy), width = weft_tensor_width(dy);
+    int64_t last = weft_min(width, (tile + 1) * COLUMNS);
+    for (int64_t block = 0; block < rows; block += BLOCK)
+        for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
+            vf sum = vset(0);
+            for (int64_t r = block; r < weft_min(rows, block + BLOCK); r++)
+                sum += vload(dy->data, dy->dtype, r * width + i, r * width + last);
+            vstore_f32(db + i, last - i, vload_f32(db + i, last - i) + sum);
+        }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_width(call->gout[0]), COLUMNS), bwd_tile, (void *)call);
+}
+
+static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
+{
+    (void)node;
+    struct weft_value *gout[WEFT_MAX_ARGS] = {weft_grad_out(grads, 0)}, *gin[WEFT_MAX_ARGS] = {0};
+    if (weft_grad_wanted(grads, 0))
+        weft_grad_add(grads, 0, weft_cast(g, gout[0], weft_grad_dtype(grads, 0)));
+    if (weft_grad_wanted(grads, 1)) {
+        gin[1] = weft_grad_accumulator(grads, 1);
+        weft_grad_emit(grads, gout, gin);
+    }
+}
+
+/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place */
+static const struct weft_case cases[] = {
+    {"one", {1, 1}, {0}},
+    {"one row", {1, 37}, {0}},
+    {"odd", {7, 5}, {0}},
+    {"lanes+1", {3, 17}, {0}},
+    {"tile-1", {ROWS - 1, COLUMNS - 1}, {0}},
+    {"tile", {ROWS, COLUMNS}, {0}},
+    {"tile+1", {ROWS + 1, COLUMNS + 1}, {0}},
+    {"block", {BLOCK, 33}, {0}},
+    {"block+1", {BLOCK + 1, 33}, {0}},
+    {"tiles", {100, 300}, {0}},
+    {"inside", {100, 50, 1}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
+    struct weft_value *b = weft_graph_param(g, "b", WEFT_SHAPE(weft_fixed(c->n[1])));
+    struct weft_value *y = weft_bias(g, c->n[2] ? weft_scale(g, x, 2) : x, b);
+    weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
+}
+
+const struct weft_op WEFT_OP(bias) = {
+    .name = "bias",
+    .summary = "y = x + b, the same b for every row",
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
+    .grad = grad,
+    .differentiable = 3,
+    .accumulates = 2,
+    .inplace = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_bias(struct weft_graph *g, struct weft_value *x, struct weft_value *b)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_bias), NULL, 2, (struct weft_value *[]){x, b});
+    return node ? node->out[0] : NULL;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cross_entropy - the vocabulary product and the loss on it, with no whole array of logits.
+ *
+ *     logit[m,v] = sum_c x[m,c] W[v,c]        lse[m] = log sum_v exp(logit[m,v])
+ *     nll[m]     = lse[m] - logit[m, target[m]], 0 where target[m] < 0 (not scored)
+ *     loss       = weight * sum over scored m of (nll[m] + z_lambda lse[m]^2)
+ *     pred[m]    = arg max_v logit[m,v], the smallest v on ties
+ *
+ * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
+ * targets i32 [M], weight f32 [1] (one over the scored tokens of the whole batch: only the host knows). Outputs: 0 loss
+ * f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients; lse and pred exist for every row.
+ *
+ * Rows go through in chunks: logits of a chunk in f32, then row by row the statistics, then, when differentiated,
+ *     dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m]) softmax[m,v] - [v = target[m]]), 0 where not scored
+ * in the compute dtype, dX = dlogit W and dW += dlogit^t X of that chunk. So the backward node makes the forward
+ * outputs on its way (bwd_yields_out), no product is done twice, and one kernel is both. Nothing is saved.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { X, P, P_DX, TARGETS, WEIGHT, W, INPUTS };
+enum { LOSS, NLL, LSE, PRED };
+
+/* Rows of a chunk: every chunk reads W and adds to dW once more, every row of it costs scratch. At V = 50304, C = 768 a
+ * chunk of 512 took five sixths of the processor time of 256, and 1024 nine tenths of that again for twice the scratch.
+ * A constant, because it orders the sum of dW. */
+enum { CHUNK = 512, ROW_TILE = 4 };
+
+struct attr {
+    double z_lambda;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *x = node->in[X], *p = node->in[P], *targets = node->in[TARGETS];
+    if (x->dtype != p->dtype || p->shape.ndim != 2 || weft_shape_width(&x->shape) != weft_shape_width(&p->shape))
+        return weft_node_fail(node, "x must be %s rows as wide as the matrix", weft_dtype_name(p->dtype));
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape)), one = WEFT_SHAPE(weft_fixed(1));
+    if (targets->dtype != WEFT_I32 || !weft_shape_same(&targets->shape, &rows))
+        return weft_node_fail(node, "targets must be i32, one per row of x");
+    if (node->in[WEIGHT]->dtype != WEFT_F32 || !weft_shape_same(&node->in[WEIGHT]->shape, &one))
+        return weft_node_fail(node, "the weight must be f32 [1]");
+    TRY(weft_node_output(node, LOSS, WEFT_F32, one));
+    TRY(weft_node_output(node, NLL, WEFT_F32, rows));
+    TRY(weft_node_output(node, LSE, WEFT_F32, rows));
+    return weft_node_output(node, PRED, WEFT_I32, rows);
+}
+
+/* ---- plan */
+
+struct plan {
+    struct weft_dnn_product *logits, *dx; /* dx and dw are NULL where nobody wants them */
+    struct weft_dnn_outer *dw;
+    size_t dlogits, engine; /* where these begin in scratch; the chunk's logits begin at 0 */
+};
+
+/* The bytes of a matrix, up to the next multiple of 64. */
+static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element, size_t *bytes)
+{
+    TRY(weft_size_mul((size_t)rows, (size_t)width, bytes));
+    TRY(weft_size_mul(*bytes, element, bytes));
+    TRY(weft_size_add(*bytes, 63, bytes));
+    *bytes -= *bytes % 64;
+    return WEFT_OK;
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    const struct weft_tensor *x = max->in[X], *w = max->in[P];
+    struct plan *plan = weft_arena_alloc(booking->arena, sizeof *plan);
+    if (!plan)
+        return WEFT_NOMEM;
+    struct weft_dnn_shape s = {.dtype = x->dtype, .depth = w->dim[1], .width = w->dim[0], .groups = 1};
+    s.max_rows = weft_min(weft_tensor_rows(x), CHUNK);
+    struct weft_dnn_shape back = s;
+    back.depth = s.width;
+    back.width = s.depth;
+    size_t scratch[3] = {0}, local[3] = {0}, dlogits = 0;
+    TRY(weft_dnn_product_plan(&s, WEFT_F32, booking->arena, &plan->logits, &scratch[0], &local[0]));
+    if (max->gin[X])
+        TRY(weft_dnn_product_plan(&back, max->gin[X]->dtype, booking->arena, &plan->dx, &scratch[1], &local[1]));
+    if (max->gin[W])
+        TRY(weft_dnn_outer_plan(&s, booking->arena, &plan->dw, &scratch[2], &local[2]));
+
+    TRY(matrix_bytes(s.max_rows, s.width, sizeof(float), &plan->engine));
+    if (max->gout[LOSS] && x->dtype == WEFT_BF16) { /* an f32 gradient takes the place of its logit */
+        plan->dlogits = plan->engine;
+        TRY(matrix_bytes(s.max_rows, s.width, sizeof(uint16_t), &dlogits));
+        TRY(weft_size_add(plan->engine, dlogits, &plan->engine));
+    }
+    for (int i = 0; i < 3; i++) { /* the products take turns */
+        booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
+        booking->local = local[i] > booking->local ? local[i] : booking->local;
+    }
+    booking->plan = plan;
+    return weft_size_add(plan->engine, booking->scratch, &booking->scratch);
+}
+
+/* ---- reference: a row at a time, its logits made anew wherever they are needed */
+
+static double logit(const struct weft_call *call, int64_t row, int64_t v)
+{
+    int64_t width = call->in[P]->dim[1];
+    const double *x = (const double *)call->in[X]->data + row * width;
+    const double *w = (const double *)call->in[P]->data + v * width;
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++)
+        sum += x[i] * w[i];
+    return sum;
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *a = call->attr;
+    const int32_t *targets = call->in[TARGETS]->data;
+    double *loss = call->out[LOSS]->data, *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
+    int32_t *pred = call->out[PRED]->data;
+    *loss = 0;
+    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++) {
+        double top = -INFINITY, sum = 0;
+        for (int64_t v = 0; v < call->in[P]->dim[0]; v++) {
+            double l = logit(call, r, v);
+            if (l > top) {
+                sum *= exp(top - l);
+                top = l;
+                pred[r] = (int32_t)v;
+            }
+            sum += exp(l - top);
+        }
+        lse[r] = top + log(sum);
+        nll[r] = targets[r] < 0 ? 0 : lse[r] - logit(call, r, targets[r]);
+        *loss += targets[r] < 0 ? 0 : nll[r] + a->z_lambda * lse[r] * lse[r];
+    }
+    *loss *= *(const double *)call->in[WEIGHT]->data;
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const struct attr *a = call->attr;
+    const double *x = call->in[X]->data, *w = call->in[P]->data;
+    const int32_t *targets = call->in[TARGETS]->data;
+    double *dx = call->gin[X] ? call->gin[X]->data : NULL, *dw = call->gin[W] ? call->gin[W]->data : NULL;
+    double scale = *(const double *)call->gout[LOSS]->data * *(const double *)call->in[WEIGHT]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]), width = call->in[P]->dim[1];
+    ref(call);
+    const double *lse = call->out[LSE]->data;
+    for (int64_t i = 0; dx && i < rows * width; i++)
+        dx[i] = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t v = 0; targets[r] >= 0 && v < call->in[P]->dim[0]; v++) {
+            double softmax = exp(logit(call, r, v) - lse[r]);
+            double d = scale * ((1 + 2 * a->z_lambda * lse[r]) * softmax - (v == targets[r]));
+            for (int64_t i = 0; dx && i < width; i++)
+                dx[r * width + i] += d * w[v * width + i];
+            for (int64_t i = 0; dw && i < width; i++)
+                dw[v * width + i] += d * x[r * width + i];
+        }
+}
+
+/* ---- fast */
+
+/* What the row tiles of a chunk share; pointers are to the chunk's first row. */
+struct chunk {
+    float *logits;
+    void *dlogits; /* NULL: no gradient is asked for */
+    enum weft_dtype dtype;
+    int64_t rows, vocabulary;
+    const int32_t *targets;
+    float *nll, *lse;
+    int32_t *pred;
+    float scale, z_lambda;
+};
+
+static const vi lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* Sixteen logits from i on; past the end they are -inf, which no maximum and no sum of exponentials sees. */
+VINLINE vf logits_at(const float *logits, int64_t i, int64_t n)
+{
+    vf l = vload_f32(logits + i, n - i);
+    return n - i < VLANES ? vpick(lanes < vseti((int32_t)(n - i)), l, vset(-INFINITY)) : l;
+}
+
+static float highest(const float *logits, int64_t n, int32_t *where)
+{
+    vf best = vset(-INFINITY);
+    vi at = lanes;
+    for (int64_t i = 0; i < n; i += VLANES) {
+        vf l = logits_at(logits, i, n);
+        vi above = l > best;
+        best = vpick(above, l, best);
+        at = (above & (lanes + (int32_t)i)) | (~above & at);
+    }
+    float top = vhighest(best);
+    *where = INT32_MAX;
+    for (int lane = 0; lane < VLANES; lane++)
+        if (best[lane] == top && at[lane] < *where)
+            *where = at[lane];
+    return top;
+}
+
+static float sum_exp(const float *logits, int64_t n, float top)
+{
+    vf sum = vset(0);
+    for (int64_t i = 0; i < n; i += VLANES)
+        sum += vexp(logits_at(logits, i, n) - vset(top));
+    return vsum(sum);
+}
+
+static void row(const struct chunk *c, int64_t r)
+{
+    int64_t n = c->vocabulary;
+    const float *logits = c->logits + r * n;
+    int32_t target = c->targets[r];
+    float top = highest(logits, n, &c->pred[r]), sum = sum_exp(logits, n, top);
+    float lse = top + vlog1(sum), hit = target < 0 ? 0 : logits[target];
+    c->lse[r] = lse;
+    c->nll[r] = target < 0 ? 0 : lse - hit;
+    if (!c->dlogits)
+        return;
+    char *dlogits = (char *)c->dlogits + r * n * (int64_t)weft_dtype_bytes(c->dtype);
+    if (target < 0) {
+        memset(dlogits, 0, (size_t)n * weft_dtype_bytes(c->dtype));
+        return;
+    }
+    float factor = c->scale * (1 + 2 * c->z_lambda * lse) / sum;
+    for (int64_t i = 0; i < n; i += VLANES)
+        vstore(dlogits, c->dtype, i, n, vexp(logits_at(logits, i, n) - vset(top)) * vset(factor));
+    vstore(dlogits, c->dtype, target, target + 1, vexp(vset(hit - top)) * vset(factor) - vset(c->scale));
+}
+
+static void row_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct chunk *c = context;
+    for (int64_t r = tile * ROW_TILE; r < weft_min((tile + 1) * ROW_TILE, c->rows); r++)
+        row(c, r);
+}
+
+static void run_chunk(const struct weft_call *call, int64_t first, int64_t rows)
+{
+    const struct plan *plan = call->plan;
+    const struct weft_tensor *x = call->in[X], *dx = call->gin[X], *dw = call->gin[W];
+    int64_t at = first * weft_tensor_width(x);
+    const char *rows_x = (const char *)x->data + at * (int64_t)weft_dtype_bytes(x->dtype);
+    char *engine = call->scratch + plan->engine;
+    struct chunk c = {
+        .logits = (float *)call->scratch,
+        .dlogits = call->gout[LOSS] ? call->scratch + plan->dlogits : NULL,
+        .dtype = x->dtype,
+        .rows = rows,
+        .vocabulary = call->in[P]->dim[0],
+        .targets = (const int32_t *)call->in[TARGETS]->data + first,
+        .nll = (float *)call->out[NLL]->data + first,
+        .lse = (float *)call->out[LSE]->data + first,
+        .pred = (int32_t *)call->out[PRED]->data + first,
+        .z_lambda = (float)((const struct attr *)call->attr)->z_lambda,
+    };
+    if (c.dlogits)
+        c.scale = *(const float *)call->gout[LOSS]->data * *(const float *)call->in[WEIGHT]->data;
+    weft_dnn_product_run(plan->logits, rows, rows_x, call->in[P]->data, NULL, NULL, WEFT_F32, c.logits, engine,
+                         call->local, call->local_stride);
+    weft_parallel(weft_div_up(rows, ROW_TILE), row_tile, &c);
+    if (dx)
+        weft_dnn_product_run(plan->dx, rows, c.dlogits, call->in[P_DX]->data, NULL, NULL, WEFT_F32,
+                             (char *)dx->data + at * (int64_t)weft_dtype_bytes(dx->dtype), engine, call->local,
+                             call->local_stride);
+    if (dw)
+        weft_dnn_outer_run(plan->dw, rows, c.dlogits, rows_x, dw->data, engine, call->local, call->local_stride);
+}
+
+static void run(const struct weft_call *call)
+{
+    const struct attr *a = call->attr;
+    const int32_t *targets = call->in[TARGETS]->data;
+    const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]);
+    for (int64_t first = 0; first < rows; first += CHUNK)
+        run_chunk(call, first, weft_min(rows - first, CHUNK));
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++)
+        if (targets[r] >= 0)
+            sum += nll[r] + a->z_lambda * lse[r] * lse[r];
+    *(float *)call->out[LOSS]->data = (float)(sum * *(const float *)call->in[WEIGHT]->data);
+}
+
+static int products(const struct weft_call *call, struct weft_product *list)
+{
+    int64_t rows = weft_tensor_rows(call->in[X]), vocab = call->in[P]->dim[0], width = call->in[P]->dim[1];
+    int n = 0;
+    list[n++] = (struct weft_product){WEFT_BARE_Y, rows, vocab, width, 1, 1};
+    if (call->gin[X])
+        list[n++] = (struct weft_product){WEFT_BARE_DX, rows, vocab, width, 1, 1};
+    if (call->gin[W])
+        list[n++] = (struct weft_product){WEFT_BARE_DW, rows, vocab, width, 1, 1};
+    return n;
+}
+
+static double flops(const struct weft_call *call)
+{
+    int products = 1 + (call->gin[X] != NULL) + (call->gin[W] != NULL);
+    return 2.0 * products * (double)weft_tensor_rows(call->in[X]) * (double)weft_tensor_count(call->in[P]);
+}
+
+/* ---- cases. n: rows, V, C, which rows are scored: 0 all, 1 some, 2 none. x: z_lambda */
+
+enum { ALL, SOME, NONE };
+
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 1}},
+    {.name = "two words", .n = {3, 2, 5}},
+    {.name = "tile", .n = {16, 64, 32}},
+    {.name = "odd", .n = {7, 131, 33, SOME}},
+    {.name = "wide", .n = {5, 300, 100, SOME}},
+    {.name = "z-loss", .n = {9, 50, 24, SOME}, .x = {1e-2}},
+    {.name = "large z-loss", .n = {6, 37, 16, ALL}, .x = {0.5}},
+    {.name = "none scored", .n = {6, 40, 16, NONE}, .x = {1e-2}},
+    {.name = "a chunk", .n = {CHUNK, 20, 8, SOME}},
+    {.name = "a chunk and one row", .n = {CHUNK + 1, 19, 9, SOME}, .x = {1e-4}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[2]);
+    struct weft_value *w = weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(c->n[1]), weft_fixed(c->n[2])));
+    struct weft_value *targets = weft_case_input(g, "targets", WEFT_I32, c->n[0], 0);
+    struct weft_value *weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+    struct weft_value *loss = weft_cross_entropy(g, x, w, targets, weight, c->x[0]);
+    for (int o = LOSS; loss && o <= PRED; o++)
+        weft_graph_output(g, weft_sibling(loss, o));
+}
+
+/* W is scaled as a head is at first: with logits of size one, every word takes part in the gradient. */
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    int64_t n = weft_tensor_count(t);
+    if (strcmp(input, "targets") == 0)
+        for (int64_t i = 0; i < n; i++) {
+            bool scored = c->n[3] == ALL || (c->n[3] == SOME && i % 3);
+            ((int32_t *)t->data)[i] = scored ? (int32_t)weft_below(1, (uint64_t)i, (uint64_t)c->n[1]) : -1;
+        }
+    else if (strcmp(input, "weight") == 0)
+        weft_tensor_set(t, 0, 0.75);
+    else if (strcmp(input, "w") == 0)
+        for (int64_t i = 0; i < n; i++)
+            weft_tensor_set(t, i, (float)(weft_normal(2, (uint64_t)i) / sqrt((double)c->n[2])));
+    else
+        return false;
+    return true;
+}
+
+const struct weft_op WEFT_OP(cross_entropy) = {
+    .name = "cross_entropy",
+    .summary = "loss = weight * sum over scored rows of (lse - logit[target] + z_lambda lse^2), logits = x W^t",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops, .products = products},
+    .bwd = {.plan = plan, .run = run, .ref = bwd_ref, .flops = flops, .products = products},
+    .grad_only_in = 1u << P_DX | 1u << W,
+    .bwd_reads_in = 1u << X | 1u << P | 1u << P_DX | 1u << TARGETS | 1u << WEIGHT,
+    .differentiable = 1u << X | 1u << W,
+    .accumulates = 1u << W,
+    .silent_out = 1u << NLL | 1u << LSE | 1u << PRED,
+    .bwd_yields_out = true,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_cross_entropy(struct weft_graph *g, struct weft_value *x, struct weft_value *w,
+                                      struct weft_value *targets, struct weft_value *weight, double z_lambda)
+{
+    struct weft_value *in[INPUTS] = {
+        [X] = weft_cast(g, x, weft_graph_compute(g)),
+        [P] = weft_pack(g, w, WEFT_PACK_Y),
+        [P_DX] = weft_pack(g, w, WEFT_PACK_DX),
+        [TARGETS] = targets,
+        [WEIGHT] = weight,
+        [W] = w,
+    };
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_cross_entropy), &(struct attr){z_lambda}, INPUTS, in);
+    return node ? node->out[LOSS] : NULL;
+}

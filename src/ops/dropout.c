@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dropout - y = x / (1-p) where an element is kept, 0 where not; each is dropped with probability p.
+ *
+ * Whether element c of a row is kept is a function of (seed, step, sample, layer, site, pos, c) alone, see random_bits.
+ * So threads, ranks, micro-batches and chunks see the same mask, backward makes it again instead of saving it, and y is
+ * linear in x.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16 }; /* per tile */
+enum { X, SEQ, POS, SAMPLE, STAMP };
+
+struct attr {
+    double p;
+    int layer, site;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *x = node->in[X];
+    if (!(attr->p > 0 && attr->p < 1))
+        return weft_node_fail(node, "p = %g, it must be at least 0 and less than 1", attr->p);
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    for (int i = SEQ; i <= STAMP; i++)
+        if (!node->in[i] || node->in[i]->dtype != WEFT_I32)
+            return weft_node_fail(node, "a mask needs seq, pos, sample and stamp of the rows, all i32");
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
+    if (!weft_shape_same(&node->in[SEQ]->shape, &rows) || !weft_shape_same(&node->in[POS]->shape, &rows))
+        return weft_node_fail(node, "seq and pos must have one number per row of x");
+    return weft_node_output(node, 0, x->dtype, x->shape);
+}
+
+static uint64_t row_key(const struct weft_call *call, int64_t r)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *seq = call->in[SEQ]->data, *sample = call->in[SAMPLE]->data;
+    return weft_dropout_key(call->in[STAMP]->data, sample[seq[r]], attr->layer, attr->site);
+}
+
+/* Sixty-four columns take sixteen Philox blocks of four words, dealt out so that one word of all blocks is one vector.
+ */
+static uint32_t random_bits(uint64_t key, int64_t pos, int64_t c)
+{
+    return weft_rand(key, (uint64_t)pos, (uint64_t)(c / 64 * 16 + c % 16)).u[c % 64 / 16];
+}
+
+/* Dropped when the element's bits are below this. */
+static uint32_t threshold(const struct attr *attr) { return (uint32_t)(attr->p * 0x1p32); }
+
+/* Forward and backward are one map: from x to y, or from dy to dx. */
+static void apply_ref(const struct weft_call *call, const double *from, double *to, int64_t width)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *pos = call->in[POS]->data;
+    int64_t rows = weft_tensor_count(call->in[POS]);
+    for (int64_t r = 0; r < rows; r++) {
+        uint64_t key = row_key(call, r);
+        for (int64_t i = 0; i < width; i++) {
+            bool kept = random_bits(key, pos[r], i) >= threshold(attr);
+            to[r * width + i] = kept ? from[r * width + i] / (1 - attr->p) : 0;
+        }
+    }
+}
+
+static void ref(const struct weft_call *call)
+{
+    apply_ref(call, call->in[X]->data, call->out[0]->data, weft_tensor_width(call->in[X]));
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    apply_ref(call, call->gout[0]->data, call->gin[X]->data, weft_tensor_width(call->gin[X]));
+}
+
+static void apply_rows(const struct weft_call *call, int64_t tile, const struct weft_tensor *from,
+                       const struct weft_tensor *to)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *pos = call->in[POS]->data;
+    int64_t rows = weft_min(weft_tensor_rows(to), (tile + 1) * ROWS), width = weft_tensor_width(to);
+    vf factor = vset((float)(1 / (1 - attr->p)));
+    uint32_t limit = threshold(attr);
+    for (int64_t r = tile * ROWS; r < rows; r++) {
+        uint64_t key = row_key(call, r);
+        uint32_t bits[4][VLANES];
+        for (int64_t i = 0, at = r * width, end = at + width; i < width; i += VLANES) {
+            if (i % 64 == 0)
+                vrand(key, (uint64_t)pos[r], (uint32_t)(i / 4), bits);
+            vu mine;
+            memcpy(&mine, bits[i % 64 / VLANES], sizeof mine);
+            vf kept = (vf)((vi)(mine >= limit) & (vi)factor);
+            vstore(to->data, to->dtype, at + i, end, vload(from->data, from->dtype, at + i, end) * kept);
+        }
+    }
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    apply_rows(call, tile, call->in[X], call->out[0]);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    apply_rows(call, tile, call->gout[0], call->gin[X]);
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[X]), ROWS), bwd_tile, (void *)call);
+}
+
+/* n: rows, width, sequences, and whether another op stands behind it, which brings gradients in its type. x: p */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 1}, {0.5}},      {"one row", {1, 37, 1}, {0.1}},       {"odd", {7, 5, 2}, {0.5}},
+    {"lanes", {3, 16, 1}, {0.9}},   {"lanes+1", {3, 17, 3}, {0.25}},      {"tile-1", {ROWS - 1, 33, 2}, {0.1}},
+    {"tile", {ROWS, 33, 2}, {0.1}}, {"tile+1", {ROWS + 1, 33, 2}, {0.1}}, {"tiles", {100, 96, 5}, {0.1}},
+    {"none", {5, 20, 1}, {0}},      {"inside", {40, 50, 3, 1}, {0.2}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
+    struct weft_rows rows = {
+        .seq = weft_case_input(g, "seq", WEFT_I32, c->n[0], 0),
+        .pos = weft_case_input(g, "pos", WEFT_I32, c->n[0], 0),
+        .sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(weft_fixed(c->n[2]))),
+        .stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4))),
+    };
+    struct weft_value *y = weft_dropout(g, weft_scale(g, x, 2), &rows, c->x[0], 1, 2);
+    weft_graph_output(g, c->n[3] ? weft_scale(g, y, 2) : y);
+}
+
+/* Row r is position r / sequences of sequence r mod sequences. */
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    if (t->dtype != WEFT_I32)
+        return false;
+    for (int64_t i = 0; i < weft_tensor_count(t); i++) {
+        int64_t x = strcmp(input, "seq") == 0 ? i % c->n[2] : strcmp(input, "pos") == 0 ? i / c->n[2] : 1000 + 7 * i;
+        ((int32_t *)t->data)[i] = (int32_t)x;
+    }
+    return true;
+}
+
+const struct weft_op WEFT_OP(dropout) = {
+    .name = "dropout",
+    .summary = "y = x / (1-p) with probability 1-p, else 0; the mask by counter",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << SAMPLE | 1 << STAMP,
+    .differentiable = 1 << X,
+    .inplace = 1 + X,
+    .inplace_grad = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+/* Without dropout there is no node. */
+struct weft_value *weft_dropout(struct weft_graph *g, struct weft_value *x, const struct weft_rows *rows, double p,
+                                int layer, int site)
+{
+    if (p == 0)
+        return x;
+    struct attr attr = {p, layer, site};
+    struct weft_value *in[] = {x, rows->seq, rows->pos, rows->sample, rows->stamp};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_dropout), &attr, 5, in);
+    return node ? node->out[0] : NULL;
+}

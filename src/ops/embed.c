@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * embed - y [M, C] = rows ids [M] of table [V, C]; f32, since it starts the residual stream.
+ *
+ * Backward: table row id += dy row, in row order; parallel over columns, so that no two threads share a sum. The host
+ * checks ids; one outside 0 .. V-1 reads as zeros here and is not written.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16, COLUMNS = 64 }; /* rows of a forward tile, columns of a backward tile */
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *table = node->in[0], *ids = node->in[1];
+    if (table->dtype != WEFT_F32 || table->shape.ndim != 2)
+        return weft_node_fail(node, "the table must be f32 [V, C]");
+    if (ids->dtype != WEFT_I32 || ids->shape.ndim != 1)
+        return weft_node_fail(node, "the ids must be i32 [M]");
+    return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(ids->shape.dim[0], table->shape.dim[1]));
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *table = call->in[0]->data;
+    const int32_t *ids = call->in[1]->data;
+    double *y = call->out[0]->data;
+    int64_t rows = weft_tensor_rows(call->out[0]), width = weft_tensor_width(call->out[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width; i++)
+            y[r * width + i] = ids[r] >= 0 && ids[r] < call->in[0]->dim[0] ? table[ids[r] * width + i] : 0;
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const int32_t *ids = call->in[1]->data;
+    const double *dy = call->gout[0]->data;
+    double *dtable = call->gin[0]->data;
+    int64_t rows = weft_tensor_rows(call->gout[0]), width = weft_tensor_width(call->gout[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width && ids[r] >= 0 && ids[r] < call->gin[0]->dim[0]; i++)
+            dtable[ids[r] * width + i] += dy[r * width + i];
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const float *table = call->in[0]->data;
+    const int32_t *ids = call->in[1]->data;
+    float *y = call->out[0]->data;
+    int64_t rows = weft_min(weft_tensor_rows(call->out[0]), (tile + 1) * ROWS);
+    int64_t width = weft_tensor_width(call->out[0]);
+    for (int64_t r = tile * ROWS; r < rows; r++) {
+        if (ids[r] >= 0 && ids[r] < call->in[0]->dim[0])
+            memcpy(y + r * width, table + ids[r] * width, (size_t)width * sizeof *y);
+        else
+            memset(y + r * width, 0, (size_t)width * sizeof *y);
+    }
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->out[0]), ROWS), run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *dy = call->gout[0];
+    const int32_t *ids = call->in[1]->data;
+    int64_t rows = weft_tensor_rows(dy), width = weft_tensor_width(dy);
+    int64_t last = weft_min(width, (tile + 1) * COLUMNS);
+    for (int64_t r = 0; r < rows; r++) {
+        if (ids[r] < 0 || ids[r] >= call->gin[0]->dim[0])
+            continue;
+        float *sum = (float *)call->gin[0]->data + ids[r] * width;
+        for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
+            vf more = vload(dy->data, dy->dtype, r * width + i, r * width + last);
+            vstore_f32(sum + i, last - i, vload_f32(sum + i, last - i) + more);
+        }
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_width(call->gout[0]), COLUMNS), bwd_tile, (void *)call);
+}
+
+/* n: rows, width, vocabulary */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 1}, {0}},
+    {"one row", {1, 37, 50}, {0}},
+    {"odd", {7, 5, 3}, {0}},
+    {"one id", {40, 17, 1}, {0}},
+    {"tile-1", {ROWS - 1, COLUMNS - 1, 11}, {0}},
+    {"tile", {ROWS, COLUMNS, 11}, {0}},
+    {"tile+1", {ROWS + 1, COLUMNS + 1, 11}, {0}},
+    {"tiles", {100, 200, 64}, {0}},
+    {"mostly unseen", {9, 96, 300}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *table = weft_graph_param(g, "table", WEFT_SHAPE(weft_fixed(c->n[2]), weft_fixed(c->n[1])));
+    struct weft_value *ids = weft_case_input(g, "ids", WEFT_I32, c->n[0], 0);
+    weft_graph_output(g, weft_embed(g, table, ids));
+}
+
+/* Ids with repeats. */
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    (void)input;
+    int32_t *ids = t->data;
+    if (t->dtype != WEFT_I32)
+        return false;
+    for (int64_t r = 0; r < weft_tensor_count(t); r++)
+        ids[r] = (int32_t)weft_below(1, (uint64_t)r, (uint64_t)c->n[2]);
+    return true;
+}
+
+const struct weft_op WEFT_OP(embed) = {
+    .name = "embed",
+    .summary = "y = table[ids]",
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 2,
+    .differentiable = 1,
+    .accumulates = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_embed(struct weft_graph *g, struct weft_value *table, struct weft_value *ids)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_embed), NULL, 2, (struct weft_value *[]){table, ids});
+    return node ? node->out[0] : NULL;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fill - y = value everywhere, f32, of any shape. Zeroes the sums that gradients are added to.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { TILE = 16384 }; /* elements */
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_fill *attr = node->attr;
+    return weft_node_output(node, 0, WEFT_F32, attr->shape);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct weft_fill *attr = call->attr;
+    double *y = call->out[0]->data;
+    int64_t n = weft_tensor_count(call->out[0]);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = attr->value;
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_fill *attr = call->attr;
+    int64_t n = weft_min(weft_tensor_count(call->out[0]), (tile + 1) * TILE);
+    vf value = vset((float)attr->value);
+    for (int64_t i = tile * TILE; i < n; i += VLANES)
+        vstore(call->out[0]->data, WEFT_F32, i, n, value);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
+}
+
+/* n: rows, width. x: value */
+static const struct weft_case cases[] = {
+    {"one", {1, 1}, {0}},      {"one row", {1, 37}, {1}},      {"odd", {7, 5}, {-2.5}},
+    {"lanes", {1, 16}, {0.1}}, {"lanes+1", {1, 17}, {0.1}},    {"tile-1", {1, TILE - 1}, {3}},
+    {"tile", {TILE, 1}, {3}},  {"tile+1", {1, TILE + 1}, {3}}, {"tiles", {331, 100}, {1e-20}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    int rows = weft_graph_symbol(g, "rows", c->n[0]);
+    weft_graph_output(g, weft_fill(g, c->x[0], WEFT_SHAPE(weft_times(rows, 1), weft_fixed(c->n[1]))));
+}
+
+const struct weft_op WEFT_OP(fill) = {
+    .name = "fill",
+    .summary = "y = value",
+    .attr_bytes = sizeof(struct weft_fill),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_fill(struct weft_graph *g, double value, struct weft_shape s)
+{
+    struct weft_fill attr = {value, s};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_fill), &attr, 0, NULL);
+    return node ? node->out[0] : NULL;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * layernorm - over the C columns of each row of x [M, C]:
+ *
+ *     y = gain xhat + b      xhat = (x - mean) rstd      rstd = 1 / sqrt(variance + eps), variance over C, not C-1
+ *
+ * y is in the compute dtype (it feeds products); mean and rstd, f32 [M], are outputs 1 and 2, saved for backward.
+ * The variance is summed in a second pass over the row, which is in cache: no cancellation.
+ *
+ * Backward, with t = gain dy:  dx = rstd (t - mean(t) - xhat mean(t xhat)),  dgain += sum dy xhat,  db += sum dy.
+ * Blocks of ROWS rows leave their column sums in scratch while dx is made; then columns add the blocks in order. So x
+ * and dy are read once and the order of the sums is fixed.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
+enum { X, GAIN, B };
+enum { Y, MEAN, RSTD };
+
+struct attr {
+    double eps;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *x = node->in[X];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
+    for (int i = GAIN; i <= B; i++)
+        if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &columns))
+            return weft_node_fail(node, "gain and bias must be f32 and have x's %lld columns",
+                                  (long long)columns.dim[0].times);
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
+    TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), x->shape));
+    TRY(weft_node_output(node, MEAN, WEFT_F32, rows));
+    return weft_node_output(node, RSTD, WEFT_F32, rows);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *gain = call->in[GAIN]->data, *b = call->in[B]->data;
+    double *means = call->out[MEAN]->data, *rstds = call->out[RSTD]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = (const double *)call->in[X]->data + r * width;
+        double *y = (double *)call->out[Y]->data + r * width, mean = 0, variance = 0;
+        for (int64_t i = 0; i < width; i++)
+            mean += x[i] / (double)width;
+        for (int64_t i = 0; i < width; i++)
+            variance += (x[i] - mean) * (x[i] - mean) / (double)width;
+        means[r] = mean;
+        rstds[r] = 1 / sqrt(variance + attr->eps);
+        for (int64_t i = 0; i < width; i++)
+            y[i] = gain[i] * (x[i] - mean) * rstds[r] + b[i];
+    }
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *gain = call->in[GAIN]->data, *means = call->out[MEAN]->data, *rstds = call->out[RSTD]->data;
+    double *dgain = call->gin[GAIN] ? call->gin[GAIN]->data : NULL, *db = call->gin[B] ? call->gin[B]->data : NULL;
+    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = (const double *)call->in[X]->data + r * width;
+        const double *dy = (const double *)call->gout[Y]->data + r * width;
+        double sum = 0, dot = 0;
+        for (int64_t i = 0; i < width; i++) {
+            double xhat = (x[i] - means[r]) * rstds[r];
+            sum += gain[i] * dy[i];
+            dot += gain[i] * dy[i] * xhat;
+            if (dgain)
+                dgain[i] += dy[i] * xhat;
+            if (db)
+                db[i] += dy[i];
+        }
+        double *dx = call->gin[X] ? (double *)call->gin[X]->data + r * width : NULL;
+        for (int64_t i = 0; dx && i < width; i++) {
+            double xhat = (x[i] - means[r]) * rstds[r];
+            dx[i] = rstds[r] * (gain[i] * dy[i] - sum / (double)width - xhat * dot / (double)width);
+        }
+    }
+}
+
+/* x - mean, zero in the lanes past the row's end, where x reads as 0. */
+VINLINE vf centred(const struct weft_tensor *x, int64_t at, int64_t end, float mean)
+{
+    static const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vi inside = lane < vseti((int32_t)weft_min(end - at, VLANES));
+    return (vf)(inside & (vi)(vload(x->data, x->dtype, at, end) - vset(mean)));
+}
+
+static void run_row(const struct weft_call *call, int64_t r)
+{
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *x = call->in[X], *y = call->out[Y];
+    const float *gain = call->in[GAIN]->data, *b = call->in[B]->data;
+    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    vf sum = vset(0), squares = vset(0);
+    for (int64_t i = 0; i < width; i += VLANES)
+        sum += vload(x->data, x->dtype, at + i, end);
+    float mean = vsum(sum) / (float)width;
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf d = centred(x, at + i, end, mean);
+        squares = vfma(d, d, squares);
+    }
+    float rstd = 1 / sqrtf(vsum(squares) / (float)width + (float)attr->eps);
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf xhat = (vload(x->data, x->dtype, at + i, end) - vset(mean)) * vset(rstd);
+        vstore(y->data, y->dtype, at + i, end, vfma(xhat, vload_f32(gain + i, width - i), vload_f32(b + i, width - i)));
+    }
+    ((float *)call->out[MEAN]->data)[r] = mean;
+    ((float *)call->out[RSTD]->data)[r] = rstd;
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        run_row(call, r);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
+}
+
+/* ---- backward. Scratch: per block of rows, a row of sums for gain and one for the bias. */
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t rows = 2 * (size_t)weft_div_up(weft_tensor_rows(max->in[X]), ROWS);
+    TRY(weft_size_mul(rows, (size_t)weft_tensor_width(max->in[X]) * sizeof(float), &booking->scratch));
+    return WEFT_OK;
+}
+
+/* Adds the row to its block's sums, then makes the row's dx. */
+static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain, float *block_b)
+{
+    const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
+    const float *gain = call->in[GAIN]->data;
+    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    vf mean = vset(((const float *)call->out[MEAN]->data)[r]), rstd = vset(((const float *)call->out[RSTD]->data)[r]);
+    vf sum = vset(0), dot = vset(0);
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf d = vload(dy->data, dy->dtype, at + i, end), t = d * vload_f32(gain + i, width - i);
+        vf xhat = (vload(x->data, x->dtype, at + i, end) - mean) * rstd;
+        sum += t;
+        dot = vfma(t, xhat, dot);
+        vstore_f32(block_gain + i, width - i, vfma(d, xhat, vload_f32(block_gain + i, width - i)));
+        vstore_f32(block_b + i, width - i, vload_f32(block_b + i, width - i) + d);
+    }
+    vf mean_t = vset(vsum(sum) / (float)width), mean_dot = vset(vsum(dot) / (float)width);
+    for (int64_t i = 0; dx && i < width; i += VLANES) {
+        vf t = vload(dy->data, dy->dtype, at + i, end) * vload_f32(gain + i, width - i);
+        vf xhat = (vload(x->data, x->dtype, at + i, end) - mean) * rstd;
+        vstore(dx->data, dx->dtype, at + i, end, rstd * (t - mean_t - xhat * mean_dot));
+    }
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[X]);
+    float *sums = (float *)call->scratch + tile * 2 * width;
+    memset(sums, 0, 2 * (size_t)width * sizeof *sums);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        bwd_row(call, r, sums, sums + width);
+}
+
+static void merge_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t width = weft_tensor_width(call->in[X]), last = weft_min(width, (tile + 1) * COLUMNS);
+    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[X]), ROWS);
+    for (int k = 0; k < 2; k++) {
+        float *total = call->gin[GAIN + k] ? call->gin[GAIN + k]->data : NULL;
+        for (int64_t i = tile * COLUMNS; total && i < last; i += VLANES) {
+            vf sum = vload_f32(total + i, last - i);
+            for (int64_t block = 0; block < blocks; block++)
+                sum += vload_f32((const float *)call->scratch + (2 * block + k) * width + i, last - i);
+            vstore_f32(total + i, last - i, sum);
+        }
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), bwd_tile, (void *)call);
+    weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
+}
+
+/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place.
+ * x: eps */
+static const struct weft_case cases[] = {
+    {"one row", {1, 37}, {1e-5}},      {"odd", {7, 5}, {1e-5}},
+    {"few columns", {9, 4}, {1e-5}},   {"lanes", {3, 16}, {1e-5}},
+    {"lanes+1", {3, 17}, {1e-5}},      {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-5}},
+    {"tile", {ROWS, COLUMNS}, {1e-5}}, {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-5}},
+    {"tiles", {100, 192}, {1e-5}},     {"large eps", {5, 100}, {0.5}},
+    {"inside", {40, 100, 1}, {1e-5}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", WEFT_F32, c->n[0], c->n[1]);
+    struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1])));
+    struct weft_value *b = weft_graph_param(g, "b", WEFT_SHAPE(weft_fixed(c->n[1])));
+    struct weft_value *y = weft_layernorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, b, c->x[0]);
+    weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
+    weft_graph_output(g, weft_sibling(y, MEAN));
+    weft_graph_output(g, weft_sibling(y, RSTD));
+}
+
+const struct weft_op WEFT_OP(layernorm) = {
+    .name = "layernorm",
+    .summary = "y = gain (x - mean) / sqrt(variance + eps) + b, over each row",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << X | 1 << GAIN,
+    .bwd_reads_out = 1 << MEAN | 1 << RSTD,
+    .differentiable = 1 << X | 1 << GAIN | 1 << B,
+    .accumulates = 1 << GAIN | 1 << B,
+    .silent_out = 1 << MEAN | 1 << RSTD,
+    .inplace = 1 + X,
+    .inplace_grad = 1 + Y,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_layernorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain,
+                                  struct weft_value *b, double eps)
+{
+    struct attr attr = {eps};
+    struct weft_value *in[] = {x, gain, b};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_layernorm), &attr, 3, in);
+    return node ? node->out[0] : NULL;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pack - a weight matrix laid out for the product engine.
+ *
+ *     p = W      how = WEFT_PACK_Y:  for rows of K, giving N
+ *     p = W^t    how = WEFT_PACK_DX: for rows of N, giving K
+ *
+ * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (with G in front) in the compute dtype. A reader of p need not know `how`:
+ * p [width, depth] always stands for rows [*, depth] p^t, so a gradient's product is the same op as the forward one.
+ * On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
+ *
+ * It depends on parameters alone, so it runs once per weight change, not once per product. It has no derivative: the
+ * ops that multiply give theirs to W itself.
+ */
+#include "ops/ops.h"
+
+struct attr {
+    enum weft_pack how;
+};
+
+/* p's sizes from its dimensions; max_rows does not matter to a layout. */
+static struct weft_dnn_shape layout(enum weft_dtype dtype, int ndim, int64_t groups, int64_t width, int64_t depth)
+{
+    return (struct weft_dnn_shape){
+        .dtype = dtype, .depth = depth, .width = width, .groups = ndim == 3 ? groups : 1, .max_rows = 1};
+}
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *w = node->in[0];
+    const struct attr *a = node->attr;
+    struct weft_shape s = w->shape;
+    if (w->dtype != WEFT_F32 || s.ndim < 2 || s.ndim > 3)
+        return weft_node_fail(node, "takes an f32 matrix [N,K] or [G,N,K]");
+    for (int i = 0; i < s.ndim; i++)
+        if (s.dim[i].symbol || s.dim[i].times < 1)
+            return weft_node_fail(node, "dimension %d of the matrix is not a fixed size", i);
+    struct weft_dim *rows = &s.dim[s.ndim - 2], *columns = &s.dim[s.ndim - 1];
+    if (a->how == WEFT_PACK_DX) {
+        struct weft_dim n = *rows;
+        *rows = *columns;
+        *columns = n;
+    }
+    enum weft_dtype dtype = weft_graph_compute(node->graph);
+    TRY(weft_node_output(node, 0, dtype, s));
+    struct weft_dnn_shape l = layout(dtype, s.ndim, s.dim[0].times, rows->times, columns->times);
+    return weft_dnn_pack_bytes(&l, &node->out[0]->packed_bytes);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *a = call->attr;
+    const struct weft_tensor *w = call->in[0];
+    int64_t n = w->dim[w->ndim - 2], k = w->dim[w->ndim - 1], groups = w->ndim == 3 ? w->dim[0] : 1;
+    for (int64_t g = 0; g < groups; g++) {
+        const double *from = (const double *)w->data + g * n * k;
+        double *to = (double *)call->out[0]->data + g * n * k;
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < k; j++)
+                to[a->how == WEFT_PACK_Y ? i * k + j : j * n + i] = from[i * k + j];
+    }
+}
+
+static void run(const struct weft_call *call)
+{
+    const struct attr *a = call->attr;
+    const struct weft_tensor *w = call->in[0], *p = call->out[0];
+    struct weft_dnn_shape l = layout(p->dtype, p->ndim, p->dim[0], p->dim[p->ndim - 2], p->dim[p->ndim - 1]);
+    weft_dnn_pack(&l, a->how, w->data, w->dtype, p->data);
+}
+
+/* n: rows, N, K, groups (0: W has two dimensions). The layout is opaque, so it is seen through linear, whose forward
+ * reads WEFT_PACK_Y; WEFT_PACK_DX is seen in linear's own cases, by its gradient. */
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 1}},         {.name = "tile", .n = {16, 32, 32}},
+    {.name = "odd", .n = {3, 7, 5}},         {.name = "odd depth", .n = {5, 16, 33}},
+    {.name = "odd width", .n = {5, 49, 32}}, {.name = "tall", .n = {2, 130, 9}},
+    {.name = "wide", .n = {2, 9, 130}},      {.name = "one group", .n = {4, 6, 10, 1}},
+    {.name = "groups", .n = {4, 16, 32, 3}}, {.name = "odd groups", .n = {5, 17, 19, 4}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_dim n = weft_fixed(c->n[1]), k = weft_fixed(c->n[2]), groups = weft_fixed(c->n[3]);
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[2] * weft_max(c->n[3], 1));
+    struct weft_value *w = weft_graph_param(g, "w", c->n[3] ? WEFT_SHAPE(groups, n, k) : WEFT_SHAPE(n, k));
+    weft_graph_output(g, weft_linear(g, x, w, NULL, NULL, WEFT_F32));
+}
+
+const struct weft_op WEFT_OP(pack) = {
+    .name = "pack",
+    .summary = "p = W or W^t, laid out for the product engine",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_pack(struct weft_graph *g, struct weft_value *w, enum weft_pack how)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_pack), &(struct attr){how}, 1, &w);
+    return node ? node->out[0] : NULL;
+}

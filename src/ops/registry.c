@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * registry.c - which descriptor an op has on this machine, and the few things that belong to all ops.
+ *
+ * Every op is compiled once per instruction-set level; the whole program uses the highest level the processor has, so
+ * that results of one run come from one set of kernels.
+ */
+#include "ops/ops.h"
+
+#define OP(name, parameters) extern const struct weft_op weft_op_##name;
+#include "ops/ops.def"
+#undef OP
+
+#if defined(__x86_64__) && !defined(WEFT_BASE_ONLY)
+#define OP(name, parameters) extern const struct weft_op weft_op_##name##_v3, weft_op_##name##_v4;
+#include "ops/ops.def"
+#undef OP
+#endif
+
+static const struct weft_op *const levels[][WEFT_OP_COUNT] = {
+    {
+#define OP(name, parameters) &weft_op_##name,
+#include "ops/ops.def"
+#undef OP
+    },
+#if defined(__x86_64__) && !defined(WEFT_BASE_ONLY)
+    {
+#define OP(name, parameters) &weft_op_##name##_v3,
+#include "ops/ops.def"
+#undef OP
+    },
+    {
+#define OP(name, parameters) &weft_op_##name##_v4,
+#include "ops/ops.def"
+#undef OP
+    },
+#endif
+};
+
+static const struct weft_op *replaced[WEFT_OP_COUNT];
+
+const struct weft_op *weft_op(enum weft_op_id id)
+{
+    int highest = (int)(sizeof levels / sizeof *levels) - 1;
+    return replaced[id] ? replaced[id] : levels[weft_min(weft_isa(), highest)][id];
+}
+
+void weft_op_replace(enum weft_op_id id, const struct weft_op *op) { replaced[id] = op; }
+
+struct weft_graph *weft_graph_new(enum weft_dtype compute)
+{
+    struct weft_arithmetic arithmetic = {weft_op(WEFT_OP_fill), weft_op(WEFT_OP_add), weft_op(WEFT_OP_cast)};
+    return weft_graph_create(compute, &arithmetic);
+}
+
+struct weft_value *weft_sibling(const struct weft_value *v, int o) { return v && v->node ? v->node->out[o] : NULL; }
+
+struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, int64_t rows,
+                                   int64_t width)
+{
+    struct weft_shape s = WEFT_SHAPE(weft_times(weft_graph_symbol(g, "rows", rows), 1), weft_fixed(width));
+    s.ndim = width ? 2 : 1;
+    struct weft_value *v = weft_graph_input(g, name, dtype, s);
+    if (v)
+        v->wants_grad = weft_dtype_is_float(dtype);
+    return v;
+}
+
+uint64_t weft_dropout_key(const int32_t stamp[4], int32_t sample, int layer, int site)
+{
+    uint64_t seed = (uint64_t)(uint32_t)stamp[1] << 32 | (uint32_t)stamp[0];
+    uint64_t step = (uint64_t)(uint32_t)stamp[3] << 32 | (uint32_t)stamp[2];
+    uint64_t key = weft_key_name(seed, "dropout"); /* apart from what else the seed is used for */
+    key = weft_key(key, step);
+    key = weft_key(key, (uint32_t)sample);
+    key = weft_key(key, (uint32_t)layer);
+    return weft_key(key, (uint32_t)site);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rmsnorm - over the C columns of each row of x [M, C]:
+ *
+ *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
+ *
+ * y is in the compute dtype (it feeds products); rstd, f32 [M], is output 1, saved for backward.
+ *
+ * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Blocks of ROWS rows leave
+ * their column sums in scratch while dx is made; then columns add the blocks in order, as in layernorm.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
+enum { X, GAIN };
+enum { Y, RSTD };
+
+struct attr {
+    double eps;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *x = node->in[X], *gain = node->in[GAIN];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
+    if (gain->dtype != WEFT_F32 || !weft_shape_same(&gain->shape, &columns))
+        return weft_node_fail(node, "the gain must be f32 and have x's %lld columns", (long long)columns.dim[0].times);
+    TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), x->shape));
+    return weft_node_output(node, RSTD, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&x->shape)));
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *gain = call->in[GAIN]->data;
+    double *rstds = call->out[RSTD]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = (const double *)call->in[X]->data + r * width;
+        double *y = (double *)call->out[Y]->data + r * width, mean = 0;
+        for (int64_t i = 0; i < width; i++)
+            mean += x[i] * x[i] / (double)width;
+        rstds[r] = 1 / sqrt(mean + attr->eps);
+        for (int64_t i = 0; i < width; i++)
+            y[i] = gain[i] * x[i] * rstds[r];
+    }
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *gain = call->in[GAIN]->data, *rstds = call->out[RSTD]->data;
+    double *dgain = call->gin[GAIN] ? call->gin[GAIN]->data : NULL;
+    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = (const double *)call->in[X]->data + r * width;
+        const double *dy = (const double *)call->gout[Y]->data + r * width;
+        double dot = 0;
+        for (int64_t i = 0; i < width; i++) {
+            dot += gain[i] * dy[i] * x[i] * rstds[r];
+            if (dgain)
+                dgain[i] += dy[i] * x[i] * rstds[r];
+        }
+        double *dx = call->gin[X] ? (double *)call->gin[X]->data + r * width : NULL;
+        for (int64_t i = 0; dx && i < width; i++)
+            dx[i] = rstds[r] * (gain[i] * dy[i] - x[i] * rstds[r] * dot / (double)width);
+    }
+}
+
+static void run_row(const struct weft_call *call, int64_t r)
+{
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *x = call->in[X], *y = call->out[Y];
+    const float *gain = call->in[GAIN]->data;
+    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    vf squares = vset(0);
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf v = vload(x->data, x->dtype, at + i, end);
+        squares = vfma(v, v, squares);
+    }
+    float rstd = 1 / sqrtf(vsum(squares) / (float)width + (float)attr->eps);
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf xhat = vload(x->data, x->dtype, at + i, end) * vset(rstd);
+        vstore(y->data, y->dtype, at + i, end, xhat * vload_f32(gain + i, width - i));
+    }
+    ((float *)call->out[RSTD]->data)[r] = rstd;
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        run_row(call, r);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
+}
+
+/* ---- backward. Scratch: a row of sums per block of rows. */
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t blocks = (size_t)weft_div_up(weft_tensor_rows(max->in[X]), ROWS);
+    TRY(weft_size_mul(blocks, (size_t)weft_tensor_width(max->in[X]) * sizeof(float), &booking->scratch));
+    return WEFT_OK;
+}
+
+/* Adds the row to its block's sums, then makes the row's dx. */
+static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
+{
+    const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
+    const float *gain = call->in[GAIN]->data;
+    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    vf rstd = vset(((const float *)call->out[RSTD]->data)[r]), dot = vset(0);
+    for (int64_t i = 0; i < width; i += VLANES) {
+        vf d = vload(dy->data, dy->dtype, at + i, end);
+        vf xhat = vload(x->data, x->dtype, at + i, end) * rstd;
+        dot = vfma(d * vload_f32(gain + i, width - i), xhat, dot);
+        vstore_f32(block_gain + i, width - i, vfma(d, xhat, vload_f32(block_gain + i, width - i)));
+    }
+    vf mean_dot = vset(vsum(dot) / (float)width);
+    for (int64_t i = 0; dx && i < width; i += VLANES) {
+        vf t = vload(dy->data, dy->dtype, at + i, end) * vload_f32(gain + i, width - i);
+        vf xhat = vload(x->data, x->dtype, at + i, end) * rstd;
+        vstore(dx->data, dx->dtype, at + i, end, rstd * (t - xhat * mean_dot));
+    }
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[X]);
+    float *sums = (float *)call->scratch + tile * width;
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        bwd_row(call, r, sums);
+}
+
+static void merge_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t width = weft_tensor_width(call->in[X]), last = weft_min(width, (tile + 1) * COLUMNS);
+    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[X]), ROWS);
+    float *total = call->gin[GAIN]->data;
+    for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
+        vf sum = vload_f32(total + i, last - i);
+        for (int64_t block = 0; block < blocks; block++)
+            sum += vload_f32((const float *)call->scratch + block * width + i, last - i);
+        vstore_f32(total + i, last - i, sum);
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), bwd_tile, (void *)call);
+    if (call->gin[GAIN])
+        weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
+}
+
+/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place.
+ * x: eps */
+static const struct weft_case cases[] = {
+    {"one row", {1, 37}, {1e-6}},      {"odd", {7, 5}, {1e-6}},
+    {"few columns", {9, 4}, {1e-6}},   {"lanes", {3, 16}, {1e-6}},
+    {"lanes+1", {3, 17}, {1e-6}},      {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-6}},
+    {"tile", {ROWS, COLUMNS}, {1e-6}}, {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-6}},
+    {"tiles", {100, 192}, {1e-6}},     {"large eps", {5, 100}, {0.5}},
+    {"inside", {40, 100, 1}, {1e-6}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", WEFT_F32, c->n[0], c->n[1]);
+    struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1])));
+    struct weft_value *y = weft_rmsnorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, c->x[0]);
+    weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
+    weft_graph_output(g, weft_sibling(y, RSTD));
+}
+
+const struct weft_op WEFT_OP(rmsnorm) = {
+    .name = "rmsnorm",
+    .summary = "y = gain x / sqrt(mean(x^2) + eps), over each row",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << X | 1 << GAIN,
+    .bwd_reads_out = 1 << RSTD,
+    .differentiable = 1 << X | 1 << GAIN,
+    .accumulates = 1 << GAIN,
+    .silent_out = 1 << RSTD,
+    .inplace = 1 + X,
+    .inplace_grad = 1 + Y,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps)
+{
+    struct attr attr = {eps};
+    struct weft_value *in[] = {x, gain};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rmsnorm), &attr, 2, in);
+    return node ? node->out[0] : NULL;
+}

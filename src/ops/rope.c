@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rope - rotary positions: in each head of x [M, H D], element i turns with element i + D/2 by pos base^(-2i/D):
+ *
+ *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
+ *
+ * Backward turns dy by the opposite angle and needs only pos. A row's cosines and sines are made once for all its
+ * heads, in double by own arithmetic, rounded to f32: they depend on (pos, i, D, base) alone, need no table whose
+ * length would bound the positions, and cost little beside reading x.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16, DLANES = 8 }; /* rows of a tile, doubles of a vector */
+
+typedef double vd __attribute__((vector_size(64)));
+typedef int64_t vl __attribute__((vector_size(64)));
+typedef float vf8 __attribute__((vector_size(32)));
+
+struct attr {
+    int64_t heads;
+    double base;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *x = node->in[0], *pos = node->in[1];
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
+    long long width = weft_shape_width(&x->shape), heads = attr->heads;
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    if (heads < 1 || width % (2 * heads) != 0)
+        return weft_node_fail(node, "%lld columns are not %lld heads of even width", width, heads);
+    if (!(attr->base > 0))
+        return weft_node_fail(node, "base = %g, it must be positive", attr->base);
+    if (pos->dtype != WEFT_I32 || !weft_shape_same(&pos->shape, &rows))
+        return weft_node_fail(node, "pos must be i32, one per row of x");
+    return weft_node_output(node, 0, x->dtype, x->shape);
+}
+
+/* sign +1 turns, -1 turns back. */
+static void turn_ref(const struct weft_call *call, const double *from, double *to, int64_t width, double sign)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *pos = call->in[1]->data;
+    int64_t rows = weft_tensor_count(call->in[1]), wide = width / attr->heads;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = 0; h < attr->heads; h++)
+            for (int64_t i = 0; i < wide / 2; i++) {
+                int64_t a = r * width + h * wide + i, b = a + wide / 2;
+                double angle = sign * pos[r] * pow(attr->base, -2 * (double)i / (double)wide);
+                double x = from[a], y = from[b]; /* `to` may be `from` */
+                to[a] = x * cos(angle) - y * sin(angle);
+                to[b] = y * cos(angle) + x * sin(angle);
+            }
+}
+
+static void ref(const struct weft_call *call)
+{
+    turn_ref(call, call->in[0]->data, call->out[0]->data, weft_tensor_width(call->in[0]), 1);
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    turn_ref(call, call->gout[0]->data, call->gin[0]->data, weft_tensor_width(call->gin[0]), -1);
+}
+
+/* ---- plan: the D/2 frequencies, in whole vectors. Local scratch: a row's cosines, then its sines. */
+
+static int64_t padded_half(const struct weft_call *call, const struct weft_tensor *x)
+{
+    const struct attr *attr = call->attr;
+    return weft_round_up(weft_tensor_width(x) / attr->heads / 2, VLANES);
+}
+
+static enum weft_status plan_for(const struct weft_call *max, const struct weft_tensor *x, struct weft_booking *booking)
+{
+    const struct attr *attr = max->attr;
+    int64_t padded = padded_half(max, x), wide = weft_tensor_width(x) / attr->heads;
+    double *frequency = weft_arena_alloc(booking->arena, (size_t)padded * sizeof *frequency);
+    if (!frequency)
+        return WEFT_NOMEM;
+    for (int64_t i = 0; i < wide / 2; i++)
+        frequency[i] = pow(attr->base, -2 * (double)i / (double)wide);
+    booking->plan = frequency;
+    booking->local = 2 * (size_t)padded * sizeof(float);
+    return WEFT_OK;
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    return plan_for(max, max->in[0], booking);
+}
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    return plan_for(max, max->gin[0], booking);
+}
+
+/* ---- run */
+
+VINLINE vd pick(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
+
+/* Cosine and sine of eight angles: the quarter turn nearest is taken off in two parts, exactly for a million positions,
+ * and Taylor's series of what is left (at most pi/4) is good to 2e-10 before rounding to f32. */
+VINLINE void cos_sin(vd angle, float *cosine, float *sine)
+{
+    const double shift = 0x1.8p52; /* adding it leaves the nearest integer in the low bits */
+    vd shifted = angle * 0x1.45f306dc9c883p-1 + shift, quarters = shifted - shift;
+    vl q = (vl)shifted;
+    vd r = angle - quarters * 0x1.921fb544p0 - quarters * 0x1.0b4611a626331p-34, z = r * r;
+    vd s = r * (1 + z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 - z * (1.0 / 39916800))))));
+    vd c = 1 + z * (-1.0 / 2 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z * (1.0 / 3628800)))));
+    vl odd = (q & 1) == 1;
+    vd cos_q = (vd)((vl)pick(odd, s, c) ^ ((q + 1) & 2) << 62), sin_q = (vd)((vl)pick(odd, c, s) ^ (q & 2) << 62);
+    vf8 cos_f = __builtin_convertvector(cos_q, vf8), sin_f = __builtin_convertvector(sin_q, vf8);
+    memcpy(cosine, &cos_f, sizeof cos_f);
+    memcpy(sine, &sin_f, sizeof sin_f);
+}
+
+static void turn_rows(const struct weft_call *call, int64_t tile, int thread, const struct weft_tensor *from,
+                      const struct weft_tensor *to, float sign)
+{
+    const struct attr *attr = call->attr;
+    const double *frequency = call->plan;
+    const int32_t *pos = call->in[1]->data;
+    int64_t rows = weft_min(weft_tensor_rows(to), (tile + 1) * ROWS), width = weft_tensor_width(to);
+    int64_t half = width / attr->heads / 2, padded = padded_half(call, to);
+    float *cosine = (float *)(call->local + (size_t)thread * call->local_stride), *sine = cosine + padded;
+    for (int64_t r = tile * ROWS; r < rows; r++) {
+        for (int64_t i = 0; i < padded; i += DLANES) {
+            vd f;
+            memcpy(&f, frequency + i, sizeof f);
+            cos_sin(f * (double)pos[r], cosine + i, sine + i);
+        }
+        for (int64_t at = r * width; at < (r + 1) * width; at += 2 * half)
+            for (int64_t i = 0; i < half; i += VLANES) {
+                vf a = vload(from->data, from->dtype, at + i, at + half);
+                vf b = vload(from->data, from->dtype, at + half + i, at + 2 * half);
+                vf c = vload_f32(cosine + i, VLANES), s = vload_f32(sine + i, VLANES) * sign;
+                vstore(to->data, to->dtype, at + i, at + half, a * c - b * s);
+                vstore(to->data, to->dtype, at + half + i, at + 2 * half, b * c + a * s);
+            }
+    }
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    const struct weft_call *call = context;
+    turn_rows(call, tile, thread, call->in[0], call->out[0], 1);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    const struct weft_call *call = context;
+    turn_rows(call, tile, thread, call->gout[0], call->gin[0], -1);
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
+}
+
+/* n: rows, heads, head width, first position, and whether other ops stand around it, which brings gradients in its own
+ * type and work in place. x: base */
+static const struct weft_case cases[] = {
+    {"one pair", {1, 1, 2, 1}, {10000}},     {"one row", {1, 3, 10, 5}, {10000}},
+    {"odd", {7, 3, 6, 0}, {10000}},          {"lanes", {5, 2, 32, 0}, {10000}},
+    {"lanes+1", {5, 2, 34, 0}, {10000}},     {"tile-1", {ROWS - 1, 2, 16, 0}, {10000}},
+    {"tile", {ROWS, 2, 16, 0}, {10000}},     {"tile+1", {ROWS + 1, 2, 16, 0}, {10000}},
+    {"tiles", {100, 4, 64, 0}, {10000}},     {"inside", {40, 3, 20, 7, 1}, {10000}},
+    {"far", {20, 2, 64, 1000000}, {500000}}, {"farthest", {8, 1, 16, INT32_MAX - 8}, {10}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1] * c->n[2]);
+    struct weft_value *pos = weft_case_input(g, "pos", WEFT_I32, c->n[0], 0);
+    struct weft_value *y = weft_rope(g, c->n[4] ? weft_scale(g, x, 2) : x, pos, c->n[1], c->x[0]);
+    weft_graph_output(g, c->n[4] ? weft_scale(g, y, 2) : y);
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    (void)input;
+    if (t->dtype != WEFT_I32)
+        return false;
+    for (int64_t i = 0; i < weft_tensor_count(t); i++)
+        ((int32_t *)t->data)[i] = (int32_t)(c->n[3] + i);
+    return true;
+}
+
+const struct weft_op WEFT_OP(rope) = {
+    .name = "rope",
+    .summary = "y = x turned in pairs (i, i+D/2) of each head by pos base^(-2i/D)",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 2,
+    .differentiable = 1,
+    .inplace = 1,
+    .inplace_grad = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_rope(struct weft_graph *g, struct weft_value *x, struct weft_value *pos, int64_t heads,
+                             double base)
+{
+    struct attr attr = {heads, base};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rope), &attr, 2, (struct weft_value *[]){x, pos});
+    return node ? node->out[0] : NULL;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scale - y = factor * x, a constant factor, elementwise. May run in place; the gradient is scaled alike.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { TILE = 16384 }; /* elements */
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *x = node->in[0];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    return weft_node_output(node, 0, x->dtype, x->shape);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *factor = call->attr, *x = call->in[0]->data;
+    double *y = call->out[0]->data;
+    int64_t n = weft_tensor_count(call->out[0]);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = *factor * x[i];
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *x = call->in[0], *y = call->out[0];
+    vf factor = vset((float)*(const double *)call->attr);
+    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
+    for (int64_t i = tile * TILE; i < n; i += VLANES)
+        vstore(y->data, y->dtype, i, n, factor * vload(x->data, x->dtype, i, n));
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
+}
+
+static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
+{
+    const double *factor = node->attr;
+    struct weft_value *scaled = weft_scale(g, weft_grad_out(grads, 0), *factor);
+    weft_grad_add(grads, 0, weft_cast(g, scaled, weft_grad_dtype(grads, 0)));
+}
+
+/* n: rows, width. x: factor */
+static const struct weft_case cases[] = {
+    {"one", {1, 1}, {2}},       {"one row", {1, 37}, {0.125}},    {"odd", {7, 5}, {-3}},
+    {"lanes", {1, 16}, {0.1}},  {"lanes+1", {1, 17}, {0.1}},      {"tile-1", {1, TILE - 1}, {-1}},
+    {"tile", {TILE, 1}, {0.3}}, {"tile+1", {1, TILE + 1}, {0.3}}, {"tiles", {331, 100}, {1}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
+    weft_graph_output(g, weft_scale(g, x, c->x[0]));
+}
+
+const struct weft_op WEFT_OP(scale) = {
+    .name = "scale",
+    .summary = "y = factor * x",
+    .attr_bytes = sizeof(double),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .grad = grad,
+    .differentiable = 1,
+    .inplace = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_scale(struct weft_graph *g, struct weft_value *x, double factor)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_scale), &factor, 1, &x);
+    return node ? node->out[0] : NULL;
+}

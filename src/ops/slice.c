@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slice - y [M, W] = columns first .. first+W-1 of x [M, C], copied: tensors have no strides.
+ *
+ * Backward writes dy into those columns and zeros around it.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16 }; /* per tile */
+
+struct attr {
+    int64_t first, width;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *x = node->in[0];
+    int64_t whole = weft_shape_width(&x->shape);
+    if (attr->first < 0 || attr->width < 1 || attr->width > whole || attr->first > whole - attr->width)
+        return weft_node_fail(node, "%lld columns from %lld on do not lie in %lld", (long long)attr->width,
+                              (long long)attr->first, (long long)whole);
+    struct weft_shape s = x->shape;
+    s.dim[s.ndim - 1] = weft_fixed(attr->width);
+    return weft_node_output(node, 0, x->dtype, s);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *x = call->in[0]->data;
+    double *y = call->out[0]->data;
+    int64_t rows = weft_tensor_rows(call->in[0]), whole = weft_tensor_width(call->in[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < attr->width; i++)
+            y[r * attr->width + i] = x[r * whole + attr->first + i];
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *dy = call->gout[0]->data;
+    double *dx = call->gin[0]->data;
+    int64_t rows = weft_tensor_rows(call->gin[0]), whole = weft_tensor_width(call->gin[0]);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < whole; i++) {
+            bool inside = i >= attr->first && i < attr->first + attr->width;
+            dx[r * whole + i] = inside ? dy[r * attr->width + i - attr->first] : 0;
+        }
+}
+
+static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_tensor *from, int64_t from_at,
+                 int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VLANES)
+        vstore(to->data, to->dtype, to_at + i, to_at + n, vload(from->data, from->dtype, from_at + i, from_at + n));
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *x = call->in[0];
+    int64_t rows = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS), whole = weft_tensor_width(x);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        copy(call->out[0], r * attr->width, x, r * whole + attr->first, attr->width);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *dx = call->gin[0];
+    int64_t rows = weft_min(weft_tensor_rows(dx), (tile + 1) * ROWS), whole = weft_tensor_width(dx);
+    size_t row_bytes = (size_t)whole * weft_dtype_bytes(dx->dtype);
+    for (int64_t r = tile * ROWS; r < rows; r++) {
+        memset((char *)dx->data + (size_t)r * row_bytes, 0, row_bytes);
+        copy(dx, r * whole + attr->first, call->gout[0], r * attr->width, attr->width);
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
+}
+
+/* n: rows, width, first column, columns, and whether another op stands behind it, which brings gradients in its type */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 0, 1}, {0}},
+    {"one row", {1, 37, 3, 20}, {0}},
+    {"odd", {7, 5, 1, 3}, {0}},
+    {"all", {5, 19, 0, 19}, {0}},
+    {"start", {9, 48, 0, 17}, {0}},
+    {"end", {9, 48, 32, 16}, {0}},
+    {"tile-1", {ROWS - 1, 33, 7, 15}, {0}},
+    {"tile", {ROWS, 33, 7, 15}, {0}},
+    {"tile+1", {ROWS + 1, 33, 7, 15}, {0}},
+    {"tiles", {100, 96, 32, 32}, {0}},
+    {"inside", {20, 50, 9, 40, 1}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
+    struct weft_value *y = weft_slice(g, x, c->n[2], c->n[3]);
+    weft_graph_output(g, c->n[4] ? weft_scale(g, y, 2) : y);
+}
+
+const struct weft_op WEFT_OP(slice) = {
+    .name = "slice",
+    .summary = "y = columns first .. first+width-1 of x",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
+    .differentiable = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_slice(struct weft_graph *g, struct weft_value *x, int64_t first, int64_t width)
+{
+    struct attr attr = {first, width};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_slice), &attr, 1, &x);
+    return node ? node->out[0] : NULL;
+}

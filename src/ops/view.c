@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * view - the same memory under another shape of as many elements. Nothing runs; the gradient is a view back.
+ */
+#include "ops/ops.h"
+
+/* A shape's element count: its fixed factor, and how often each symbol occurs, four bits per symbol. */
+static enum weft_status measure(const struct weft_shape *s, size_t *factor, uint64_t *symbols)
+{
+    *factor = 1;
+    *symbols = 0;
+    for (int i = 0; i < s->ndim; i++) {
+        TRY(weft_size_mul(*factor, (size_t)s->dim[i].times, factor));
+        *symbols += s->dim[i].symbol ? UINT64_C(1) << 4 * s->dim[i].symbol : 0;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_shape *to = node->attr;
+    size_t factor[2];
+    uint64_t symbols[2];
+    TRY(measure(&node->in[0]->shape, &factor[0], &symbols[0]));
+    TRY(measure(to, &factor[1], &symbols[1]));
+    if (factor[0] != factor[1] || symbols[0] != symbols[1])
+        return weft_node_fail(node, "%zu elements cannot be seen as %zu (times their symbols)", factor[0], factor[1]);
+    return weft_node_output(node, 0, node->in[0]->dtype, *to);
+}
+
+static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
+{
+    struct weft_value *back = weft_view(g, weft_grad_out(grads, 0), node->in[0]->shape);
+    weft_grad_add(grads, 0, weft_cast(g, back, weft_grad_dtype(grads, 0)));
+}
+
+/* n: rows, width, and into how many parts the width is split */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 1}, {0}},    {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},   {"columns", {5, 24, 24}, {0}},
+    {"lanes", {3, 32, 2}, {0}}, {"same", {17, 16, 1}, {0}},   {"heads", {9, 64, 8}, {0}}, {"large", {331, 96, 3}, {0}},
+};
+
+/* Through three dimensions and on to one, scaled on both sides so that the views stand between nodes. */
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_dim rows = weft_times(weft_graph_symbol(g, "rows", c->n[0]), 1);
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
+    struct weft_value *y = weft_scale(g, x, 2);
+    y = weft_view(g, y, WEFT_SHAPE(rows, weft_fixed(c->n[2]), weft_fixed(c->n[1] / c->n[2])));
+    y = weft_view(g, y, WEFT_SHAPE(weft_times(rows.symbol, c->n[1])));
+    weft_graph_output(g, weft_scale(g, y, 0.5));
+}
+
+const struct weft_op WEFT_OP(view) = {
+    .name = "view",
+    .summary = "y = x under another shape",
+    .attr_bytes = sizeof(struct weft_shape),
+    .shape = shape,
+    .grad = grad,
+    .differentiable = 1,
+    .is_view = true,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_view(struct weft_graph *g, struct weft_value *x, struct weft_shape s)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_view), &s, 1, &x);
+    return node ? node->out[0] : NULL;
+}
