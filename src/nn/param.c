@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * param.c - named weights: declaring them, their memory, their first values and their fingerprint.
+ */
+#include "nn/nn.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements per tile when weights are filled in parallel, and the alignment of a weight in the flat arrays. */
+enum { FILL_TILE = 1 << 16, ALIGN = 64 / sizeof(float) };
+
+void weft_params_scope(struct weft_params *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->scope, sizeof p->scope, format, args);
+    va_end(args);
+}
+
+static enum weft_status grow(struct weft_params *p)
+{
+    if (p->count < p->room)
+        return WEFT_OK;
+    int room = p->room ? 2 * p->room : 64;
+    void *list = realloc(p->list, (size_t)room * sizeof *p->list);
+    if (!list)
+        return FAIL(WEFT_NOMEM, "no memory for a list of %d weights", room);
+    p->list = list;
+    p->room = room;
+    return WEFT_OK;
+}
+
+static enum weft_status declare(struct weft_params *p, struct weft_param w)
+{
+    TRY(grow(p));
+    w.name = weft_arena_print(&p->arena, "%s%s%s", p->scope, *p->scope ? "." : "", w.name);
+    if (!w.name)
+        return FAIL(WEFT_NOMEM, "no memory for the names of weights");
+    if (weft_params_find(p, w.name) >= 0)
+        return FAIL(WEFT_INVALID, "two weights are named %s", w.name);
+    size_t count = 1, end, bytes;
+    for (int i = 0; i < w.ndim; i++)
+        TRY(weft_size_mul(count, (size_t)w.dim[i], &count));
+    TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
+    TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference run holds them as f64 */
+    w.decay = w.ndim >= 2;
+    w.count = (int64_t)count;
+    w.offset = p->total;
+    p->elements += w.count;
+    p->total = weft_round_up(w.offset + w.count, ALIGN);
+    p->list[p->count++] = w;
+    return WEFT_OK;
+}
+
+static void add(struct weft_params *p, struct weft_param w)
+{
+    if (p->status == WEFT_OK)
+        p->status = declare(p, w);
+}
+
+void weft_params_vector(struct weft_params *p, const char *name, int64_t n, double constant)
+{
+    add(p,
+        (struct weft_param){.name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
+}
+
+void weft_params_matrix(struct weft_params *p, const char *name, int64_t rows, int64_t columns, double deviation)
+{
+    add(p, (struct weft_param){.name = name, .ndim = 2, .dim = {rows, columns}, .init_value = deviation});
+}
+
+static void linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
+                   double deviation)
+{
+    char bias[64];
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    weft_params_matrix(p, name, out, in, deviation);
+    if (spec->bias)
+        weft_params_vector(p, bias, out, 0);
+}
+
+void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
+{
+    linear(p, spec, name, out, in, WEFT_DEVIATION);
+}
+
+void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
+{
+    linear(p, spec, name, out, in, WEFT_DEVIATION / sqrt(2.0 * (double)spec->layers));
+}
+
+float *weft_params_array(const struct weft_params *p) { return weft_pages_alloc((size_t)p->total * sizeof(float)); }
+
+void weft_params_array_free(const struct weft_params *p, float *array)
+{
+    weft_pages_free(array, (size_t)p->total * sizeof(float));
+}
+
+struct filling {
+    const struct weft_param *w;
+    float *to;
+    uint64_t key;
+};
+
+static void fill_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct filling *f = context;
+    int64_t end = weft_min(f->w->count, (tile + 1) * FILL_TILE);
+    for (int64_t i = tile * FILL_TILE; i < end; i++)
+        f->to[i] = (float)(f->w->init == WEFT_INIT_NORMAL ? f->w->init_value * weft_normal(f->key, (uint64_t)i)
+                                                          : f->w->init_value);
+}
+
+enum weft_status weft_params_init(struct weft_params *p, uint64_t seed)
+{
+    p->weights = weft_params_array(p);
+    if (!p->weights)
+        return FAIL(WEFT_NOMEM, "the model's %lld weights do not fit in memory: make it smaller",
+                    (long long)p->elements);
+    for (int i = 0; i < p->count; i++) {
+        struct filling f = {&p->list[i], p->weights + p->list[i].offset, weft_key_name(seed, p->list[i].name)};
+        weft_parallel(weft_div_up(f.w->count, FILL_TILE), fill_tile, &f);
+    }
+    return WEFT_OK;
+}
+
+void weft_params_release(struct weft_params *p)
+{
+    weft_params_array_free(p, p->weights);
+    free(p->list);
+    weft_arena_release(&p->arena);
+    *p = (struct weft_params){0};
+}
+
+int weft_params_find(const struct weft_params *p, const char *name)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+void weft_params_hash(const struct weft_params *p, char hex[65])
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    for (int i = 0; i < p->count; i++) {
+        const struct weft_param *w = &p->list[i];
+        weft_sha256_add(&sha, w->name, strlen(w->name) + 1);
+        weft_sha256_add(&sha, w->dim, (size_t)w->ndim * sizeof w->dim[0]);
+        weft_sha256_add(&sha, p->weights + w->offset, (size_t)w->count * sizeof(float));
+    }
+    weft_sha256_hex(&sha, hex);
+}
