@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
+ */
+#include "train/train.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const task_names[] = {
+#define TASK(name) #name,
+#include "train/parts.def"
+    NULL};
+static const char *const optim_names[] = {
+#define OPTIM(name) #name,
+#include "train/parts.def"
+    NULL};
+static const struct weft_task *const tasks[] = {
+#define TASK(name) &weft_task_##name,
+#include "train/parts.def"
+};
+static const struct weft_optim *const optims[] = {
+#define OPTIM(name) &weft_optim_##name,
+#include "train/parts.def"
+};
+enum { TASKS = sizeof tasks / sizeof tasks[0], OPTIMS = sizeof optims / sizeof optims[0] };
+
+#define AT(field) offsetof(struct weft_recipe, field)
+static const struct weft_opt options[] = {
+    {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = task_names, .help = "what is learned"},
+    {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = optim_names, .help = "optimiser"},
+    {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights"},
+    {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "highest learning rate"},
+    {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12,
+     .help = "steps until the learning rate is at its highest; from there a cosine leads to a tenth"},
+    {"clip", WEFT_OPT_REAL, AT(clip), "1", 1e-6, 1e30, .help = "largest norm of all gradients together"},
+    {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "held-out samples scored at the end"},
+};
+static const struct weft_owner owner = WEFT_OWNER("training", options);
+
+const struct weft_owner *weft_train_owner_at(int i)
+{
+    if (i == 0)
+        return &owner;
+    if (i <= TASKS)
+        return &tasks[i - 1]->owner;
+    return i <= TASKS + OPTIMS ? &optims[i - 1 - TASKS]->owner : NULL;
+}
+
+/* The chosen one gets its options; of the others only the names are made known. */
+static enum weft_status take(struct weft_recipe *r, struct weft_settings *settings, const struct weft_owner *of,
+                             size_t bytes, void **chosen)
+{
+    if (chosen && !(*chosen = weft_arena_alloc(&r->arena, bytes + 1)))
+        return FAIL(WEFT_NOMEM, "no memory for options");
+    TRY(weft_settings_take(settings, of, chosen ? *chosen : NULL));
+    return WEFT_OK;
+}
+
+enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings)
+{
+    *r = (struct weft_recipe){0};
+    TRY(weft_settings_take(settings, &owner, r));
+    r->task = tasks[r->choice.task];
+    r->optim = optims[r->choice.optim];
+    for (int i = 0; i < TASKS; i++)
+        TRY(take(r, settings, &tasks[i]->owner, tasks[i]->options_bytes,
+                 tasks[i] == r->task ? &r->task_options : NULL));
+    for (int i = 0; i < OPTIMS; i++)
+        TRY(take(r, settings, &optims[i]->owner, optims[i]->options_bytes,
+                 optims[i] == r->optim ? &r->optim_options : NULL));
+    TRY(weft_settings_finish(settings));
+    if (r->task->resolve)
+        TRY(r->task->resolve(spec, r->task_options));
+    return WEFT_OK;
+}
+
+void weft_recipe_release(struct weft_recipe *r)
+{
+    weft_arena_release(&r->arena);
+    *r = (struct weft_recipe){0};
+}
+
+double weft_recipe_lr(const struct weft_recipe *r, int64_t step)
+{
+    if (step <= r->warmup)
+        return r->lr * (double)step / (double)r->warmup;
+    double done = (double)(step - r->warmup) / (double)weft_max(1, r->steps - r->warmup);
+    return r->lr * (0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * done)));
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * train.h - training: the recipe (what was chosen), tasks, optimisers, one step, the loop around it.
+ *
+ * Invariants:
+ *  - A sample is a function of (seed, index) alone; training takes indices from 0 up, evaluation from WEFT_HELD_OUT up.
+ *  - Work on weights goes over spans: pieces of one weight, of a fixed size, so that neither the sum of squares nor the
+ *    update depends on the number of threads.
+ *  - A loss or gradient that is not finite ends training before it touches a weight.
+ */
+#ifndef WEFT_TRAIN_H
+#define WEFT_TRAIN_H
+
+#include "nn/nn.h"
+
+/* ---- tasks and optimisers */
+
+#define WEFT_HELD_OUT ((uint64_t)1 << 40)
+
+struct weft_task {
+    const char *name, *summary;
+    struct weft_owner owner;
+    size_t options_bytes;
+    enum weft_status (*resolve)(const struct weft_spec *spec, const void *options); /* refuses what is impossible */
+    int64_t (*length)(const void *options);                                         /* tokens of a sample */
+    /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
+    void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
+                   int32_t *targets);
+};
+
+/* What an optimiser needs at one step. All arrays are flat and begin at the same element. */
+struct weft_update {
+    int64_t step; /* from 1 */
+    double lr;
+    float grad_scale; /* of the global-norm clip */
+    float *weights;
+    const float *grads;
+    float *moments[2];
+};
+
+struct weft_span {
+    int64_t first, count;
+    bool decay;
+};
+
+struct weft_optim {
+    const char *name, *summary;
+    struct weft_owner owner;
+    size_t options_bytes;
+    void (*update)(const void *options, const struct weft_update *u, const struct weft_span *span);
+};
+
+#define TASK(name) extern const struct weft_task weft_task_##name;
+#define OPTIM(name) extern const struct weft_optim weft_optim_##name;
+#include "train/parts.def"
+
+/* ---- the recipe (recipe.c) */
+
+struct weft_recipe {
+    int64_t steps, warmup, eval_samples;
+    double lr, clip;
+    const struct weft_task *task;
+    const struct weft_optim *optim;
+    void *task_options, *optim_options;
+    struct weft_recipe_choice {
+        int task, optim;
+    } choice;
+    struct weft_arena arena;
+};
+
+/* Takes its part of the settings, after the spec took its own; finishes them. */
+enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings);
+void weft_recipe_release(struct weft_recipe *r);
+/* Linear warm-up, then cosine to a tenth; steps count from 1. */
+double weft_recipe_lr(const struct weft_recipe *r, int64_t step);
+const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
+
+/* ---- a step (step.c) */
+
+struct weft_trainer {
+    struct weft_model *model;
+    const struct weft_recipe *recipe;
+    struct weft_net net;
+    struct weft_exec *exec;
+    int64_t length;
+    float *grads, *moments[2];
+    struct weft_span *spans;
+    double *squares; /* of each span */
+    int64_t span_count;
+    int64_t step; /* done so far */
+    struct weft_arena arena;
+};
+
+struct weft_score {
+    double loss, accuracy; /* means over scored tokens */
+};
+
+enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
+                                     const struct weft_recipe *recipe);
+void weft_trainer_free(struct weft_trainer *t);
+enum weft_status weft_trainer_step(struct weft_trainer *t, double *loss);
+/* On held-out samples, without dropout. */
+enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score);
+/* Bytes per weight that training holds: the weight, its gradient and its moments. */
+enum { WEFT_STATE_BYTES = 4 * sizeof(float) };
+
+/* ---- the loop (loop.c) */
+
+struct weft_progress {
+    int64_t step, steps;
+    double loss, seconds, tokens_per_s, seconds_left;
+};
+typedef void weft_progress_fn(void *context, const struct weft_progress *now);
+
+/* All steps, then the evaluation. `report` is called after every step and sees the last state when it returns. */
+enum weft_status weft_train(struct weft_trainer *t, weft_progress_fn *report, void *context, struct weft_score *score);
+
+#endif
