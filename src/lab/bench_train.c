@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bench_train.c - a training step (forward and backward, random tokens) against its products run bare.
+ *
+ * The graph says which products it stands for; each distinct one is timed by the fastest of oneDNN's formulations. The
+ * bare step is the sum over all of them, a causal score counted half. Step and products take turns in every round.
+ */
+#include "lab/lab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PRODUCTS = 4096, MAX_DISTINCT = 48 };
+
+struct distinct {
+    struct weft_product product;
+    double times; /* how often, weighted by share */
+    struct weft_bare bare;
+    int fastest;
+};
+
+struct stage {
+    struct weft_model *model;
+    struct weft_net net;
+    struct weft_exec *exec;
+    float *grads;
+    struct distinct distinct[MAX_DISTINCT];
+    int count;
+};
+
+static bool same_product(const struct weft_product *a, const struct weft_product *b)
+{
+    return a->kind == b->kind && a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch;
+}
+
+static enum weft_status find_products(struct stage *s)
+{
+    struct weft_product *all = calloc(MAX_PRODUCTS, sizeof *all);
+    if (!all)
+        return FAIL(WEFT_NOMEM, "no memory for a bench");
+    int n = weft_exec_products(s->exec, all, MAX_PRODUCTS);
+    enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many products");
+    for (int i = 0; status == WEFT_OK && i < n; i++) {
+        int d = 0;
+        while (d < s->count && !same_product(&s->distinct[d].product, &all[i]))
+            d++;
+        if (d == MAX_DISTINCT) {
+            status = FAIL(WEFT_INVALID, "the model has more than %d distinct products", MAX_DISTINCT);
+            break;
+        }
+        s->distinct[d].product = all[i];
+        s->distinct[d].times += all[i].share;
+        s->count = d == s->count ? d + 1 : s->count;
+    }
+    free(all);
+    return status;
+}
+
+static void fill(struct stage *s)
+{
+    int64_t batch = s->model->spec->batch, length = s->model->spec->context, vocab = s->model->spec->vocab;
+    weft_net_plain_rows(&s->net, s->exec, batch, length);
+    int32_t *tokens = weft_exec_tensor(s->exec, s->net.tokens)->data;
+    int32_t *targets = weft_exec_tensor(s->exec, s->net.targets)->data;
+    for (int64_t i = 0; i < batch * length; i++) {
+        tokens[i] = (int32_t)weft_below(1, (uint64_t)i, (uint64_t)vocab);
+        targets[i] = (int32_t)weft_below(2, (uint64_t)i, (uint64_t)vocab);
+    }
+    *(float *)weft_exec_tensor(s->exec, s->net.weight)->data = 1 / (float)(batch * length);
+}
+
+static enum weft_status open_model(struct stage *s, struct weft_spec *spec, struct weft_train_bench *bench)
+{
+    int64_t before = weft_resident_bytes();
+    TRY(weft_model_create(&s->model, spec));
+    TRY(weft_model_init(s->model));
+    s->grads = weft_params_array(&s->model->params);
+    if (!s->grads)
+        return WEFT_NOMEM;
+    TRY(weft_net_init(&s->net, s->model, WEFT_TRAIN, spec->batch, spec->context));
+    TRY(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
+    weft_net_bind(&s->net, s->exec, s->model, s->grads);
+    fill(s);
+    weft_exec_prepare(s->exec);
+    weft_exec_run(s->exec);
+    weft_exec_run(s->exec);
+    bench->peak_bytes = weft_resident_bytes() - before;
+    bench->planned_bytes = (int64_t)weft_exec_bytes(s->exec) + 2 * s->model->params.total * (int64_t)sizeof(float);
+    return WEFT_OK;
+}
+
+static void close_stage(struct stage *s)
+{
+    for (int d = 0; d < s->count; d++)
+        weft_bare_close(&s->distinct[d].bare);
+    weft_exec_free(s->exec);
+    weft_net_release(&s->net);
+    if (s->model)
+        weft_params_array_free(&s->model->params, s->grads);
+    weft_model_free(s->model);
+}
+
+static void run_exec(void *exec) { weft_exec_run(exec); }
+
+/* Which formulation of each product is fastest; a short contest of its own. The others are closed. */
+static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, double seconds)
+{
+    for (int d = 0; d < s->count; d++) {
+        struct distinct *x = &s->distinct[d];
+        struct weft_contender list[WEFT_MAX_BARE];
+        int rounds;
+        TRY(weft_bare_open(&x->bare, &x->product, dtype));
+        TRY(weft_contest(list, weft_bare_enter(&x->bare, list), seconds / s->count, &rounds));
+        struct weft_dnn_bare *best = weft_bare_fastest(&x->bare, list)->context;
+        for (int i = 0; i < x->bare.count; i++)
+            if (x->bare.form[i] != best)
+                weft_dnn_bare_free(x->bare.form[i]);
+        x->bare.form[0] = best;
+        x->bare.count = 1;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status measure(struct stage *s, struct weft_spec *spec, double seconds, struct weft_train_bench *bench)
+{
+    enum weft_dtype dtype = spec->compute;
+    double tokens = (double)(spec->batch * spec->context);
+    TRY(open_model(s, spec, bench));
+    TRY(find_products(s));
+    TRY(choose_bare(s, dtype, 0.2 * seconds));
+    struct weft_contender list[1 + MAX_DISTINCT] = {{.run = run_exec, .context = s->exec}};
+    for (int d = 0; d < s->count; d++)
+        weft_bare_enter(&s->distinct[d].bare, list + 1 + d);
+    for (int d = 0; d < s->count; d++)
+        list[1 + d].may_drop = false;
+    TRY(weft_contest(list, 1 + s->count, 0.4 * seconds, &bench->rounds));
+    bench->step_seconds = list[0].seconds;
+    bench->bare_seconds = 0;
+    for (int d = 0; d < s->count; d++)
+        bench->bare_seconds += s->distinct[d].times * list[1 + d].seconds;
+    bench->tokens_per_s = tokens / bench->step_seconds;
+    bench->ratio_bare = bench->step_seconds / bench->bare_seconds;
+    return WEFT_OK;
+}
+
+enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct weft_train_bench *bench, FILE *profile)
+{
+    struct stage *s = calloc(1, sizeof *s);
+    if (!s)
+        return FAIL(WEFT_NOMEM, "no memory for a bench");
+    memset(bench, 0, sizeof *bench);
+    enum weft_status status = measure(s, spec, seconds, bench);
+    if (status == WEFT_OK && profile) {
+        weft_exec_profile(s->exec, true);
+        for (int i = 0; i < 2; i++)
+            weft_exec_run(s->exec);
+        weft_exec_profile_print(s->exec, profile);
+    }
+    close_stage(s);
+    free(s);
+    return status;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lab.h - what makes results believable: the op harness, and the benches.
+ *
+ * Invariants: nothing here prints; findings go to a callback and into a summary. A bench compares by ratio inside one
+ * interleaved run; absolute times are only ever told, never judged.
+ */
+#ifndef WEFT_LAB_H
+#define WEFT_LAB_H
+
+#include "nn/nn.h"
+
+/* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
+
+struct weft_opcheck_case {
+    const char *op, *name;
+    enum weft_dtype dtype;
+    double error;          /* worst error against the reference, in units of what is allowed */
+    double gradient_error; /* worst error of the derivative against finite differences, likewise; NAN: no derivative */
+    bool failed;
+    char story[200]; /* the first defect found */
+};
+
+struct weft_opcheck {
+    int ops, cases, failed;
+    int thread_mismatches; /* cases whose bits changed with the number of threads */
+    int row_mismatches;    /* cases where the bits of a row changed with the number of rows */
+};
+
+typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
+
+/* Every op, or the one named. Sets the thread limit to 8 while it runs. A defect is counted, not a failed status. */
+enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context);
+
+/* ---- benches */
+
+/* One runner in an interleaved comparison (contest.c); `seconds` is the median of its times. */
+struct weft_contender {
+    void (*run)(void *context);
+    void *context;
+    bool may_drop; /* one of several forms of the same rival: stop timing it when it is clearly not the fastest */
+    bool dropped;
+    double seconds;
+};
+enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, int *rounds);
+
+/* The fastest of oneDNN's formulations of a product (bare.c). Those that exist are opened into the list. */
+enum { WEFT_MAX_BARE = 8 };
+struct weft_bare {
+    int count;
+    struct weft_dnn_bare *form[WEFT_MAX_BARE];
+};
+enum weft_status weft_bare_open(struct weft_bare *bare, const struct weft_product *product, enum weft_dtype dtype);
+void weft_bare_close(struct weft_bare *bare);
+/* Enters all forms into a contest, and reads off the fastest afterwards. */
+int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
+const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
+
+/* The three training products at the shapes of the presets, through the graph, against the bare engine
+ * (bench_engine.c). ratio = bare time / our time: above 1 is faster than bare. */
+struct weft_engine_row {
+    struct weft_product product;
+    double ratio, gflops, bare_gflops;
+    int rounds;
+    const char *bare_name;
+};
+typedef void weft_engine_fn(void *context, const struct weft_engine_row *row);
+enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double *geomean, double *min,
+                                   weft_engine_fn *tell, void *context);
+
+/* Forward and backward of a model on random tokens, against its products run bare (bench_train.c). */
+struct weft_train_bench {
+    double tokens_per_s;
+    double ratio_bare;   /* step time over the time of its products run bare */
+    double step_seconds; /* medians of interleaved rounds */
+    double bare_seconds;
+    int rounds;
+    int64_t peak_bytes;    /* growth of resident memory from before the model to after the steps */
+    int64_t planned_bytes; /* what was planned: weights, gradients and the buffer */
+};
+/* `profile`, when given, gets the time per op of the last runs. */
+enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct weft_train_bench *bench,
+                                  FILE *profile);
+
+#endif
