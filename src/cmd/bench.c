@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bench - speed as ratios inside one interleaved run: engine (products) and train (a whole step).
+ */
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "lab/lab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+    const char *what, *preset;
+    struct weft_settings settings;
+    double seconds;
+    int threads;
+    bool json, profile, f32;
+};
+
+static const struct argp_option options[] = {
+    {"preset", 'p', "NAME", 0, "train: which model (default gpt2-mini)", 0},
+    {"set", 's', "NAME=VALUE", 0, "train: change an option of the model", 0},
+    {"seconds", 't', "N", 0, "How long to measure, about (default 50)", 0},
+    {"threads", 'n', "N", 0, "Threads (default: one per core)", 0},
+    {"f32", 'f', NULL, 0, "engine: f32 products instead of bf16", 0},
+    {"profile", 'P', NULL, 0, "train: tell the time per op, on stderr", 0},
+    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    char *end = NULL;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        a->preset = "gpt2-mini";
+        a->seconds = 50;
+        return 0;
+    case 'p':
+        a->preset = arg;
+        return 0;
+    case 's':
+        if (weft_settings_add(&a->settings, arg) != WEFT_OK)
+            argp_error(state, "%s", weft_error());
+        return 0;
+    case 't':
+        a->seconds = strtod(arg, &end);
+        if (*end || !(a->seconds >= 1 && a->seconds <= 36000))
+            argp_error(state, "--seconds %s: give 1 to 36000", arg);
+        return 0;
+    case 'n':
+        a->threads = (int)strtol(arg, &end, 10);
+        if (*end || a->threads < 1)
+            argp_error(state, "--threads %s: give a whole number from 1 up", arg);
+        return 0;
+    case 'f':
+        a->f32 = true;
+        return 0;
+    case 'P':
+        a->profile = true;
+        return 0;
+    case 'j':
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->what)
+            argp_error(state, "one bench at a time: engine or train");
+        a->what = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which bench? engine or train");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "engine|train",
+    "Measures speed against the bare engine: oneDNN's fastest formulation of each product, same threads, same run.\v"
+    "engine: the three training products through the graph; ratio = bare time / our time.\n"
+    "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products run bare.",
+    NULL,
+    NULL,
+    NULL};
+
+static void tell_row(void *context, const struct weft_engine_row *r)
+{
+    const struct args *a = context;
+    static const char *const kinds[] = {"Y", "dX", "dW"};
+    if (!a->json)
+        printf("%5lld x %5lld x %4lld  %-2s  %7.0f GFLOP/s   bare %7.0f   ratio %.2f   (%d rounds; %s)\n",
+               (long long)r->product.m, (long long)r->product.n, (long long)r->product.k, kinds[r->product.kind],
+               r->gflops, r->bare_gflops, r->ratio, r->rounds, r->bare_name);
+    fflush(stdout);
+}
+
+static enum weft_status bench_engine(struct args *a, struct weft_result *result)
+{
+    double geomean, min;
+    TRY(weft_settings_finish(&a->settings));
+    TRY(weft_bench_engine(a->f32 ? WEFT_F32 : WEFT_BF16, a->seconds, &geomean, &min, tell_row, a));
+    weft_result_real(result, "geomean", geomean);
+    weft_result_real(result, "min", min);
+    return WEFT_OK;
+}
+
+static enum weft_status bench_train(struct args *a, struct weft_result *result)
+{
+    struct weft_spec spec;
+    struct weft_train_bench b;
+    TRY(weft_spec_init(&spec, a->preset, &a->settings));
+    TRY(weft_settings_finish(&a->settings));
+    TRY(weft_bench_train(&spec, a->seconds, &b, a->profile ? stderr : NULL));
+    weft_result_text(result, "preset", a->preset);
+    weft_result_real(result, "tokens_per_s", b.tokens_per_s);
+    weft_result_real(result, "ratio_bare", b.ratio_bare);
+    weft_result_real(result, "step_seconds", b.step_seconds);
+    weft_result_real(result, "bare_seconds", b.bare_seconds);
+    weft_result_int(result, "rounds", b.rounds);
+    weft_result_int(result, "peak_bytes", b.peak_bytes);
+    weft_result_int(result, "planned_bytes", b.planned_bytes);
+    return WEFT_OK;
+}
+
+static enum weft_status run(void *args)
+{
+    struct args *a = args;
+    static const char *const names[] = {"engine", "train"};
+    TRY(weft_threads_set(a->threads));
+    struct weft_result *result = weft_result_create();
+    enum weft_status status;
+    if (strcmp(a->what, "engine") == 0) {
+        status = bench_engine(a, result);
+    } else if (strcmp(a->what, "train") == 0) {
+        status = bench_train(a, result);
+    } else {
+        const char *near = weft_suggest(a->what, names, 2);
+        status = FAIL(WEFT_INVALID, "there is no bench named %s%s%s; there are engine and train", a->what,
+                      near ? ", did you mean " : "", near ? near : "");
+    }
+    weft_result_int(result, "threads", weft_threads());
+    weft_result_text(result, "engine", weft_dnn_describe());
+    if (status == WEFT_OK)
+        status = weft_result_print(result, stdout, a->json);
+    weft_result_free(result);
+    weft_settings_release(&a->settings);
+    return status;
+}
+
+const struct weft_cmd weft_cmd_bench = {"bench", "measure speed against the bare engine", &argp, sizeof(struct args),
+                                        run};

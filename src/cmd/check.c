@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * check - runs every op of the registry through the harness, on this machine.
+ */
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "lab/lab.h"
+
+#include <math.h>
+#include <string.h>
+
+struct args {
+    const char *op;
+    bool json, verbose;
+};
+
+static const struct argp_option options[] = {
+    {"op", 'o', "NAME", 0, "Check this op only, and list its cases", 0},
+    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
+    {"verbose", 'v', NULL, 0, "List every case", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    switch (key) {
+    case 'o':
+        a->op = arg;
+        a->verbose = true;
+        return 0;
+    case 'j':
+        a->json = true;
+        return 0;
+    case 'v':
+        a->verbose = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    NULL,
+    "Checks every op against its reference in double precision, its derivative against finite differences, and its "
+    "bits "
+    "against other thread counts, row counts and memory layouts.\vErrors are told in units of what is allowed: above 1 "
+    "fails.",
+    NULL,
+    NULL,
+    NULL};
+
+struct tally { /* of the op being checked */
+    const struct args *args;
+    char op[64];
+    int cases, failed;
+    double error, gradient_error;
+};
+
+static void print_tally(struct tally *t)
+{
+    if (t->cases && !t->args->json) {
+        printf("%-8s %-16s %3d cases   error %.3f", t->failed ? "FAILED" : "passed", t->op, t->cases, t->error);
+        if (isnan(t->gradient_error))
+            printf("   no derivative\n");
+        else
+            printf("   derivative %.3f\n", t->gradient_error);
+    }
+    t->cases = t->failed = 0;
+    t->error = 0;
+    t->gradient_error = NAN;
+}
+
+static void tell(void *context, const struct weft_opcheck_case *c)
+{
+    struct tally *t = context;
+    if (strcmp(t->op, c->op) != 0) {
+        print_tally(t);
+        snprintf(t->op, sizeof t->op, "%s", c->op);
+    }
+    t->cases++;
+    t->failed += c->failed;
+    t->error = fmax(t->error, c->error);
+    t->gradient_error = fmax(t->gradient_error, c->gradient_error);
+    if (c->failed)
+        fprintf(stderr, "weft check: %s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->story);
+    if (t->args->verbose && !t->args->json)
+        printf("  %-6s %-5s %-28s error %.3f\n", c->failed ? "FAILED" : "passed", weft_dtype_name(c->dtype), c->name,
+               c->error);
+}
+
+static enum weft_status run(void *args)
+{
+    const struct args *a = args;
+    struct weft_opcheck sum;
+    struct tally tally = {.args = a, .gradient_error = NAN};
+    enum weft_status status = weft_opcheck_run(a->op, &sum, tell, &tally);
+    print_tally(&tally);
+    if (status != WEFT_OK)
+        return status;
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "ops", sum.ops);
+    weft_result_int(r, "cases", sum.cases);
+    weft_result_int(r, "failed", sum.failed);
+    weft_result_int(r, "thread_mismatches", sum.thread_mismatches);
+    weft_result_int(r, "row_mismatches", sum.row_mismatches);
+    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    status = weft_result_print(r, stdout, a->json);
+    weft_result_free(r);
+    if (status == WEFT_OK && sum.failed)
+        return FAIL(WEFT_CHECK, "%d of %d cases failed; the lines above name them", sum.failed, sum.cases);
+    return status;
+}
+
+const struct weft_cmd weft_cmd_check = {"check", "check every op on this machine", &argp, sizeof(struct args), run};
