@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# install.sh - installs into an empty folder, builds programs against what is there with pkg-config, shared and static,
+# and uninstalls without a trace.
+set -u
+source tests/tap
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+version=$(sed -n 's/^#define WEFT_VERSION "\(.*\)"/\1/p' include/weft.h)
+
+quiet() { "$@" >"$root.log" 2>&1 || { cat "$root.log" && rm -f "$root.log" && false; }; }
+
+make_install() { make --no-print-directory BUILD="${WEFT_BUILD:-build}" DESTDIR="$root" PREFIX=/usr "$@"; }
+
+quiet make_install install
+result $? "make install"
+
+for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so."${version%%.*}" lib/libweft.so."$version" \
+    include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE; do
+    [[ -s $root/usr/$file ]]
+    result $? "there is $file"
+done
+
+[[ $("$root/usr/bin/weft" version) == *"$version"* ]]
+result $? "the installed program tells its version"
+
+exported=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | grep -v '^weft_')
+undeclared=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | while read -r symbol; do
+    grep -q "\<$symbol(" include/weft.h || echo "$symbol"
+done)
+[[ -z $exported$undeclared ]]
+result $? "the library exports what weft.h declares, nothing else: $exported $undeclared"
+
+cat >"$root/user.c" <<'END'
+#include <weft.h>
+
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    if (weft_threads_set(-1) != WEFT_INVALID || !strstr(weft_error(), "-1") || strcmp(weft_version(), WEFT_VERSION))
+        return 1;
+    puts(weft_version());
+    return weft_threads_set(1) != WEFT_OK;
+}
+END
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
+# shellcheck disable=SC2046 # flags are words
+quiet cc "$root/user.c" -o "$root/shared" $(pkg-config --cflags --libs weft) &&
+    [[ $(LD_LIBRARY_PATH=$root/usr/lib "$root/shared") == "$version" ]]
+result $? "a program links with libweft.so and runs"
+# shellcheck disable=SC2046
+quiet cc $(pkg-config --cflags weft) "$root/user.c" -o "$root/static" "$root/usr/lib/libweft.a" \
+    $(pkg-config --static --libs-only-l weft | sed 's/-lweft//') && [[ $("$root/static") == "$version" ]]
+result $? "a program links with libweft.a and runs"
+
+quiet make_install uninstall
+[[ -z $(find "$root/usr" ! -type d) ]]
+result $? "make uninstall leaves nothing"
+
+rm -f "$root.log"
+finish

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * memory.c - running allocates nothing, in any library; and what was planned is what the process grew by.
+ *
+ * malloc and its kin are this program's own here, for every library in the process: they count, then call glibc's.
+ */
+#include "nn/nn.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTING 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define COUNTING 0
+#endif
+#endif
+#ifndef COUNTING
+#define COUNTING 1
+#endif
+
+static atomic_long allocations;
+
+#if COUNTING
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t n, size_t bytes);
+extern void *__libc_realloc(void *old, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_malloc(bytes);
+}
+void *calloc(size_t n, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_calloc(n, bytes);
+}
+void *realloc(void *old, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_realloc(old, bytes);
+}
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_memalign(align, bytes);
+}
+int posix_memalign(void **to, size_t align, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    *to = __libc_memalign(align, bytes);
+    return *to ? 0 : 12;
+}
+#endif
+
+struct subject {
+    const char *preset;
+    const char *settings[10];
+};
+
+struct stage {
+    struct weft_spec spec;
+    struct weft_model *model;
+    struct weft_net net;
+    struct weft_exec *exec;
+    float *grads;
+};
+
+static void open_stage(struct stage *s, const struct subject *subject)
+{
+    struct weft_settings settings = {0};
+    memset(s, 0, sizeof *s);
+    for (int i = 0; subject->settings[i]; i++)
+        assert_int_equal(weft_settings_add(&settings, subject->settings[i]), WEFT_OK);
+    assert_int_equal(weft_spec_init(&s->spec, subject->preset, &settings), WEFT_OK);
+    weft_settings_release(&settings);
+}
+
+static void plan_stage(struct stage *s)
+{
+    assert_int_equal(weft_model_create(&s->model, &s->spec), WEFT_OK);
+    assert_int_equal(weft_model_init(s->model), WEFT_OK);
+    s->grads = weft_params_array(&s->model->params);
+    assert_non_null(s->grads);
+    assert_int_equal(weft_net_init(&s->net, s->model, WEFT_TRAIN, s->spec.batch, s->spec.context), WEFT_OK);
+    assert_int_equal(weft_exec_create(&s->exec, s->net.g, WEFT_FAST), WEFT_OK);
+    weft_net_bind(&s->net, s->exec, s->model, s->grads);
+    weft_net_plain_rows(&s->net, s->exec, s->spec.batch, s->spec.context);
+    weft_exec_prepare(s->exec); /* starts the threads, once per process */
+    weft_exec_run(s->exec);
+}
+
+static void close_stage(struct stage *s)
+{
+    weft_exec_free(s->exec);
+    weft_net_release(&s->net);
+    weft_params_array_free(&s->model->params, s->grads);
+    weft_model_free(s->model);
+    weft_spec_release(&s->spec);
+}
+
+static void running_allocates_nothing(void **state)
+{
+    if (!COUNTING)
+        skip();
+    static const struct subject subjects[] = {
+        {"gpt2", {"dtype=bf16", "batch=3", "dropout=0.1"}},
+        {"gpt2", {"dtype=f32", "batch=3"}},
+        {"llama", {"dtype=bf16", "batch=3"}},
+        {"llama", {"dtype=f32", "batch=3", "dropout=0.1"}},
+    };
+    (void)state;
+    long probe = atomic_load(&allocations);
+    free(malloc(1));
+    assert_true(atomic_load(&allocations) > probe); /* the counter counts */
+    for (int i = 0; i < 4; i++) {
+        struct stage s;
+        open_stage(&s, &subjects[i]);
+        plan_stage(&s);
+        long before = atomic_load(&allocations);
+        for (int64_t batch = 1; batch <= 3; batch++) { /* other counts make nothing new either */
+            weft_net_plain_rows(&s.net, s.exec, batch, s.spec.context - batch);
+            weft_exec_prepare(s.exec);
+            weft_exec_run(s.exec);
+        }
+        long during = atomic_load(&allocations) - before;
+        print_message("%s %s: %ld allocations in 3 runs\n", subjects[i].preset, subjects[i].settings[0], during);
+        assert_int_equal(during, 0);
+        close_stage(&s);
+    }
+}
+
+static void planned_is_what_it_takes(void **state)
+{
+    if (!COUNTING)
+        skip();
+    static const struct subject subjects[] = {
+        {"gpt2-mini", {"dtype=bf16", "batch=8"}},
+        {"gpt2-mini", {"dtype=f32", "batch=4"}},
+        {"llama", {"width=512", "heads=8", "layers=4", "vocab=4096", "context=256", "batch=4"}},
+    };
+    (void)state;
+    struct stage warm; /* threads, libraries and their tables are in memory before the first reading */
+    open_stage(&warm, &(struct subject){"gpt2", {"batch=1"}});
+    plan_stage(&warm);
+    close_stage(&warm);
+    for (int i = 0; i < 3; i++) {
+        struct stage s;
+        open_stage(&s, &subjects[i]);
+        int64_t before = weft_resident_bytes();
+        plan_stage(&s);
+        double grown = (double)(weft_resident_bytes() - before);
+        double planned = (double)weft_exec_bytes(s.exec) + 2.0 * sizeof(float) * (double)s.model->params.total;
+        print_message("%s %s: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", subjects[i].preset,
+                      subjects[i].settings[0], planned / 1048576, grown / 1048576, grown / planned);
+        assert_true(grown > 0.95 * planned && grown < 1.05 * planned);
+        close_stage(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(running_allocates_nothing),
+                                       cmocka_unit_test(planned_is_what_it_takes)};
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ops.c - every op of the registry through the harness, one test an op: what `weft check` does.
+ */
+#include "lab/lab.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static void tell(void *context, const struct weft_opcheck_case *c)
+{
+    (void)context;
+    if (c->failed)
+        print_error("%s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->story);
+}
+
+static void passes(void **state)
+{
+    struct weft_opcheck sum;
+    const struct weft_op *op = *state;
+    assert_int_equal(weft_opcheck_run(op->name, &sum, tell, NULL), WEFT_OK);
+    assert_int_equal(sum.ops, 1);
+    assert_true(sum.cases >= 16); /* eight sizes, two types */
+    assert_int_equal(sum.failed, 0);
+    assert_int_equal(sum.thread_mismatches, 0);
+    assert_int_equal(sum.row_mismatches, 0);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_OP_COUNT];
+    for (int id = 0; id < WEFT_OP_COUNT; id++) {
+        const struct weft_op *op = weft_op((enum weft_op_id)id);
+        tests[id] = (struct CMUnitTest){.name = op->name, .test_func = passes, .initial_state = (void *)(uintptr_t)op};
+    }
+    return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
+}

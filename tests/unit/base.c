@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base.c - failures and their stories, checked sizes, arenas, threads, fingerprints, suggestions.
+ */
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static enum weft_status inner(int heads) { return heads ? WEFT_OK : FAIL(WEFT_INVALID, "heads = %d: give 1", heads); }
+static enum weft_status outer(int heads)
+{
+    TRY(inner(heads));
+    return WEFT_OK;
+}
+
+static void a_failure_tells_its_way(void **state)
+{
+    (void)state;
+    weft_error_clear();
+    assert_int_equal(outer(1), WEFT_OK);
+    assert_string_equal(weft_error(), "no failure was recorded");
+    assert_int_equal(outer(0), WEFT_INVALID);
+    assert_non_null(strstr(weft_error(), "heads = 0: give 1"));
+    const char *file = strstr(weft_error(), "base.c:");
+    assert_non_null(file);
+    assert_non_null(strstr(file + 1, "base.c:")); /* where it failed and where it passed */
+}
+
+static void a_long_story_is_cut(void **state)
+{
+    (void)state;
+    char text[5000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    assert_int_equal(FAIL(WEFT_IO, "%s", text), WEFT_IO);
+    for (int i = 0; i < 1000; i++)
+        weft_trace("src/base/status.c", i);
+    assert_in_range(strlen(weft_error()), 100, sizeof text);
+}
+
+static void sizes_do_not_wrap(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    assert_int_equal(weft_size_mul(SIZE_MAX / 3, 3, &n), WEFT_OK);
+    assert_int_equal(weft_size_mul(SIZE_MAX / 3 + 1, 3, &n), WEFT_NOMEM);
+    assert_int_equal(weft_size_mul(0, SIZE_MAX, &n), WEFT_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(weft_size_add(SIZE_MAX - 1, 1, &n), WEFT_OK);
+    assert_true(n == SIZE_MAX);
+    assert_int_equal(weft_size_add(SIZE_MAX, 1, &n), WEFT_NOMEM);
+    assert_int_equal(weft_round_up(17, 16), 32);
+    assert_int_equal(weft_round_up(32, 16), 32);
+    assert_int_equal(weft_div_up(33, 16), 3);
+}
+
+static void arena_memory(void **state)
+{
+    (void)state;
+    enum { PIECES = 200 };
+    struct weft_arena arena = {0};
+    unsigned char *piece[PIECES];
+    size_t size[PIECES], total = 0;
+    for (int i = 0; i < PIECES; i++) {
+        size[i] = weft_below(5, (uint64_t)i, 3000) + (i % 50 == 7 ? 200000 : 0);
+        piece[i] = weft_arena_alloc(&arena, size[i]);
+        assert_non_null(piece[i]);
+        assert_int_equal((uintptr_t)piece[i] % 64, 0);
+        for (size_t j = 0; j < size[i]; j++)
+            assert_int_equal(piece[i][j], 0);
+        memset(piece[i], i + 1, size[i]);
+        total += size[i];
+    }
+    for (int i = 0; i < PIECES; i++) /* nobody wrote into a neighbour */
+        for (size_t j = 0; j < size[i]; j++)
+            assert_int_equal(piece[i][j], (unsigned char)(i + 1));
+    assert_true(arena.bytes >= total);
+    assert_string_equal(weft_arena_print(&arena, "block.%d.%s", 3, "attn"), "block.3.attn");
+    assert_null(weft_arena_alloc(&arena, SIZE_MAX - 5));
+    assert_non_null(strstr(weft_error(), "memory"));
+    weft_arena_release(&arena);
+    assert_null(arena.head);
+    assert_int_equal(arena.bytes, 0);
+}
+
+static void pages(void **state)
+{
+    (void)state;
+    size_t bytes = (5 << 20) + 3;
+    int64_t before = weft_resident_bytes();
+    unsigned char *p = weft_pages_alloc(bytes);
+    assert_non_null(p);
+    if (before >= 0)
+        assert_true(weft_resident_bytes() - before >= 4 << 20);
+    for (size_t i = 0; i < bytes; i += 509)
+        assert_int_equal(p[i], 0);
+    weft_pages_free(p, bytes);
+    assert_null(weft_pages_alloc(SIZE_MAX / 2));
+    weft_pages_free(NULL, 0);
+}
+
+enum { TILES = 1000 };
+struct tally {
+    int done[TILES];
+    int64_t value[TILES];
+    bool thread_in_range[TILES];
+};
+
+static void tally_tile(void *context, int64_t tile, int thread)
+{
+    struct tally *tally = context;
+    tally->done[tile]++;
+    tally->value[tile] = tile * tile;
+    tally->thread_in_range[tile] = thread >= 0 && thread < weft_threads_limit();
+}
+
+static void every_tile_once(void **state)
+{
+    (void)state;
+    static const int counts[] = {1, 2, 3, 4, 8};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        assert_int_equal(weft_threads_set(counts[c]), WEFT_OK);
+        assert_int_equal(weft_threads(), counts[c]);
+        for (int64_t tiles = 0; tiles <= TILES; tiles = tiles * 3 + 1) {
+            static struct tally tally;
+            memset(&tally, 0, sizeof tally);
+            weft_parallel(tiles, tally_tile, &tally);
+            for (int64_t t = 0; t < TILES; t++) {
+                assert_int_equal(tally.done[t], t < tiles);
+                assert_true(t >= tiles || (tally.value[t] == t * t && tally.thread_in_range[t]));
+            }
+        }
+    }
+    weft_threads_use(2);
+    assert_int_equal(weft_threads(), 2);
+    assert_int_equal(weft_threads_limit(), 8);
+    weft_threads_use(100);
+    assert_int_equal(weft_threads(), 8);
+    assert_int_equal(weft_threads_set(-1), WEFT_INVALID);
+    assert_int_equal(weft_threads_set(0), WEFT_OK);
+    assert_true(weft_threads() >= 1);
+}
+
+/* FIPS 180-4's examples, and one text cut in every place. */
+static void sha256(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *hex;
+    } rows[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+    char hex[65];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t cut = 0; cut <= strlen(rows[i].text); cut++) {
+            struct weft_sha256 sha;
+            weft_sha256_init(&sha);
+            weft_sha256_add(&sha, rows[i].text, cut);
+            weft_sha256_add(&sha, rows[i].text + cut, strlen(rows[i].text) - cut);
+            weft_sha256_hex(&sha, hex);
+            assert_string_equal(hex, rows[i].hex);
+        }
+    static char million[1000000];
+    memset(million, 'a', sizeof million);
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    for (size_t i = 0; i < sizeof million; i += 1000)
+        weft_sha256_add(&sha, million + i, 1000);
+    weft_sha256_hex(&sha, hex);
+    assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+static void suggestions(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"train", "show", "check", "bench"};
+    assert_string_equal(weft_suggest("trian", names, 4), "train");
+    assert_string_equal(weft_suggest("chekc", names, 4), "check");
+    assert_null(weft_suggest("zzzzzzzz", names, 4));
+    assert_null(weft_suggest("train", names, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_tells_its_way),
+        cmocka_unit_test(a_long_story_is_cut),
+        cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(arena_memory),
+        cmocka_unit_test(pages),
+        cmocka_unit_test(every_tile_once),
+        cmocka_unit_test(sha256),
+        cmocka_unit_test(suggestions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * json.c - results print in order, as JSON that keeps integers exact and as lines, and a full disk is noticed.
+ */
+#include "base/json.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct weft_result *sample(void)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_text(r, "preset", "a \"quoted\"\nname");
+    weft_result_int(r, "params", 9007199254740993); /* no double has this value */
+    weft_result_real(r, "loss", 0.25);
+    weft_result_real(r, "broken", NAN);
+    return r;
+}
+
+static char *printed(const struct weft_result *r, bool json)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    assert_int_equal(weft_result_print(r, f, json), WEFT_OK);
+    fclose(f);
+    return text;
+}
+
+static void as_json(void **state)
+{
+    (void)state;
+    struct weft_result *r = sample();
+    char *text = printed(r, true);
+    assert_string_equal(text, "{\"preset\": \"a \\\"quoted\\\"\\nname\", \"params\": 9007199254740993, "
+                              "\"loss\": 0.25, \"broken\": null}\n");
+    free(text);
+    weft_result_free(r);
+}
+
+static void as_lines(void **state)
+{
+    (void)state;
+    struct weft_result *r = sample();
+    char *text = printed(r, false);
+    assert_non_null(strstr(text, "params                   9007199254740993\n"));
+    assert_non_null(strstr(text, "loss                     0.25\n"));
+    free(text);
+    weft_result_free(r);
+}
+
+static void nothing_and_nowhere(void **state)
+{
+    (void)state;
+    assert_int_equal(weft_result_print(NULL, stdout, true), WEFT_NOMEM);
+    weft_result_int(NULL, "x", 1);
+    weft_result_free(NULL);
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        skip();
+    struct weft_result *r = sample();
+    assert_int_equal(weft_result_print(r, full, true), WEFT_IO);
+    weft_result_free(r);
+    fclose(full);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_json),
+        cmocka_unit_test(as_lines),
+        cmocka_unit_test(nothing_and_nowhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

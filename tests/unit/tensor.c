@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tensor.c - sizes that do not wrap, rounding to bf16, and conversion between types.
+ */
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void sizes(void **state)
+{
+    (void)state;
+    struct weft_tensor t = {.dtype = WEFT_BF16, .ndim = 3, .dim = {2, 3, 5}};
+    size_t bytes;
+    assert_int_equal(weft_tensor_count(&t), 30);
+    assert_int_equal(weft_tensor_rows(&t), 6);
+    assert_int_equal(weft_tensor_width(&t), 5);
+    assert_int_equal(weft_tensor_bytes(&t, &bytes), WEFT_OK);
+    assert_int_equal(bytes, 60);
+
+    struct weft_tensor scalar = {.dtype = WEFT_F64};
+    assert_int_equal(weft_tensor_count(&scalar), 1);
+    assert_int_equal(weft_tensor_width(&scalar), 1);
+    assert_int_equal(weft_tensor_bytes(&scalar, &bytes), WEFT_OK);
+    assert_int_equal(bytes, 8);
+
+    struct weft_tensor huge = {.dtype = WEFT_F32, .ndim = 3, .dim = {1ll << 31, 1ll << 31, 4}};
+    assert_int_equal(weft_tensor_bytes(&huge, &bytes), WEFT_NOMEM);
+    huge.dim[2] = 1; /* 2^64 bytes exactly */
+    assert_int_equal(weft_tensor_bytes(&huge, &bytes), WEFT_NOMEM);
+    huge.dim[1] = 1ll << 30; /* 2^63: fits size_t, but no signed offset */
+    assert_int_equal(weft_tensor_bytes(&huge, &bytes), WEFT_NOMEM);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(weft_dtype_name(WEFT_BF16), "bf16");
+    assert_int_equal(weft_dtype_bytes(WEFT_I32), 4);
+    assert_true(weft_dtype_is_float(WEFT_F64) && !weft_dtype_is_float(WEFT_I32));
+}
+
+/* The nearest of the two neighbours, found by comparing distances; the even one when they are equal. */
+static uint16_t nearest(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t low = (uint16_t)(bits >> 16), high = (uint16_t)(low + 1);
+    double below = fabs((double)x - weft_f32_from_bf16(low)), above = fabs(weft_f32_from_bf16(high) - (double)x);
+    if (isinf(weft_f32_from_bf16(high))) /* the next finite number there would be, were there one more exponent */
+        above = 0x1p128 - fabs((double)x);
+    if (below == above)
+        return low & 1 ? high : low;
+    return below < above ? low : high;
+}
+
+static void bf16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (uint64_t b = 0; b < 1ull << 32; b += 4099) {
+        uint32_t bits = (uint32_t)b;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        if (isfinite(x))
+            assert_int_equal(weft_bf16_from_f32(x), nearest(x));
+    }
+    for (uint32_t h = 0; h < 1 << 16; h++) { /* what is a bf16 already stays */
+        float x = weft_f32_from_bf16((uint16_t)h);
+        if (x == x)
+            assert_int_equal(weft_bf16_from_f32(x), h);
+        else
+            assert_true(isnan(weft_f32_from_bf16(weft_bf16_from_f32(x))));
+    }
+    assert_int_equal(weft_bf16_from_f32(1.00390625f), 0x3f80);   /* a tie, to even */
+    assert_int_equal(weft_bf16_from_f32(1.01171875f), 0x3f82);   /* a tie, to even */
+    assert_int_equal(weft_bf16_from_f32(3.4028235e38f), 0x7f80); /* past the largest: inf */
+    assert_int_equal(weft_bf16_from_f32(INFINITY), 0x7f80);
+    assert_true(isnan(weft_f32_from_bf16(weft_bf16_from_f32(NAN))));
+}
+
+static void conversion(void **state)
+{
+    (void)state;
+    static const enum weft_dtype types[] = {WEFT_F32, WEFT_BF16, WEFT_F64};
+    enum { N = 37 };
+    double values[N];
+    for (int i = 0; i < N; i++) /* representable in all three, so that every way there and back is exact */
+        values[i] = weft_f32_from_bf16(weft_bf16_from_f32((float)weft_normal(1, (uint64_t)i)));
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            double first[N], second[N], last[N];
+            weft_convert(first, types[a], values, WEFT_F64, N);
+            weft_convert(second, types[b], first, types[a], N);
+            weft_convert(last, WEFT_F64, second, types[b], N);
+            assert_memory_equal(last, values, sizeof values);
+            struct weft_tensor t = {.data = second, .dtype = types[b], .ndim = 1, .dim = {N}};
+            assert_true(weft_tensor_get(&t, 5) == values[5]);
+            weft_tensor_set(&t, 5, -2.5);
+            assert_true(weft_tensor_get(&t, 5) == -2.5 && weft_tensor_get(&t, 6) == values[6]);
+        }
+    int32_t ids[2] = {7, -8};
+    struct weft_tensor t = {.data = ids, .dtype = WEFT_I32, .ndim = 1, .dim = {2}};
+    weft_tensor_set(&t, 0, 9);
+    assert_true(weft_tensor_get(&t, 0) == 9 && weft_tensor_get(&t, 1) == -8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(names),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(conversion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vmath.c - the vector functions against libm in double precision, over a sweep through all floats and at the special
+ * values; and that a result's bits depend neither on its lane nor on how full the vector is. Compiled once per
+ * instruction-set level: the level's rounding is what is tested.
+ */
+#include "base/vmath.h"
+
+#include "tensor/tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static vf apply_exp(vf x) { return vexp(x); }
+static vf apply_log(vf x) { return vlog(x); }
+static vf apply_tanh(vf x) { return vtanh(x); }
+static vf apply_sigmoid(vf x) { return vsigmoid(x); }
+static double exact_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+/* Where [low, high] is left, the function has reached its limits: those are special values below. */
+static const struct function {
+    const char *name;
+    vf (*fast)(vf x);
+    double (*exact)(double x);
+    float low, high;
+    double ulps; /* allowed */
+} functions[] = {
+    {"exp", apply_exp, exp, -87.336f, 88.722f, 1.1},
+    {"log", apply_log, log, 1.18e-38f, 3.4e38f, 1.0},
+    {"tanh", apply_tanh, tanh, -100, 100, 1.4},
+    {"sigmoid", apply_sigmoid, exact_sigmoid, -87.336f, 100, 2.6},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Distance in units of the last place that a float near `exact` has. */
+static double ulps(float got, double exact)
+{
+    int e;
+    frexp(exact, &e);
+    return fabs(got - exact) / ldexp(1, (e < -125 ? -125 : e) - 24);
+}
+
+static void sweep(void **state)
+{
+    (void)state;
+    for (int f = 0; f < FUNCTIONS; f++) {
+        const struct function *fn = &functions[f];
+        double worst = 0;
+        float where = 0;
+        for (uint64_t bits = 0; bits < 1ull << 32; bits += VLANES * 499) {
+            vf x;
+            for (int i = 0; i < VLANES; i++)
+                x[i] = float_of((uint32_t)(bits + (uint64_t)i * 499));
+            vf y = fn->fast(x);
+            for (int i = 0; i < VLANES; i++) {
+                if (!(x[i] >= fn->low && x[i] <= fn->high))
+                    continue;
+                double error = ulps(y[i], fn->exact(x[i]));
+                if (!(error <= worst)) {
+                    worst = error;
+                    where = x[i];
+                }
+            }
+        }
+        printf("# %s: at most %.2f ulp, at %.9g\n", fn->name, worst, where);
+        if (!(worst <= fn->ulps))
+            fail_msg("%s(%.9g) is off by %.2f ulp, allowed %.2f", fn->name, where, worst, fn->ulps);
+    }
+}
+
+static void special_values(void **state)
+{
+    (void)state;
+    assert_true(vexp1(0) == 1);
+    assert_true(vexp1(-0.0f) == 1);
+    assert_true(bits_of(vexp1(-INFINITY)) == 0);
+    assert_true(bits_of(vexp1(-88)) == 0);
+    assert_true(bits_of(vexp1(-3e38f)) == 0);
+    assert_true(vexp1(INFINITY) == INFINITY);
+    assert_true(vexp1(89) == INFINITY);
+    assert_true(vexp1(3e38f) == INFINITY);
+    assert_true(isfinite(vexp1(88.72f)));
+    assert_true(isnan(vexp1(NAN)));
+
+    assert_true(vlog1(1) == 0);
+    assert_true(vlog1(0) == -INFINITY);
+    assert_true(vlog1(-0.0f) == -INFINITY);
+    assert_true(vlog1(1e-40f) == -INFINITY);
+    assert_true(vlog1(INFINITY) == INFINITY);
+    assert_true(isnan(vlog1(-1)));
+    assert_true(isnan(vlog1(-INFINITY)));
+    assert_true(isnan(vlog1(NAN)));
+
+    assert_true(vtanh(vset(0))[0] == 0 && vtanh(vset(-0.0f))[0] == 0);
+    assert_true(vtanh(vset(INFINITY))[0] == 1 && vtanh(vset(-INFINITY))[0] == -1);
+    assert_true(vtanh(vset(3e38f))[0] == 1 && vtanh(vset(-3e38f))[0] == -1);
+    assert_true(isnan(vtanh(vset(NAN))[0]));
+
+    assert_true(vsigmoid(vset(0))[0] == 0.5f);
+    assert_true(vsigmoid(vset(INFINITY))[0] == 1 && vsigmoid(vset(-INFINITY))[0] == 0);
+    assert_true(isnan(vsigmoid(vset(NAN))[0]));
+}
+
+/* One row of n numbers through a loop of vectors, tail included: the bits of each must be those it gets alone. Guards
+ * behind the row must survive. */
+static void check_row(const struct function *fn, enum weft_dtype dtype, const float *x, int n)
+{
+    enum { GUARD = 17 };
+    size_t size = weft_dtype_bytes(dtype);
+    char in[8 * 64], out[8 * 64], same[8];
+    weft_convert(in, dtype, x, WEFT_F32, n);
+    memset(out, 0x5a, sizeof out);
+    for (int i = 0; i < n; i += VLANES)
+        vstore(out, dtype, i, n, fn->fast(vload(in, dtype, i, n)));
+    for (int i = 0; i < n; i++) {
+        float one;
+        weft_convert(&one, WEFT_F32, in + (size_t)i * size, dtype, 1);
+        one = fn->fast(vset(one))[0];
+        weft_convert(same, dtype, &one, WEFT_F32, 1);
+        if (memcmp(same, out + (size_t)i * size, size) != 0)
+            fail_msg("%s, %s: element %d of %d has other bits than alone", fn->name, weft_dtype_name(dtype), i, n);
+    }
+    for (size_t i = (size_t)n * size; i < (size_t)n * size + GUARD; i++)
+        assert_int_equal(out[i], 0x5a);
+}
+
+static void same_bits_everywhere(void **state)
+{
+    (void)state;
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int n = 1; n <= 50; n++)
+            for (int shift = 0; shift < 5; shift++) {
+                float x[64];
+                for (int i = 0; i < n; i++)
+                    x[i] = (float)(6 * weft_normal(7, (uint64_t)(i + shift)));
+                check_row(&functions[f], WEFT_F32, x, n);
+                check_row(&functions[f], WEFT_BF16, x, n);
+            }
+}
+
+static void narrowing(void **state)
+{
+    (void)state;
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 32749) {
+        float x = float_of((uint32_t)bits);
+        vh h = vnarrow(vset(x));
+        assert_int_equal(h[0], weft_bf16_from_f32(x));
+        assert_int_equal(h[15], h[0]);
+        assert_true(bits_of(vwiden(h)[3]) == bits_of(weft_f32_from_bf16(h[0])));
+    }
+}
+
+static void reductions(void **state)
+{
+    (void)state;
+    vf v;
+    for (int i = 0; i < VLANES; i++)
+        v[i] = (float)weft_normal(11, (uint64_t)i);
+    /* The tree, said again: halves are added until one number is left. */
+    float s[VLANES];
+    memcpy(s, &v, sizeof s);
+    for (int width = VLANES / 2; width >= 1; width /= 2)
+        for (int i = 0; i < width; i++)
+            s[i] += s[i + width];
+    assert_true(bits_of(vsum(v)) == bits_of(s[0]));
+    for (int i = 0; i < VLANES; i++) {
+        vf w = v;
+        w[i] = 100;
+        assert_true(vhighest(w) == 100);
+    }
+    assert_true(vsqrt(vset(2))[5] == sqrtf(2));
+    assert_true(vmax(vset(-1), vset(2))[0] == 2 && vmin(vset(-1), vset(2))[0] == -1 && vabs(vset(-3))[0] == 3);
+}
+
+int main(void)
+{
+#ifdef WEFT_LEVEL
+    enum weft_isa v3 = WEFT_ISA_V3, v4 = WEFT_ISA_V4;
+    (void)v3, (void)v4;
+    if (weft_isa() < WEFT_LEVEL) {
+        puts("skipped: this processor lacks the level, or WEFT_ISA is below it");
+        return 77;
+    }
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sweep),     cmocka_unit_test(special_values), cmocka_unit_test(same_bits_everywhere),
+        cmocka_unit_test(narrowing), cmocka_unit_test(reductions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
