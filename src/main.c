@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The thread library reads its environment before main and by default spins for milliseconds wherever threads meet: with
- * ten busy processes on two cores that made training a small model four times slower. So the program asks for short
- * spinning and starts itself again; where that fails it runs on as it is. */
+/* The thread library reads its environment before main and by default spins for milliseconds wherever threads meet:
+ * with ten busy processes on two cores that made training a small model four times slower. So the program asks for
+ * short spinning and starts itself again; where that fails it runs on as it is. */
 static void spin_briefly(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))

@@ -165,12 +165,13 @@ static struct weft_value *linear(struct run *r)
 
 static struct weft_value *layernorm(struct run *r)
 {
-    return weft_layernorm(r->g, rows(r, "x"), param(r, "gain"), param(r, "b"), number(r, "eps"));
+    return weft_layernorm(r->g, rows(r, "x"), param(r, "gain"), param(r, "b"), number(r, "eps"),
+                          weft_graph_compute(r->g));
 }
 
 static struct weft_value *rmsnorm(struct run *r)
 {
-    return weft_rmsnorm(r->g, rows(r, "x"), param(r, "gain"), number(r, "eps"));
+    return weft_rmsnorm(r->g, rows(r, "x"), param(r, "gain"), number(r, "eps"), weft_graph_compute(r->g));
 }
 
 static struct weft_value *rope(struct run *r)

@@ -14,6 +14,7 @@ trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0
 SECONDS=0
 export CMOCKA_MESSAGE_OUTPUT=TAP
+export OMP_WAIT_POLICY=passive # tests use more threads than there are cores: waiting must not spin
 unset MAKEFLAGS MAKELEVEL MFLAGS # a test that calls make does so as a person would
 
 run() { # TEST: its output goes to $log; its own stdin is empty, so that nothing waits for a person

@@ -102,7 +102,7 @@ static enum weft_status show(struct args *a, const struct weft_model *m, struct 
         return WEFT_OK;
     }
     struct weft_exec *exec;
-    TRY(weft_exec_create(&exec, net->g, WEFT_FAST));
+    TRY(weft_exec_create(&exec, net->g, WEFT_UNBACKED));
     enum weft_status status = print_sizes(a, m, exec);
     weft_exec_free(exec);
     return status;

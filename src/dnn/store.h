@@ -10,32 +10,32 @@
 #include "base/vmath.h"
 #include "dnn/engine.h"
 
-/* Sixteen columns, or the n that are left. n and the dtypes are constants where it matters, so each kind of output is a
- * loop of its own. */
-VINLINE void store_columns(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
-                           enum weft_dtype addend_dtype, int64_t row, int64_t rows, int64_t column, int64_t n,
-                           const float *sum, int64_t sum_stride)
+/* Sixteen columns of a row, or the n that are left. */
+VINLINE void store_vector(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
+                          enum weft_dtype addend_dtype, int64_t row, int64_t column, int64_t n, const float *sum)
 {
-    vf bias = job->bias ? vload_f32(job->bias + column, n) : vset(0);
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t at = (row + i) * job->out_stride + column;
-        vf x = vload_f32(sum + i * sum_stride, VLANES);
-        if (job->bias)
-            x += bias;
-        if (addend)
-            x += vload(addend, addend_dtype, at, at + n);
-        vstore(job->out, out_dtype, at, at + n, x);
-    }
+    int64_t at = row * job->out_stride + column;
+    vf x = vload_f32(sum, VLANES);
+    if (job->bias)
+        x += vload_f32(job->bias + column, n);
+    if (addend)
+        x += vload(addend, addend_dtype, at, at + n);
+    vstore(job->out, out_dtype, at, at + n, x);
 }
 
+/* Row by row, so that a line of the output is written at once. The dtypes are constants where this is called, so each
+ * kind of output is a loop of its own. */
 VINLINE void store_as(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
                       enum weft_dtype addend_dtype, int64_t row, int64_t rows, int64_t column, int64_t columns,
                       const float *sum, int64_t sum_stride)
 {
-    for (; columns >= VLANES; columns -= VLANES, column += VLANES, sum += VLANES)
-        store_columns(job, out_dtype, addend, addend_dtype, row, rows, column, VLANES, sum, sum_stride);
-    if (columns)
-        store_columns(job, out_dtype, addend, addend_dtype, row, rows, column, columns, sum, sum_stride);
+    for (int64_t i = 0; i < rows; i++, sum += sum_stride) {
+        int64_t j = 0;
+        for (; j + VLANES <= columns; j += VLANES)
+            store_vector(job, out_dtype, addend, addend_dtype, row + i, column + j, VLANES, sum + j);
+        if (j < columns)
+            store_vector(job, out_dtype, addend, addend_dtype, row + i, column + j, columns - j, sum + j);
+    }
 }
 
 /* Writes a block of sums whose first element belongs to (row, column). Up to a vector is read past its last row. */

@@ -233,22 +233,37 @@ static void strips(const struct work *w, int64_t row, struct strip *body, struct
     *body = (struct strip){rows, rows + 32 * a->stride, 2 * a->stride, 64, a->across ? 0 : depth / STEP};
 }
 
+/* A line of output that is not at hand when it is written holds up everything behind it: ask for it a block ahead. */
+static inline void prefetch_out(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t column)
+{
+    int64_t size = job->out_dtype == WEFT_BF16 ? 2 : 4;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *line = (const char *)job->out + ((row + i) * job->out_stride + column) * size;
+        __builtin_prefetch(line, 1, 3);
+        if (size == 4)
+            __builtin_prefetch(line + 64, 1, 3);
+    }
+}
+
 static inline __attribute__((always_inline)) void walk(const struct work *w, int64_t row0, int64_t row1, bool lower)
 {
     const struct weft_dnn_job *job = w->job;
     bool fresh = w->depth0 == 0, last = w->depth1 == job->depth;
-    int64_t blocks = weft_div_up(w->row1 - w->row0, BLOCK);
-    for (int64_t p = w->panel0; p < w->panel1; p++) {
-        const char *b = job->b + (size_t)p * job->plan->panel_bytes + w->depth0 / STEP * STEP_BYTES;
-        for (int64_t r = row0; r < row1; r += BLOCK) {
-            int64_t nth = (p - w->panel0) * blocks + (r - w->row0) / BLOCK;
-            float *sum = fresh && last ? w->sums : w->sums + nth * BLOCK * BLOCK;
-            struct strip body, tail;
-            strips(w, r, &body, &tail);
+    float *sum = w->sums + (row0 - w->row0) * (w->panel1 - w->panel0) * BLOCK;
+    for (int64_t r = row0; r < row1; r += BLOCK) {
+        int64_t rows = weft_min(BLOCK, row1 - r);
+        struct strip body, tail;
+        strips(w, r, &body, &tail);
+        for (int64_t p = w->panel0; p < w->panel1; p++) {
+            const char *b = job->b + (size_t)p * job->plan->panel_bytes + w->depth0 / STEP * STEP_BYTES;
+            if (fresh && last)
+                sum = w->sums;
+            if (last)
+                prefetch_out(job, r, rows, p * BLOCK);
             block(&body, &tail, b, fresh, lower, sum);
             if (last)
-                store_block(job, r, weft_min(BLOCK, row1 - r), p * BLOCK, weft_min(BLOCK, job->width - p * BLOCK), sum,
-                            BLOCK);
+                store_block(job, r, rows, p * BLOCK, weft_min(BLOCK, job->width - p * BLOCK), sum, BLOCK);
+            sum += BLOCK * BLOCK;
         }
     }
 }

@@ -140,8 +140,9 @@ struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *co
 
 /* WEFT_REFERENCE runs the reference kernels, every float f64. WEFT_ROUNDED does too, and rounds each result to the
  * dtype the graph gives it: what exact kernels would make of bf16 storage. WEFT_GUARDED is fast, but no two values
- * share memory and all lie between guard bytes (NaN when read as floats). */
-enum weft_mode { WEFT_FAST, WEFT_GUARDED, WEFT_REFERENCE, WEFT_ROUNDED };
+ * share memory and all lie between guard bytes (NaN when read as floats). WEFT_UNBACKED is planned and counted as fast
+ * is, but has no memory and cannot run: for models larger than the machine. */
+enum weft_mode { WEFT_FAST, WEFT_UNBACKED, WEFT_GUARDED, WEFT_REFERENCE, WEFT_ROUNDED };
 static inline bool weft_mode_is_reference(enum weft_mode mode) { return mode >= WEFT_REFERENCE; }
 struct weft_exec;
 

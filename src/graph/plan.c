@@ -275,6 +275,8 @@ static enum weft_status allocate(struct planner *p, const int *scratch_piece, co
 {
     struct weft_exec *exec = p->exec;
     TRY(weft_pieces_place(exec->pieces, exec->piece_count, &p->arena, &exec->bytes));
+    if (exec->mode == WEFT_UNBACKED)
+        return WEFT_OK;
     exec->buffer = weft_pages_alloc(exec->bytes);
     if (!exec->buffer)
         return WEFT_NOMEM;

@@ -65,6 +65,11 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
     return b->spec->part[WEFT_NORM]->build(b, x);
 }
 
+enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
+{
+    return b->spec->post ? WEFT_F32 : b->spec->compute;
+}
+
 struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads)
 {
     const struct weft_variant *pos = b->spec->part[WEFT_POS];

@@ -139,6 +139,8 @@ struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x
 /* The norm of the model under a scope of its own. */
 struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What a norm gives: post-norm's results are the residual stream itself, hence f32; pre-norm's feed products. */
+enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
 struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads);
 
 void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int layer);

@@ -18,9 +18,8 @@
  *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta)
  *     dv = (keep P)^t do   dq = scale dS k   dk = scale dS^t q
  *     dscale = sum dS <q,k>   dkey_bias[j] = sum_i dS   dpos_bias = sums of dS along diagonals
- * It is for training: the key store is the call's own rows, each sequence's rows stand together from position 0 on. One
- * unit of work is a sequence and a key head, so that every sum has one owner: key tiles in order, query rows in order.
- * What sequences share (scale, pos_bias) is summed per sequence, then over sequences in order.
+ * It is for training: the key store is the call's own rows, and each sequence's rows stand together, from position 0
+ * on.
  */
 #include "ops/attention_bwd.h"
 
@@ -30,6 +29,37 @@ static enum weft_status expect(const struct weft_node *node, int i, enum weft_dt
     const struct weft_value *v = node->in[i];
     if (v->dtype != dtype || !weft_shape_same(&v->shape, &s))
         return weft_node_fail(node, "%s must be %s", v->name ? v->name : "an input", what);
+    return WEFT_OK;
+}
+
+/* Types and shapes, when all inputs are there and the heads divide. */
+static enum weft_status check_inputs(const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_value *const *in = node->in;
+    struct weft_dim heads = weft_fixed(a->heads);
+    struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
+    enum weft_dtype compute = weft_graph_compute(node->graph);
+    for (int i = Q; i <= V; i++)
+        if (in[i]->dtype != compute || in[i]->shape.ndim != 2)
+            return weft_node_fail(node, "q, k and v must be matrices of type %s", weft_dtype_name(compute));
+    TRY(expect(node, V, compute, WEFT_SHAPE(keys, weft_fixed(weft_shape_width(&in[V]->shape))), "as many rows as k"));
+    if (in[SCALE])
+        TRY(expect(node, SCALE, WEFT_F32, WEFT_SHAPE(heads), "f32 [heads]"));
+    if (in[KEY_BIAS])
+        TRY(expect(node, KEY_BIAS, WEFT_F32, WEFT_SHAPE(keys, heads), "f32 [rows of k, heads]"));
+    if (in[POS_BIAS])
+        TRY(expect(node, POS_BIAS, WEFT_F32, WEFT_SHAPE(heads, weft_fixed(weft_shape_width(&in[POS_BIAS]->shape))),
+                   "f32 [heads, offsets]"));
+    TRY(expect(node, SEQ, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
+    TRY(expect(node, POS, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
+    const struct weft_shape *tiles = &in[TILES]->shape;
+    if (in[TILES]->dtype != WEFT_I32 || tiles->ndim != 2)
+        return weft_node_fail(node, "tiles must be i32 [sequences, tiles]");
+    if (a->dropout > 0) {
+        TRY(expect(node, SAMPLE, WEFT_I32, WEFT_SHAPE(tiles->dim[0]), "i32 [sequences]"));
+        TRY(expect(node, STAMP, WEFT_I32, WEFT_SHAPE(weft_fixed(4)), "i32 [4]"));
+    }
     return WEFT_OK;
 }
 
@@ -52,23 +82,9 @@ static enum weft_status shape(struct weft_node *node)
     if (q % H || k % kv || v % kv || q / H != k / kv)
         return weft_node_fail(node, "widths q %lld, k %lld, v %lld do not divide into %lld heads and %lld key heads",
                               (long long)q, (long long)k, (long long)v, (long long)H, (long long)kv);
-    struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
-    enum weft_dtype compute = weft_graph_compute(node->graph);
-    for (int i = Q; i <= V; i++)
-        if (in[i]->dtype != compute || in[i]->shape.ndim != 2)
-            return weft_node_fail(node, "q, k and v must be matrices of type %s", weft_dtype_name(compute));
-    TRY(expect(node, V, compute, WEFT_SHAPE(keys, weft_fixed(v)), "as many rows as k"));
-    if (in[SCALE])
-        TRY(expect(node, SCALE, WEFT_F32, WEFT_SHAPE(weft_fixed(H)), "f32 [heads]"));
-    if (in[KEY_BIAS])
-        TRY(expect(node, KEY_BIAS, WEFT_F32, WEFT_SHAPE(keys, weft_fixed(H)), "f32 [rows of k, heads]"));
-    if (in[POS_BIAS])
-        TRY(expect(node, POS_BIAS, WEFT_F32,
-                   WEFT_SHAPE(weft_fixed(H), weft_fixed(weft_shape_width(&in[POS_BIAS]->shape))),
-                   "f32 [heads, offsets]"));
-    TRY(expect(node, SEQ, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
-    TRY(expect(node, POS, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
-    TRY(weft_node_output(node, O, compute, WEFT_SHAPE(rows, weft_fixed(v / kv * H))));
+    TRY(check_inputs(node));
+    struct weft_dim rows = weft_shape_rows(&in[Q]->shape);
+    TRY(weft_node_output(node, O, weft_graph_compute(node->graph), WEFT_SHAPE(rows, weft_fixed(v / kv * H))));
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(H)));
 }
 
@@ -210,11 +226,14 @@ static void run(const struct weft_call *call)
 
 /* ---- counts: each query against the keys it may see */
 
+/* Before there are positions, the rows are taken as whole sequences of equal length. */
 static double seen(const struct weft_call *call)
 {
-    double keys = 0;
-    for (int64_t r = 0; r < call->in[POS]->dim[0]; r++)
-        keys += ints(call, POS)[r] + 1;
+    int64_t rows = call->in[POS]->dim[0];
+    const int32_t *pos = ints(call, POS);
+    double keys = pos ? 0 : (double)rows * ((double)rows / (double)call->in[TILES]->dim[0] + 1) / 2;
+    for (int64_t r = 0; pos && r < rows; r++)
+        keys += pos[r] + 1;
     return keys;
 }
 

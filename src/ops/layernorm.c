@@ -4,7 +4,7 @@
  *
  *     y = gain xhat + b      xhat = (x - mean) rstd      rstd = 1 / sqrt(variance + eps), variance over C, not C-1
  *
- * y is in the compute dtype (it feeds products); mean and rstd, f32 [M], are outputs 1 and 2, saved for backward.
+ * y is f32 or the compute dtype, as asked; mean and rstd, f32 [M], are outputs 1 and 2, saved for backward.
  * The variance is summed in a second pass over the row, which is in cache: no cancellation.
  *
  * Backward, with t = gain dy:  dx = rstd (t - mean(t) - xhat mean(t xhat)),  dgain += sum dy xhat,  db += sum dy.
@@ -20,10 +20,12 @@ enum { Y, MEAN, RSTD };
 
 struct attr {
     double eps;
+    enum weft_dtype out;
 };
 
 static enum weft_status shape(struct weft_node *node)
 {
+    const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
@@ -33,7 +35,7 @@ static enum weft_status shape(struct weft_node *node)
             return weft_node_fail(node, "gain and bias must be f32 and have x's %lld columns",
                                   (long long)columns.dim[0].times);
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
-    TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), x->shape));
+    TRY(weft_node_output(node, Y, attr->out, x->shape));
     TRY(weft_node_output(node, MEAN, WEFT_F32, rows));
     return weft_node_output(node, RSTD, WEFT_F32, rows);
 }
@@ -196,15 +198,15 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
 }
 
-/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place.
- * x: eps */
+/* n: rows, width, whether other ops stand around it (which brings gradients in its own type and work in place), whether
+ * y is f32. x: eps */
 static const struct weft_case cases[] = {
     {"one row", {1, 37}, {1e-5}},      {"odd", {7, 5}, {1e-5}},
     {"few columns", {9, 4}, {1e-5}},   {"lanes", {3, 16}, {1e-5}},
     {"lanes+1", {3, 17}, {1e-5}},      {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-5}},
     {"tile", {ROWS, COLUMNS}, {1e-5}}, {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-5}},
     {"tiles", {100, 192}, {1e-5}},     {"large eps", {5, 100}, {0.5}},
-    {"inside", {40, 100, 1}, {1e-5}},
+    {"inside", {40, 100, 1}, {1e-5}},  {"f32 inside", {40, 100, 1, 1}, {1e-5}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)
@@ -212,7 +214,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     struct weft_value *x = weft_case_input(g, "x", WEFT_F32, c->n[0], c->n[1]);
     struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1])));
     struct weft_value *b = weft_graph_param(g, "b", WEFT_SHAPE(weft_fixed(c->n[1])));
-    struct weft_value *y = weft_layernorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, b, c->x[0]);
+    enum weft_dtype out = c->n[3] ? WEFT_F32 : weft_graph_compute(g);
+    struct weft_value *y = weft_layernorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, b, c->x[0], out);
     weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
     weft_graph_output(g, weft_sibling(y, MEAN));
     weft_graph_output(g, weft_sibling(y, RSTD));
@@ -238,9 +241,9 @@ const struct weft_op WEFT_OP(layernorm) = {
 };
 
 struct weft_value *weft_layernorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain,
-                                  struct weft_value *b, double eps)
+                                  struct weft_value *b, double eps, enum weft_dtype out)
 {
-    struct attr attr = {eps};
+    struct attr attr = {eps, out};
     struct weft_value *in[] = {x, gain, b};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_layernorm), &attr, 3, in);
     return node ? node->out[0] : NULL;

@@ -4,7 +4,7 @@
  *
  *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
  *
- * y is in the compute dtype (it feeds products); rstd, f32 [M], is output 1, saved for backward.
+ * y is f32 or the compute dtype, as asked; rstd, f32 [M], is output 1, saved for backward.
  *
  * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Blocks of ROWS rows leave
  * their column sums in scratch while dx is made; then columns add the blocks in order, as in layernorm.
@@ -18,17 +18,19 @@ enum { Y, RSTD };
 
 struct attr {
     double eps;
+    enum weft_dtype out;
 };
 
 static enum weft_status shape(struct weft_node *node)
 {
+    const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[X], *gain = node->in[GAIN];
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
     if (gain->dtype != WEFT_F32 || !weft_shape_same(&gain->shape, &columns))
         return weft_node_fail(node, "the gain must be f32 and have x's %lld columns", (long long)columns.dim[0].times);
-    TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), x->shape));
+    TRY(weft_node_output(node, Y, attr->out, x->shape));
     return weft_node_output(node, RSTD, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&x->shape)));
 }
 
@@ -165,22 +167,23 @@ static void bwd(const struct weft_call *call)
         weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
 }
 
-/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place.
- * x: eps */
+/* n: rows, width, whether other ops stand around it (which brings gradients in its own type and work in place), whether
+ * y is f32. x: eps */
 static const struct weft_case cases[] = {
     {"one row", {1, 37}, {1e-6}},      {"odd", {7, 5}, {1e-6}},
     {"few columns", {9, 4}, {1e-6}},   {"lanes", {3, 16}, {1e-6}},
     {"lanes+1", {3, 17}, {1e-6}},      {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-6}},
     {"tile", {ROWS, COLUMNS}, {1e-6}}, {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-6}},
     {"tiles", {100, 192}, {1e-6}},     {"large eps", {5, 100}, {0.5}},
-    {"inside", {40, 100, 1}, {1e-6}},
+    {"inside", {40, 100, 1}, {1e-6}},  {"f32 inside", {40, 100, 1, 1}, {1e-6}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     struct weft_value *x = weft_case_input(g, "x", WEFT_F32, c->n[0], c->n[1]);
     struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1])));
-    struct weft_value *y = weft_rmsnorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, c->x[0]);
+    enum weft_dtype out = c->n[3] ? WEFT_F32 : weft_graph_compute(g);
+    struct weft_value *y = weft_rmsnorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, c->x[0], out);
     weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
     weft_graph_output(g, weft_sibling(y, RSTD));
 }
@@ -204,9 +207,10 @@ const struct weft_op WEFT_OP(rmsnorm) = {
     .build = build,
 };
 
-struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps)
+struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps,
+                                enum weft_dtype out)
 {
-    struct attr attr = {eps};
+    struct attr attr = {eps, out};
     struct weft_value *in[] = {x, gain};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rmsnorm), &attr, 2, in);
     return node ? node->out[0] : NULL;

@@ -12,7 +12,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
-    return weft_layernorm(b->g, x, weft_build_weight(b, "gain"), weft_build_weight(b, "bias"), 1e-5);
+    return weft_layernorm(b->g, x, weft_build_weight(b, "gain"), weft_build_weight(b, "bias"), 1e-5,
+                          weft_build_norm_dtype(b));
 }
 
 const struct weft_variant weft_norm_layernorm = {

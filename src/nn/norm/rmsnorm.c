@@ -11,7 +11,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
-    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), 1e-6);
+    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), 1e-6, weft_build_norm_dtype(b));
 }
 
 const struct weft_variant weft_norm_rmsnorm = {
