@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define TILES 64
+#define TILES_OUTER 4  /* each packs its own part of dY: below some 200 x 200 that costs more than it brings */
 #define PACK_PANELS 16 /* panels in a tile of packing */
 
 /* ---- engines */
@@ -64,14 +65,14 @@ struct cut {
     int64_t down, across;   /* tiles of one group's output */
 };
 
-static struct cut cut_output(const struct weft_dnn_engine *e, int64_t groups, int64_t rows, int64_t width)
+static struct cut cut_output(const struct weft_dnn_engine *e, int64_t tiles, int64_t rows, int64_t width)
 {
     int64_t blocks = weft_div_up(rows, e->block), panels = weft_div_up(width, e->panel);
     struct cut c = {.down = weft_div_up(blocks, e->blocks), .across = weft_div_up(panels, e->panels)};
     for (;;) {
         c.blocks = weft_div_up(blocks, c.down);
         c.panels = weft_div_up(panels, c.across);
-        if (groups * c.down * c.across >= TILES || (c.blocks == 1 && c.panels == 1))
+        if (c.down * c.across >= tiles || (c.blocks == 1 && c.panels == 1))
             break;
         /* Halve the longer side. */
         if (c.panels > 1 && c.panels * e->panel >= c.blocks * e->block)
@@ -120,7 +121,8 @@ static void run(struct call *c, int64_t groups)
 {
     if (c->job.rows == 0)
         return;
-    c->cut = cut_output(c->engine, groups, c->job.rows, c->job.width);
+    int64_t tiles = c->job.plan->outer ? TILES_OUTER : TILES;
+    c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width);
     weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
 }
 

@@ -26,7 +26,6 @@
 
 /* Depth between two visits to the sums in scratch: 256 rows of A or 384 columns of B are then under 1 MB. */
 #define CHUNK 1024
-#define CHUNK_OUTER 512
 
 /* ---- packing: sixteen vectors of sixteen bf16 pairs */
 
@@ -104,20 +103,18 @@ static void pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix 
         }
 }
 
-/* Sixteen rows of A, depth0 .. depth1-1, as tiles one after the other. */
+/* One step of sixteen rows of A, as a tile. */
 static void pack_rows(const struct weft_dnn_matrix *a, int64_t row, int64_t rows, int64_t depth0, int64_t depth1,
                       char *to)
 {
-    for (int64_t d = depth0; d < depth1; d += STEP, to += TILE_BYTES) {
-        pairs v;
-        if (a->across) {
-            load_pairs(v, a, d, depth1 - d, row, rows);
-            transpose(v);
-        } else {
-            load_lines(v, a, row, rows, d, depth1 - d);
-        }
-        memcpy(to, v, sizeof v);
+    pairs v;
+    if (a->across) {
+        load_pairs(v, a, depth0, depth1 - depth0, row, rows);
+        transpose(v);
+    } else {
+        load_lines(v, a, row, rows, depth0, depth1 - depth0);
     }
+    memcpy(to, v, sizeof v);
 }
 
 /* ---- tiles */
@@ -209,18 +206,15 @@ struct work {
     char *a;                /* packed rows: the whole chunk (outer), or the last step when it is not a whole one */
 };
 
-static int64_t chunk(const struct weft_dnn_plan *plan) { return plan->outer ? CHUNK_OUTER : CHUNK; }
-
-/* Copies what cannot be read where it lies. */
+/* Copies what cannot be read where it lies: a step after the other, so that lines across are read along. */
 static void pack_a(const struct work *w)
 {
     const struct weft_dnn_matrix *a = &w->job->a;
-    int64_t from = a->across ? w->depth0 : w->depth1 / STEP * STEP;
-    char *to = w->a;
-    for (int64_t r = w->row0; r < w->row1; r += 16) {
-        pack_rows(a, r, w->row1 - r, from, w->depth1, to);
-        to += weft_div_up(w->depth1 - from, STEP) * TILE_BYTES;
-    }
+    int64_t from = a->across ? w->depth0 : w->depth1 / STEP * STEP, steps = weft_div_up(w->depth1 - from, STEP);
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t r = w->row0; r < w->row1; r += 16)
+            pack_rows(a, r, w->row1 - r, from + s * STEP, w->depth1,
+                      w->a + ((r - w->row0) / 16 * steps + s) * TILE_BYTES);
 }
 
 static void strips(const struct work *w, int64_t row, struct strip *body, struct strip *tail)
@@ -270,7 +264,7 @@ static inline __attribute__((always_inline)) void walk(const struct work *w, int
 
 static size_t sums_bytes(const struct weft_dnn_plan *plan)
 {
-    return (size_t)(plan->depth > chunk(plan) ? BLOCKS * PANELS : 1) * BLOCK * BLOCK * sizeof(float);
+    return (size_t)(plan->depth > CHUNK ? BLOCKS * PANELS : 1) * BLOCK * BLOCK * sizeof(float);
 }
 
 static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
@@ -280,7 +274,7 @@ static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int
     w.a = (char *)local + sums_bytes(job->plan);
     int64_t whole = row1 - (row1 - row0) % BLOCK;
     for (w.depth0 = 0; w.depth0 < job->depth; w.depth0 = w.depth1) {
-        w.depth1 = weft_min(w.depth0 + chunk(job->plan), job->depth);
+        w.depth1 = weft_min(w.depth0 + CHUNK, job->depth);
         pack_a(&w);
         if (whole > row0) {
             configure(BLOCK);
@@ -299,7 +293,7 @@ static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int
 
 static enum weft_status plan(struct weft_dnn_plan *p)
 {
-    size_t steps = (size_t)weft_div_up(p->depth, STEP), a_steps = p->outer ? CHUNK_OUTER / STEP : 1;
+    size_t steps = (size_t)weft_div_up(p->depth, STEP), a_steps = p->outer ? CHUNK / STEP : 1;
     TRY(weft_size_mul(steps, STEP_BYTES, &p->panel_bytes));
     p->local_bytes = sums_bytes(p) + BLOCKS * BLOCK / 16 * a_steps * TILE_BYTES;
     return WEFT_OK;
@@ -311,7 +305,7 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .blocks = BLOCKS,
     .panel = BLOCK,
     .panels = PANELS,
-    .pack_depth = 4 * STEP,
+    .pack_depth = STEP,
     .plan = plan,
     .pack = pack,
     .tile = tile,

@@ -196,6 +196,18 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
     return node;
 }
 
+struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count)
+{
+    struct weft_node **grown = realloc(g->nodes, (size_t)weft_max(count, g->node_room) * sizeof *grown);
+    if (!grown) {
+        weft_graph_break(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d nodes", count));
+        return NULL;
+    }
+    g->nodes = grown;
+    g->node_room = (int)weft_max(count, g->node_room);
+    return grown;
+}
+
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node)
 {
     return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);

@@ -120,6 +120,10 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
 /* The gradient of a param or of an input with wants_grad, NULL when nothing depends on it. */
 struct weft_value *weft_graph_gradient(const struct weft_value *v);
 
+/* After weft_graph_backward: the reverse pass of each labelled layer makes the layer's values again instead of keeping
+ * them (recompute.c). Same bits, less memory, one more forward pass. */
+enum weft_status weft_graph_recompute(struct weft_graph *g);
+
 /* For an op's grad(): the gradient of out[o] (NULL: none arrived), whether in[i] needs one, what has been summed for it
  * so far (NULL: nothing; an op that can add takes it as addend and hands the sum to weft_grad_set), and two ways to
  * hand one over: add (the graph emits the sum) or set (replaces what was there). */

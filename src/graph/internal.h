@@ -33,6 +33,7 @@ struct weft_graph {
 struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
                                     const struct weft_shape *s);
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
+struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count); /* the list, with room for count */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
 void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps the first failure */
 

@@ -113,6 +113,8 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *mo
     TRY(weft_graph_status(net->g));
     if (use == WEFT_TRAIN)
         TRY(weft_graph_backward(net->g, net->loss));
+    if (use == WEFT_TRAIN && spec->recompute)
+        TRY(weft_graph_recompute(net->g));
     return WEFT_OK;
 }
 

@@ -26,6 +26,7 @@ struct weft_spec {
     int64_t layers, width, heads, ffn_width, context, vocab, batch, seed;
     double dropout;
     bool bias, tie;
+    bool recompute;          /* the backward pass makes each layer's values again instead of keeping them */
     bool post;               /* norms stand behind the sums instead of before the parts */
     enum weft_dtype compute; /* f32 or bf16 */
     const struct weft_variant *part[WEFT_PART_COUNT];

@@ -68,6 +68,8 @@ static const struct weft_opt options[] = {
      .help = "probability, at the embedding, the attention's scores and output, and the feed-forward's output"},
     {"bias", WEFT_OPT_BOOL, AT(bias), "yes", .help = "linear layers have biases"},
     {"tie", WEFT_OPT_BOOL, AT(tie), "yes", .help = "logits read the embedding's matrix"},
+    {"recompute", WEFT_OPT_BOOL, AT(recompute), "no", 0, 0,
+     .help = "make each layer's values again in the backward pass: less memory, one more forward pass, same bits"},
     {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "of weights, data and dropout"},
 };
 static const struct weft_owner owner = WEFT_OWNER("model", options);

@@ -249,6 +249,32 @@ static double bwd_flops(const struct weft_call *call)
     return seen(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v));
 }
 
+/* Products over all heads of all sequences, each as a whole square of which half is wanted. */
+static struct weft_product bare(const struct weft_call *call, enum weft_bare_product kind, int64_t n, int64_t k)
+{
+    struct sizes s = sizes_of(call);
+    int64_t length = weft_div_up(s.rows, s.slots);
+    return (struct weft_product){kind, length, n ? n : length, k ? k : length, s.slots * s.heads, 0.5};
+}
+
+static int products(const struct weft_call *call, struct weft_product *list)
+{
+    struct sizes n = sizes_of(call);
+    list[0] = bare(call, WEFT_BARE_Y, 0, n.k); /* q k^t */
+    list[1] = bare(call, WEFT_BARE_Y, n.v, 0); /* p v */
+    return 2;
+}
+
+static int bwd_products(const struct weft_call *call, struct weft_product *list)
+{
+    struct sizes n = sizes_of(call);
+    list[0] = bare(call, WEFT_BARE_Y, 0, n.v);  /* do v^t */
+    list[1] = bare(call, WEFT_BARE_Y, n.k, 0);  /* ds k */
+    list[2] = bare(call, WEFT_BARE_DW, n.k, 0); /* ds^t q */
+    list[3] = bare(call, WEFT_BARE_DW, n.v, 0); /* p^t do */
+    return 4;
+}
+
 /* ---- cases */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST };
@@ -365,8 +391,8 @@ const struct weft_op WEFT_OP(attention) = {
     .summary = "o = softmax(scale <q,k> + key_bias + pos_bias) v, causal, over a paged key store; lse",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
-    .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
-    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref, .flops = bwd_flops},
+    .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops, .products = products},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref, .flops = bwd_flops, .products = bwd_products},
     .bwd_reads_in = (1u << INPUTS) - 1,
     .bwd_reads_out = 1u << O | 1u << LSE,
     .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS,
