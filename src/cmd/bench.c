@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench - speed as ratios inside one interleaved run: engine (products) and train (a whole step).
+ * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step).
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -13,6 +13,7 @@ struct args {
     const char *what, *preset;
     struct weft_settings settings;
     double seconds;
+    int64_t length;
     int threads;
     bool json, profile, f32;
 };
@@ -20,6 +21,7 @@ struct args {
 static const struct argp_option options[] = {
     {"preset", 'p', "NAME", 0, "train: which model (default gpt2-mini)", 0},
     {"set", 's', "NAME=VALUE", 0, "train: change an option of the model", 0},
+    {"length", 'l', "T", 0, "attention: tokens of a sequence (default 1024; two sequences, above 1024 one)", 0},
     {"seconds", 't', "N", 0, "How long to measure, about (default 50)", 0},
     {"threads", 'n', "N", 0, "Threads (default: one per core)", 0},
     {"f32", 'f', NULL, 0, "engine: f32 products instead of bf16", 0},
@@ -36,6 +38,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         a->preset = "gpt2-mini";
         a->seconds = 50;
+        a->length = 1024;
         return 0;
     case 'p':
         a->preset = arg;
@@ -48,6 +51,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->seconds = strtod(arg, &end);
         if (*end || !(a->seconds >= 1 && a->seconds <= 36000))
             argp_error(state, "--seconds %s: give 1 to 36000", arg);
+        return 0;
+    case 'l':
+        a->length = strtoll(arg, &end, 10);
+        if (*end || a->length < 1 || a->length > 1 << 20)
+            argp_error(state, "--length %s: give 1 to 1048576", arg);
         return 0;
     case 'n':
         a->threads = (int)strtol(arg, &end, 10);
@@ -65,11 +73,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (a->what)
-            argp_error(state, "one bench at a time: engine or train");
+            argp_error(state, "one bench at a time: engine, attention or train");
         a->what = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which bench? engine or train");
+        argp_error(state, "which bench? engine, attention or train");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -79,9 +87,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     options,
     parse,
-    "engine|train",
+    "engine|attention|train",
     "Measures speed against the bare engine: oneDNN's fastest formulation of each product, same threads, same run.\v"
     "engine: the three training products through the graph; ratio = bare time / our time.\n"
+    "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a bare "
+    "product.\n"
     "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products run bare.",
     NULL,
     NULL,
@@ -108,6 +118,21 @@ static enum weft_status bench_engine(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
+static enum weft_status bench_attention(struct args *a, struct weft_result *result)
+{
+    struct weft_attention_bench b;
+    TRY(weft_settings_finish(&a->settings));
+    TRY(weft_bench_attention(a->length > 1024 ? 1 : 2, a->length, a->seconds, &b));
+    weft_result_int(result, "length", a->length);
+    weft_result_real(result, "share_of_product", b.share_of_product);
+    weft_result_real(result, "gflops", b.gflops);
+    weft_result_real(result, "product_gflops", b.product_gflops);
+    weft_result_int(result, "rounds", b.rounds);
+    weft_result_int(result, "peak_bytes", b.peak_bytes);
+    weft_result_int(result, "planned_bytes", b.planned_bytes);
+    return WEFT_OK;
+}
+
 static enum weft_status bench_train(struct args *a, struct weft_result *result)
 {
     struct weft_spec spec;
@@ -126,22 +151,31 @@ static enum weft_status bench_train(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
+static const struct {
+    const char *name;
+    enum weft_status (*run)(struct args *a, struct weft_result *result);
+} benches[] = {{"engine", bench_engine}, {"attention", bench_attention}, {"train", bench_train}};
+enum { BENCHES = sizeof benches / sizeof *benches };
+
+static enum weft_status run_named(struct args *a, struct weft_result *result)
+{
+    const char *names[BENCHES];
+    for (int i = 0; i < BENCHES; i++) {
+        if (strcmp(a->what, benches[i].name) == 0)
+            return benches[i].run(a, result);
+        names[i] = benches[i].name;
+    }
+    const char *near = weft_suggest(a->what, names, BENCHES);
+    return FAIL(WEFT_INVALID, "there is no bench named %s%s%s; there are engine, attention and train", a->what,
+                near ? ", did you mean " : "", near ? near : "");
+}
+
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    static const char *const names[] = {"engine", "train"};
     TRY(weft_threads_set(a->threads));
     struct weft_result *result = weft_result_create();
-    enum weft_status status;
-    if (strcmp(a->what, "engine") == 0) {
-        status = bench_engine(a, result);
-    } else if (strcmp(a->what, "train") == 0) {
-        status = bench_train(a, result);
-    } else {
-        const char *near = weft_suggest(a->what, names, 2);
-        status = FAIL(WEFT_INVALID, "there is no bench named %s%s%s; there are engine and train", a->what,
-                      near ? ", did you mean " : "", near ? near : "");
-    }
+    enum weft_status status = run_named(a, result);
     weft_result_int(result, "threads", weft_threads());
     weft_result_text(result, "engine", weft_dnn_describe());
     if (status == WEFT_OK)

@@ -63,14 +63,13 @@ struct weft_node {
     struct weft_value *in[WEFT_MAX_ARGS], *out[WEFT_MAX_ARGS], *gout[WEFT_MAX_ARGS], *gin[WEFT_MAX_ARGS];
 };
 
-/* The three ops that differentiation itself emits, so that this room never names one. cast's attribute is the dtype to
- * cast to, fill's is this: */
+/* The two ops that differentiation itself emits, so that this room never names one: a constant, and a + b. */
 struct weft_fill {
     double value;
     struct weft_shape shape;
 };
 struct weft_arithmetic {
-    const struct weft_op *fill, *add, *cast;
+    const struct weft_op *fill, *add;
 };
 struct weft_graph *weft_graph_create(enum weft_dtype compute, const struct weft_arithmetic *arithmetic);
 void weft_graph_free(struct weft_graph *g);

@@ -39,9 +39,9 @@ int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list)
 
 const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list)
 {
-    const struct weft_contender *best = &list[0];
-    for (int i = 1; i < bare->count; i++)
-        if (list[i].seconds < best->seconds)
+    const struct weft_contender *best = NULL;
+    for (int i = 0; i < bare->count; i++)
+        if (!list[i].dropped && (!best || list[i].seconds < best->seconds))
             best = &list[i];
     return best;
 }

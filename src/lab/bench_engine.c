@@ -80,11 +80,13 @@ static enum weft_status measure(const struct weft_product *p, enum weft_dtype dt
     TRY(weft_bare_open(bare, p, dtype));
     struct weft_contender list[1 + WEFT_MAX_BARE] = {{.run = run_exec, .context = stage->exec}};
     int count = 1 + weft_bare_enter(bare, list + 1);
-    TRY(weft_contest(list, count, seconds, &row->rounds));
+    struct weft_contest contest;
+    TRY(weft_contest(list, count, seconds, &contest));
     const struct weft_contender *best = weft_bare_fastest(bare, list + 1);
     double flops = 2e-9 * (double)p->m * (double)p->n * (double)p->k;
     row->product = *p;
-    row->ratio = best->seconds / list[0].seconds;
+    row->rounds = contest.rounds;
+    row->ratio = best->quotient;
     row->gflops = flops / list[0].seconds;
     row->bare_gflops = flops / best->seconds;
     row->bare_name = weft_dnn_bare_name(best->context);

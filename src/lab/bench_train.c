@@ -108,9 +108,9 @@ static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, doub
     for (int d = 0; d < s->count; d++) {
         struct distinct *x = &s->distinct[d];
         struct weft_contender list[WEFT_MAX_BARE];
-        int rounds;
+        struct weft_contest contest;
         TRY(weft_bare_open(&x->bare, &x->product, dtype));
-        TRY(weft_contest(list, weft_bare_enter(&x->bare, list), seconds / s->count, &rounds));
+        TRY(weft_contest(list, weft_bare_enter(&x->bare, list), seconds / s->count, &contest));
         struct weft_dnn_bare *best = weft_bare_fastest(&x->bare, list)->context;
         for (int i = 0; i < x->bare.count; i++)
             if (x->bare.form[i] != best)
@@ -131,15 +131,17 @@ static enum weft_status measure(struct stage *s, struct weft_spec *spec, double 
     struct weft_contender list[1 + MAX_DISTINCT] = {{.run = run_exec, .context = s->exec}};
     for (int d = 0; d < s->count; d++)
         weft_bare_enter(&s->distinct[d].bare, list + 1 + d);
-    for (int d = 0; d < s->count; d++)
+    for (int d = 0; d < s->count; d++) {
         list[1 + d].may_drop = false;
-    TRY(weft_contest(list, 1 + s->count, 0.4 * seconds, &bench->rounds));
+        list[1 + d].weight = s->distinct[d].times;
+    }
+    struct weft_contest contest;
+    TRY(weft_contest(list, 1 + s->count, 0.4 * seconds, &contest));
+    bench->rounds = contest.rounds;
     bench->step_seconds = list[0].seconds;
-    bench->bare_seconds = 0;
-    for (int d = 0; d < s->count; d++)
-        bench->bare_seconds += s->distinct[d].times * list[1 + d].seconds;
+    bench->ratio_bare = 1 / contest.weighted_quotient;
+    bench->bare_seconds = bench->step_seconds * contest.weighted_quotient;
     bench->tokens_per_s = tokens / bench->step_seconds;
-    bench->ratio_bare = bench->step_seconds / bench->bare_seconds;
     return WEFT_OK;
 }
 

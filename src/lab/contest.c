@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * contest.c - compares runners by time on a noisy machine: round robin, then medians.
+ * contest.c - compares runners by time on a noisy machine: round robin, quotients within a round, medians over rounds.
  *
- * All contenders run in every round, so that a busy moment hits them alike. The order rotates from round to round. A
- * contender that may be dropped and is far behind after the first rounds runs no more: its time is not needed to know
- * who wins.
+ * All contenders run in every round, one right after the other, so that a busy moment hits them alike and a quotient of
+ * two times of one round means more than a quotient of medians. The order rotates from round to round. A contender that
+ * may be dropped and is far behind after the first round runs no more: its time is not needed to know who wins.
  */
 #include "lab/lab.h"
 
@@ -42,18 +42,27 @@ static void drop_stragglers(struct weft_contender *list, int count)
         list[i].dropped = list[i].may_drop && list[i].seconds > 1.4 * best;
 }
 
-enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, int *rounds)
+/* The median over rounds of contender i's time over the first one's. */
+static double quotient(const double *times, int i, int rounds, double *room)
 {
-    double *times = malloc((size_t)count * MAX_ROUNDS * sizeof *times);
-    if (!times)
-        return FAIL(WEFT_NOMEM, "no memory for a bench");
-    double end = weft_seconds() + seconds;
-    for (int i = 0; i < count; i++) {
-        (void)timed(&list[i]); /* warm: pages, caches, clocks */
-        list[i].seconds = timed(&list[i]);
-        times[i * MAX_ROUNDS] = list[i].seconds;
+    for (int r = 0; r < rounds; r++)
+        room[r] = times[i * MAX_ROUNDS + r] / times[r];
+    return median(room, rounds);
+}
+
+static double weighted_quotient(const struct weft_contender *list, int count, const double *times, int rounds,
+                                double *room)
+{
+    for (int r = 0; r < rounds; r++) {
+        room[r] = 0;
+        for (int i = 1; i < count; i++)
+            room[r] += list[i].weight * times[i * MAX_ROUNDS + r] / times[r];
     }
-    drop_stragglers(list, count);
+    return median(room, rounds);
+}
+
+static int run_rounds(struct weft_contender *list, int count, double end, double *times)
+{
     int n = ROUNDS_BEFORE_DROP;
     for (; n < MAX_ROUNDS && (n < 3 || weft_seconds() < end); n++)
         for (int i = 0; i < count; i++) {
@@ -61,10 +70,29 @@ enum weft_status weft_contest(struct weft_contender *list, int count, double sec
             if (!list[turn].dropped)
                 times[turn * MAX_ROUNDS + n] = timed(&list[turn]);
         }
+    return n;
+}
+
+enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result)
+{
+    double *times = malloc((size_t)(count + 1) * MAX_ROUNDS * sizeof *times);
+    if (!times)
+        return FAIL(WEFT_NOMEM, "no memory for a bench");
+    double end = weft_seconds() + seconds, *room = times + (size_t)count * MAX_ROUNDS;
+    for (int i = 0; i < count; i++) {
+        (void)timed(&list[i]); /* warm: pages, caches, clocks */
+        list[i].seconds = timed(&list[i]);
+        times[i * MAX_ROUNDS] = list[i].seconds;
+    }
+    drop_stragglers(list, count);
+    result->rounds = run_rounds(list, count, end, times);
     for (int i = 0; i < count; i++)
         if (!list[i].dropped)
-            list[i].seconds = median(times + i * MAX_ROUNDS, n);
-    *rounds = n;
+            list[i].quotient = quotient(times, i, result->rounds, room);
+    result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
+    for (int i = 0; i < count; i++)
+        if (!list[i].dropped)
+            list[i].seconds = median(times + i * MAX_ROUNDS, result->rounds);
     free(times);
     return WEFT_OK;
 }

@@ -34,15 +34,21 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
 
 /* ---- benches */
 
-/* One runner in an interleaved comparison (contest.c); `seconds` is the median of its times. */
+/* One runner in an interleaved comparison (contest.c). */
 struct weft_contender {
     void (*run)(void *context);
     void *context;
     bool may_drop; /* one of several forms of the same rival: stop timing it when it is clearly not the fastest */
     bool dropped;
-    double seconds;
+    double weight;   /* in the contest's weighted quotient */
+    double seconds;  /* median of its times */
+    double quotient; /* median over rounds of its time over the first contender's */
 };
-enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, int *rounds);
+struct weft_contest {
+    int rounds;
+    double weighted_quotient; /* median over rounds of (weighted times of all others) / (time of the first) */
+};
+enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
 
 /* The fastest of oneDNN's formulations of a product (bare.c). Those that exist are opened into the list. */
 enum { WEFT_MAX_BARE = 8 };
@@ -67,6 +73,18 @@ struct weft_engine_row {
 typedef void weft_engine_fn(void *context, const struct weft_engine_row *row);
 enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double *geomean, double *min,
                                    weft_engine_fn *tell, void *context);
+
+/* Causal attention, forward and backward, 12 heads of 64, bf16 (bench_attention.c). FLOPs are counted causally, two
+ * products forward and five backward, whatever is recomputed; the product they are held against is the fastest bare
+ * 2048 x 768 x 768. */
+struct weft_attention_bench {
+    double share_of_product; /* FLOP rate over the product's */
+    double gflops, product_gflops;
+    int rounds;
+    int64_t peak_bytes, planned_bytes; /* of the graph: growth of resident memory, and the plan */
+};
+enum weft_status weft_bench_attention(int64_t batch, int64_t length, double seconds,
+                                      struct weft_attention_bench *bench);
 
 /* Forward and backward of a model on random tokens, against its products run bare (bench_train.c). */
 struct weft_train_bench {

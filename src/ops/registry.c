@@ -49,7 +49,7 @@ void weft_op_replace(enum weft_op_id id, const struct weft_op *op) { replaced[id
 
 struct weft_graph *weft_graph_new(enum weft_dtype compute)
 {
-    struct weft_arithmetic arithmetic = {weft_op(WEFT_OP_fill), weft_op(WEFT_OP_add), weft_op(WEFT_OP_cast)};
+    struct weft_arithmetic arithmetic = {weft_op(WEFT_OP_fill), weft_op(WEFT_OP_add)};
     return weft_graph_create(compute, &arithmetic);
 }
 
