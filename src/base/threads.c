@@ -54,6 +54,7 @@ enum weft_status weft_threads_set(int threads)
     if (threads == 0)
         threads = default_threads();
     limit = in_use = threads;
+    omp_set_num_threads(threads); /* for libraries that thread by themselves: the bare engine in benches */
     return WEFT_OK;
 }
 

@@ -2,9 +2,8 @@
  *
  * dnn.c - the door: which engine serves a dtype, how an output is cut into tiles of work, and where groups lie.
  *
- * Tiles are cut by the shape of the output alone: as large as an engine likes, but at least TILES of them where the
- * output allows it, so that many cores and calls of one row find work. Cutting finer costs a little reuse of caches and
- * never changes a sum.
+ * Tiles are cut by shape alone: as large as an engine likes, but so many that many cores and calls of one row find
+ * work. Cutting finer costs some reuse of caches and never changes a sum.
  */
 #include "dnn/engine.h"
 
@@ -12,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILES 64
-#define TILES_OUTER 4  /* each packs its own part of dY: below some 200 x 200 that costs more than it brings */
-#define PACK_PANELS 16 /* panels in a tile of packing */
+#define TILES 64                /* of an output, at least, where it allows it */
+#define TILES_LARGE 16          /* when tiles have to read B again and again from afar */
+#define RESIDENT (1536u * 1024) /* bytes of B that stay in a second-level cache beside A */
+#define PACK_PANELS 16          /* panels in a tile of packing */
 
 /* ---- engines */
 
@@ -65,7 +65,9 @@ struct cut {
     int64_t down, across;   /* tiles of one group's output */
 };
 
-static struct cut cut_output(const struct weft_dnn_engine *e, int64_t tiles, int64_t rows, int64_t width)
+/* When all of B stays in a core's cache, cutting rows costs nothing; else the longer side is cut, so that a tile reads
+ * little for what it computes. */
+static struct cut cut_output(const struct weft_dnn_engine *e, int64_t tiles, int64_t rows, int64_t width, bool resident)
 {
     int64_t blocks = weft_div_up(rows, e->block), panels = weft_div_up(width, e->panel);
     struct cut c = {.down = weft_div_up(blocks, e->blocks), .across = weft_div_up(panels, e->panels)};
@@ -74,10 +76,7 @@ static struct cut cut_output(const struct weft_dnn_engine *e, int64_t tiles, int
         c.panels = weft_div_up(panels, c.across);
         if (c.down * c.across >= tiles || (c.blocks == 1 && c.panels == 1))
             break;
-        /* Halve the longer side. */
-        if (c.panels > 1 && c.panels * e->panel >= c.blocks * e->block)
-            c.across = weft_div_up(panels, c.panels / 2);
-        else if (c.blocks > 1)
+        if (c.panels == 1 || (c.blocks > 1 && (resident || c.blocks * e->block >= c.panels * e->panel)))
             c.down = weft_div_up(blocks, c.blocks / 2);
         else
             c.across = weft_div_up(panels, c.panels / 2);
@@ -121,8 +120,9 @@ static void run(struct call *c, int64_t groups)
 {
     if (c->job.rows == 0)
         return;
-    int64_t tiles = c->job.plan->outer ? TILES_OUTER : TILES;
-    c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width);
+    bool resident = c->b_group <= RESIDENT, one_block = c->job.rows <= c->engine->block;
+    int64_t tiles = c->job.plan->outer ? c->engine->tiles_outer : resident || one_block ? TILES : TILES_LARGE;
+    c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width, resident);
     weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
 }
 

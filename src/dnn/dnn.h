@@ -67,6 +67,21 @@ enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft
 void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void *dy, const void *x, float *dw,
                         void *scratch, void *local, size_t local_stride);
 
+/* AMX tiles for an op that works between two products (tile_attention_amx.c). Only where weft_isa() is WEFT_ISA_AMX,
+ * and products only between begin and end, which set up and release the tile registers of the calling thread.
+ * All sizes are multiples of 32, the caller pads with zeros (rows and columns of a product: of 16). Left operands are
+ * bf16 [rows][depth]; right operands [depth, width] are packed as panels of 16 columns, a panel [depth/2][16] pairs.
+ * Every element is one chain of sums over the depth in order, which `add` continues from what stands in c. */
+void weft_dnn_tiles_begin(void);
+void weft_dnn_tiles_end(void);
+void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b,
+                            float *c, bool add);
+/* Right operands from x [depth][width], and from x [width][depth]; a left operand [width][rows] from x [rows][width].
+ */
+void weft_dnn_tiles_pack(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
+void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
+void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a);
+
 /* The bare engine, for benches and as oracle: the same three products by one oneDNN formulation, free to use all
  * threads and any summation order. `how` counts from 0; returns WEFT_UNSUPPORTED past the last or when oneDNN has none.
  */

@@ -122,16 +122,13 @@ struct strip {
     int64_t row, step;
 };
 
-/* A of one row block over a chunk: in place when it is whole f32 rows, else the copy, [depth][ROWS]. */
+/* A of one row block over a chunk: where it lies when it is whole f32 rows, else a copy, [depth][ROWS]. */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {
     struct weft_dnn_matrix a = job->a;
-    if (a.dtype == WEFT_F32 && rows == ROWS) {
-        const float *f = a.data;
-        return a.across ? (struct strip){f + depth0 * a.stride + row, 1, a.stride}
-                        : (struct strip){f + row * a.stride + depth0, a.stride, 1};
-    }
+    if (a.dtype == WEFT_F32 && rows == ROWS && !a.across)
+        return (struct strip){(const float *)a.data + row * a.stride + depth0, a.stride, 1};
     a.across = !a.across; /* as [depth, rows] */
     copy(&a, job->plan->dtype, depth0, depth, row, rows, ROWS, to);
     return (struct strip){to, 1, ROWS};
@@ -188,6 +185,7 @@ const struct weft_dnn_engine LEVEL(weft_dnn_loop) = {
     .blocks = BLOCKS,
     .panel = COLUMNS,
     .panels = PANELS,
+    .tiles_outer = 8,
     .pack_depth = 128,
     .plan = plan,
     .pack = pack,

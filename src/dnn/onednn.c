@@ -296,6 +296,7 @@ const struct weft_dnn_engine weft_dnn_onednn = {
     .blocks = BLOCKS,
     .panel = COLUMNS,
     .panels = 2,
+    .tiles_outer = 8,
     .plan = plan,
     .pack = pack,
     .tile = tile,

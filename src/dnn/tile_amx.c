@@ -145,7 +145,25 @@ struct strip {
     int64_t steps;
 };
 
-static inline __attribute__((always_inline)) void multiply(const struct strip *a, const char *b, bool lower)
+/* A finished block on its way out. It leaves row by row between the steps of the next one: the tile unit and the vector
+ * units then work at the same time. */
+struct leaving {
+    const float *sum;
+    int64_t row, rows, column, columns;
+    int64_t pace; /* rows between two steps */
+};
+
+static inline __attribute__((always_inline)) void leave(const struct weft_dnn_job *job, struct leaving *l, int64_t rows)
+{
+    rows = weft_min(rows, l->rows);
+    store_block(job, l->row, rows, l->column, l->columns, l->sum, BLOCK);
+    l->sum += rows * BLOCK;
+    l->row += rows;
+    l->rows -= rows;
+}
+
+static inline __attribute__((always_inline)) void multiply(const struct strip *a, const char *b, bool lower,
+                                                           const struct weft_dnn_job *job, struct leaving *l)
 {
     const char *a0 = a->upper, *a1 = a->lower;
     for (int64_t s = 0; s < a->steps; s++) {
@@ -159,6 +177,8 @@ static inline __attribute__((always_inline)) void multiply(const struct strip *a
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
+        if (l->rows)
+            leave(job, l, l->pace);
         a0 += a->step;
         a1 += a->step;
         b += STEP_BYTES;
@@ -167,7 +187,8 @@ static inline __attribute__((always_inline)) void multiply(const struct strip *a
 
 /* sum [32 x 32] (+)= body B + tail B, for one row block and one panel. */
 static inline __attribute__((always_inline)) void block(const struct strip *body, const struct strip *tail,
-                                                        const char *b, bool fresh, bool lower, float *sum)
+                                                        const char *b, bool fresh, bool lower, float *sum,
+                                                        const struct weft_dnn_job *job, struct leaving *l)
 {
     __asm__ volatile("" ::: "memory");
     if (fresh) {
@@ -185,8 +206,8 @@ static inline __attribute__((always_inline)) void block(const struct strip *body
             _tile_loadd(3, sum + 528, 128);
         }
     }
-    multiply(body, b, lower);
-    multiply(tail, b + body->steps * STEP_BYTES, lower);
+    multiply(body, b, lower, job, l);
+    multiply(tail, b + body->steps * STEP_BYTES, lower, job, l);
     _tile_stored(0, sum, 128);
     _tile_stored(1, sum + 16, 128);
     if (lower) {
@@ -243,28 +264,35 @@ static inline __attribute__((always_inline)) void walk(const struct work *w, int
 {
     const struct weft_dnn_job *job = w->job;
     bool fresh = w->depth0 == 0, last = w->depth1 == job->depth;
-    float *sum = w->sums + (row0 - w->row0) * (w->panel1 - w->panel0) * BLOCK;
+    int64_t panels = w->panel1 - w->panel0, nth = (row0 - w->row0) / BLOCK * panels;
+    struct leaving l = {0};
     for (int64_t r = row0; r < row1; r += BLOCK) {
         int64_t rows = weft_min(BLOCK, row1 - r);
         struct strip body, tail;
         strips(w, r, &body, &tail);
-        for (int64_t p = w->panel0; p < w->panel1; p++) {
+        for (int64_t p = w->panel0; p < w->panel1; p++, nth++) {
             const char *b = job->b + (size_t)p * job->plan->panel_bytes + w->depth0 / STEP * STEP_BYTES;
-            if (fresh && last)
-                sum = w->sums;
+            float *sum = w->sums + (fresh && last ? nth % 2 : nth) * BLOCK * BLOCK;
             if (last)
                 prefetch_out(job, r, rows, p * BLOCK);
-            block(&body, &tail, b, fresh, lower, sum);
-            if (last)
-                store_block(job, r, rows, p * BLOCK, weft_min(BLOCK, job->width - p * BLOCK), sum, BLOCK);
-            sum += BLOCK * BLOCK;
+            block(&body, &tail, b, fresh, lower, sum, job, &l);
+            if (last) {
+                leave(job, &l, BLOCK);
+                l = (struct leaving){sum,
+                                     r,
+                                     rows,
+                                     p * BLOCK,
+                                     weft_min(BLOCK, job->width - p * BLOCK),
+                                     weft_div_up(BLOCK, body.steps + tail.steps)};
+            }
         }
     }
+    leave(job, &l, BLOCK);
 }
 
 static size_t sums_bytes(const struct weft_dnn_plan *plan)
 {
-    return (size_t)(plan->depth > CHUNK ? BLOCKS * PANELS : 1) * BLOCK * BLOCK * sizeof(float);
+    return (size_t)(plan->depth > CHUNK ? BLOCKS * PANELS : 2) * BLOCK * BLOCK * sizeof(float);
 }
 
 static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
@@ -305,6 +333,7 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .blocks = BLOCKS,
     .panel = BLOCK,
     .panels = PANELS,
+    .tiles_outer = 2, /* each packs its part of dY and streams X: few large ones */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,
