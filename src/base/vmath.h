@@ -42,13 +42,10 @@ VINLINE vf vfma(vf a, vf b, vf c)
 #if defined(__AVX512F__)
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
-    union {
-        vf v;
-        __m256 h[2];
-    } x = {a}, y = {b}, z = {c};
-    z.h[0] = _mm256_fmadd_ps(x.h[0], y.h[0], z.h[0]);
-    z.h[1] = _mm256_fmadd_ps(x.h[1], y.h[1], z.h[1]);
-    return z.v;
+#define VLOW(v) (__m256) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define VHIGH(v) (__m256) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+    __m256 low = _mm256_fmadd_ps(VLOW(a), VLOW(b), VLOW(c)), high = _mm256_fmadd_ps(VHIGH(a), VHIGH(b), VHIGH(c));
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
     return a * b + c;
 #endif

@@ -110,7 +110,8 @@ struct weft_op {
     int case_count;
     void (*build)(struct weft_graph *graph, const struct weft_case *c);
     bool (*fill)(const struct weft_case *c, const char *input, struct weft_tensor *t);
-    double tolerance; /* f32 relative error allowed against ref, 0: the harness's default */
+    double tolerance;      /* f32 relative error allowed against ref, 0: the harness's default */
+    double tolerance_bf16; /* likewise for bf16: larger where a kernel rounds between its own products */
 };
 
 /* weft_op_gelu for the base level, weft_op_gelu_v4 for the others. */

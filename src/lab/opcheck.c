@@ -187,7 +187,8 @@ static double root_mean_square(const struct weft_tensor *x)
 
 static void compare_with_reference(struct trial *t, enum weft_dtype dtype)
 {
-    double allowed = dtype == WEFT_BF16 ? 1.0 / 128 : t->op->tolerance > 0 ? t->op->tolerance : 1e-5;
+    double own = dtype == WEFT_BF16 ? t->op->tolerance_bf16 : t->op->tolerance;
+    double allowed = own > 0 ? own : dtype == WEFT_BF16 ? 1.0 / 128 : 1e-5;
     for (int v = 0; v < t->result_count; v++) {
         const struct weft_tensor *want = weft_exec_tensor(t->reference.exec, t->result[v]);
         const struct weft_tensor *got = weft_exec_tensor(t->fast.exec, t->result[v]);
@@ -275,10 +276,15 @@ static void compare_with_differences(struct trial *t)
     }
 }
 
-/* Whether a value's rows are the call's rows: an output of the op, not a gradient. */
-static bool is_row_output(const struct weft_value *v, int symbol)
+/* Whether a value's rows are the call's rows: an output of the op, not a gradient (whatever kernel made it). */
+static bool is_row_output(const struct trial *t, const struct weft_value *v, int symbol)
 {
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
     bool is_output = false;
+    for (int i = 0; i < n; i++)
+        if (all[i]->grad == v)
+            return false;
     for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
         is_output |= v->node->out[o] == v;
     return is_output && v->shape.ndim > 0 && v->shape.dim[0].symbol == symbol;
@@ -290,7 +296,7 @@ static size_t collect(struct trial *t, struct run *r, char *to, int symbol, int6
     size_t at = 0;
     for (int v = 0; v < t->result_count; v++) {
         struct weft_tensor x = *weft_exec_tensor(r->exec, t->result[v]);
-        if (rows >= 0 && !is_row_output(t->result[v], symbol))
+        if (rows >= 0 && !is_row_output(t, t->result[v], symbol))
             continue;
         if (rows >= 0)
             x.dim[0] = t->result[v]->shape.dim[0].times * rows;

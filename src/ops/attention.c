@@ -15,13 +15,18 @@
  * on the rows computed beside it, on chunks, or on what stands in later rows of the store (be it NaN).
  *
  * Backward (Dao et al., FlashAttention, 2022), with delta[i] = <do_i, o_i> = sum_j P dP:
- *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta)
+ *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta + dlse)
  *     dv = (keep P)^t do   dq = scale dS k   dk = scale dS^t q
  *     dscale = sum dS <q,k>   dkey_bias[j] = sum_i dS   dpos_bias = sums of dS along diagonals
  * It is for training: the key store is the call's own rows, and each sequence's rows stand together, from position 0
  * on.
  */
 #include "ops/attention_bwd.h"
+#include "ops/attention_fwd.h"
+#if defined(__AVX512F__)
+#include "ops/attention_amx_bwd.h"
+#include "ops/attention_amx_fwd.h"
+#endif
 
 static enum weft_status expect(const struct weft_node *node, int i, enum weft_dtype dtype, struct weft_shape s,
                                const char *what)
@@ -88,141 +93,42 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(H)));
 }
 
-/* ---- forward: a unit is a span of rows and a key head */
+/* ---- two paths; which one depends on the machine and the attributes alone, so training and decoding take the same */
 
-struct forward {
-    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
-    float *top, *weight; /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
-    float *k, *v, *s;    /* the key tile transposed, the value tile, a tile of scores */
+struct path {
+    enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
+    void (*run)(const struct weft_call *call);
+    enum weft_status (*bwd_plan)(const struct weft_call *max, struct weft_booking *booking);
+    void (*bwd)(const struct weft_call *call);
 };
 
-static struct forward lay_forward(const struct sizes *n, struct space *s)
+static const struct path *path_of(const struct weft_call *call)
 {
-    return (struct forward){
-        .q = take_floats(s, n->group * ROW_TILE, n->k_padded),
-        .sum = take_floats(s, n->group * ROW_TILE, n->v_padded),
-        .top = take_floats(s, n->group, ROW_TILE),
-        .weight = take_floats(s, n->group, ROW_TILE),
-        .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
-        .v = take_floats(s, WEFT_KEY_TILE, n->v_padded),
-        .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
-    };
+    static const struct path vectors = {vector_plan, vector_run, vector_bwd_plan, vector_bwd};
+#if defined(__AVX512F__)
+    static const struct path tiles = {tiles_plan, tiles_run, tiles_bwd_plan, tiles_bwd};
+    const struct attr *a = call->attr;
+    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->dropout == 0)
+        return &tiles;
+#else
+    (void)call;
+#endif
+    return &vectors;
 }
 
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
 {
-    struct sizes n = sizes_of(max);
-    struct space scratch = {0}, local = {0};
-    (void)take(&scratch, n.rows, 1, sizeof(struct span));
-    (void)lay_forward(&n, &local);
-    return book(booking, &scratch, &local);
+    return path_of(max)->plan(max, booking);
 }
 
-/* Makes row r's products weights exp(logit - top), after bringing what is summed so far to the new top. `at` is the
- * row's place in the unit. */
-static void soften(const struct job *job, const struct forward *f, const struct tile *t, int64_t r, int64_t at)
+static void run(const struct weft_call *call) { path_of(call)->run(call); }
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
-    float *s = f->s + r * WEFT_KEY_TILE, *sum = f->sum + at * job->n.v_padded;
-    vf x[KEY_VECS], keep[KEY_VECS], high = vset(-INFINITY), total = vset(0);
-    for (int c = 0; c < KEY_VECS; c++) {
-        x[c] = logits(t, r, c * VLANES, vload_f32(s + c * VLANES, VLANES));
-        high = vmax(x[c], high);
-    }
-    float top = vhighest(high);
-    if (top > f->top[at]) {
-        float factor = vexp1(f->top[at] - top);
-        f->top[at] = top;
-        f->weight[at] *= factor;
-        for (int64_t d = 0; d < job->n.v_padded; d += VLANES)
-            vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(factor));
-    }
-    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* only keys with a bias of -inf so far */
-    keeps(job, t, r, keep);
-    for (int c = 0; c < KEY_VECS; c++) {
-        vf p = vexp(x[c] - base);
-        total = total + p;
-        vstore_f32(s + c * VLANES, VLANES, p * keep[c]);
-    }
-    f->weight[at] += vsum(total);
+    return path_of(max)->bwd_plan(max, booking);
 }
 
-/* sum += weights times values. A row on the diagonal stops at its own key; the others take the whole tile. */
-static void add_values(const struct tile *t, const float *s, const float *v, int64_t padded, float *sum)
-{
-    if (t->i >= t->j + WEFT_KEY_TILE - 1) {
-        product(t->rows, padded, WEFT_KEY_TILE, (struct left){s, WEFT_KEY_TILE, 1}, v, padded, sum, padded);
-        return;
-    }
-    for (int64_t r = 0; r < t->rows; r++, s += WEFT_KEY_TILE, sum += padded)
-        product(1, padded, t->i + r - t->j + 1, (struct left){s, WEFT_KEY_TILE, 1}, v, padded, sum, padded);
-}
-
-static void start_rows(const struct job *job, const struct forward *f, struct span span, int64_t first_head)
-{
-    const struct sizes *n = &job->n;
-    for (int64_t g = 0; g < n->group; g++) {
-        int64_t at = g * ROW_TILE;
-        widen(f->q + at * n->k_padded, n->k_padded, head_of(job->call->in[Q], span.row, first_head + g, n->heads),
-              span.rows);
-        memset(f->sum + at * n->v_padded, 0, (size_t)(span.rows * n->v_padded) * sizeof(float));
-        for (int64_t r = 0; r < span.rows; r++) {
-            f->top[at + r] = -INFINITY;
-            f->weight[at + r] = 0;
-        }
-    }
-}
-
-static void finish_rows(const struct job *job, const struct forward *f, struct span span, int64_t first_head)
-{
-    const struct sizes *n = &job->n;
-    float *lse = job->call->out[LSE]->data;
-    for (int64_t g = 0; g < n->group; g++) {
-        float *sum = f->sum + g * ROW_TILE * n->v_padded;
-        for (int64_t r = 0; r < span.rows; r++) {
-            int64_t at = g * ROW_TILE + r;
-            lse[(span.row + r) * n->heads + first_head + g] = f->top[at] + vlog1(f->weight[at]);
-            for (int64_t d = r * n->v_padded; d < (r + 1) * n->v_padded; d += VLANES)
-                vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(1 / f->weight[at]));
-        }
-        narrow(head_of(job->call->out[O], span.row, first_head + g, n->heads), sum, n->v_padded, span.rows);
-    }
-}
-
-static void run_unit(void *context, int64_t unit, int thread)
-{
-    const struct job *job = context;
-    const struct weft_call *call = job->call;
-    const struct sizes *n = &job->n;
-    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
-    struct forward f = lay_forward(n, &local);
-    struct span span = job->spans[unit / n->kv_heads];
-    int64_t kv = unit % n->kv_heads;
-    struct tile t = {.seq = ints(call, SEQ)[span.row], .i = ints(call, POS)[span.row], .rows = span.rows};
-    t.mask_key = mask_key(call, t.seq);
-    start_rows(job, &f, span, kv * n->group);
-    for (t.j = 0; t.j < t.i + t.rows; t.j += WEFT_KEY_TILE) {
-        t.keys = weft_min(WEFT_KEY_TILE, t.i + t.rows - t.j);
-        t.key_row = key_row(call, t.seq, t.j);
-        widen_transposed(f.k, head_of(call->in[K], t.key_row, kv, n->kv_heads), t.keys);
-        widen(f.v, n->v_padded, head_of(call->in[V], t.key_row, kv, n->kv_heads), t.keys);
-        for (int64_t g = 0; g < n->group; g++) {
-            set_head(job, &t, kv * n->group + g);
-            set_pos_bias(job, &t);
-            scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
-            for (int64_t r = 0; r < t.rows; r++)
-                soften(job, &f, &t, r, g * ROW_TILE + r);
-            add_values(&t, f.s, f.v, n->v_padded, f.sum + g * ROW_TILE * n->v_padded);
-        }
-    }
-    finish_rows(job, &f, span, kv * n->group);
-}
-
-static void run(const struct weft_call *call)
-{
-    struct job job = {.call = call, .n = sizes_of(call), .spans = (struct span *)call->scratch};
-    job.span_count = cut_spans(call, ROW_TILE, job.spans);
-    weft_parallel(job.span_count * job.n.kv_heads, run_unit, &job);
-}
+static void bwd(const struct weft_call *call) { path_of(call)->bwd(call); }
 
 /* ---- counts: each query against the keys it may see */
 
@@ -278,25 +184,26 @@ static int bwd_products(const struct weft_call *call, struct weft_product *list)
 /* ---- cases */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST };
-enum { WITH_SCALE = 1, WITH_KEY_BIAS = 2, WITH_POS_BIAS = 4, WITH_ALL = 7 };
+enum { WITH_SCALE = 1, WITH_KEY_BIAS = 2, WITH_POS_BIAS = 4, WITH_ALL = 7, ONLY_O = 8, ONLY_LSE = 16 };
 
 /* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and v, options,
  * offsets of pos_bias, and when not 0 only so many last positions are queries, on a store of pages in another order.
  * x: dropout. */
 static const struct weft_case cases[] = {
-    {"one row", {1, 1, 0, 1, 1, 16, 16}, {0}},
+    {"one row", {1, 1, 0, 1, 1, 16, 16, ONLY_O}, {0}},
     {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL, 1}, {0}},
     {"tile-1", {1, 63, 0, 2, 2, 16, 16}, {0}},
     {"tile", {1, 64, 0, 2, 2, 16, 16, WITH_SCALE}, {0}},
     {"tile+1", {1, 65, 0, 2, 2, 16, 16, WITH_KEY_BIAS}, {0}},
     {"two tiles+1", {1, 129, 0, 2, 2, 40, 40, WITH_POS_BIAS, 200}, {0}},
     {"odd", {2, 37, 4, 3, 3, 17, 23, WITH_ALL, 5}, {0}},
-    {"long", {1, 200, 0, 1, 1, 64, 64}, {0}},
+    {"long", {1, 200, 0, 1, 1, 64, 64, ONLY_O}, {0}},
     {"packed", {4, 70, 23, 2, 2, 16, 32, WITH_ALL, 40}, {0}},
     {"grouped", {2, 66, 5, 4, 2, 16, 16, WITH_ALL, 70}, {0}},
-    {"one key head", {2, 33, 1, 4, 1, 24, 16}, {0}},
+    {"one key head", {2, 33, 1, 4, 1, 24, 16, ONLY_O}, {0}},
     {"wide", {1, 35, 0, 1, 1, 128, 80, WITH_SCALE | WITH_KEY_BIAS}, {0}},
     {"dropout", {2, 67, 9, 2, 1, 16, 16, 0, 0}, {0.2}},
+    {"only lse", {2, 70, 11, 4, 2, 24, 16, ONLY_LSE | WITH_ALL, 30}, {0}},
     {"all", {3, 75, 17, 4, 2, 40, 24, WITH_ALL, 50}, {0.5}},
     {"decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL, 90, 1}, {0}},
     {"chunk", {2, 140, 30, 2, 2, 33, 16, WITH_ALL, 90, 37}, {0}},
@@ -346,8 +253,10 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         a.rows.stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
     }
     struct weft_value *o = weft_attention(g, &a);
-    weft_graph_output(g, o);
-    weft_graph_output(g, weft_sibling(o, LSE));
+    if (!(n[OPTIONS] & ONLY_LSE))
+        weft_graph_output(g, o);
+    if (!(n[OPTIONS] & ONLY_O))
+        weft_graph_output(g, weft_sibling(o, LSE));
 }
 
 static void fill_tiles(const struct weft_case *c, int32_t *tiles)
@@ -397,11 +306,11 @@ const struct weft_op WEFT_OP(attention) = {
     .bwd_reads_out = 1u << O | 1u << LSE,
     .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
-    .silent_out = 1u << LSE,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
     .fill = fill,
+    .tolerance_bf16 = 1.0 / 32, /* P and dS are rounded as operands, and rows differ much in size */
 };
 
 struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)

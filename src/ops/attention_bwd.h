@@ -13,7 +13,7 @@
 #include "ops/attention_tile.h"
 
 struct backward {
-    float *dq, *delta;      /* [group][longest] rows: gradients of the queries so far; <do, o> */
+    float *dq, *delta;      /* [group][longest] rows: gradients of the queries so far; <do, o> - dlse */
     float *k, *kt, *vt;     /* the key tile, and keys and values transposed */
     float *dk, *dv, *dbias; /* gradients of the tile */
     float *q, *go;          /* a block of rows: queries and output gradients */
@@ -50,7 +50,7 @@ static struct job lay_job(const struct weft_call *call, struct space *scratch)
     };
 }
 
-static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
     struct space scratch = {0}, local = {0};
     struct job job = lay_job(max, &scratch);
@@ -90,7 +90,10 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     vf dscale = vset(0);
     set_pos_bias(job, t);
     widen(b->q, n->k_padded, head_of(call->in[Q], row, t->h, n->heads), t->rows);
-    widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);
+    if (call->gout[O])
+        widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);
+    else
+        memset(b->go, 0, (size_t)(t->rows * n->v_padded) * sizeof(float));
     scores(t, b->q, n->k, n->k_padded, b->kt, b->s);
     scores(t, b->go, n->v, n->v_padded, b->vt, b->ds);
     for (int64_t r = 0; r < t->rows; r++)
@@ -105,20 +108,36 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
         parts[diagonal_offset(job, t, d)] += diagonals[d];
 }
 
-/* delta = <do, o> of 64 rows from `row` on, as one chain over the width, the chain that dP is: where a row has one key,
- * dP - delta is exactly 0. Borrows two tiles that are not in use yet. */
+/* delta = <do, o> - dlse of 64 rows from `row` on. <do, o> is one chain over the width, the chain that dP is: where a
+ * row has one key, dP - <do, o> is exactly 0. Borrows two tiles that are not in use yet. */
 static void set_delta(const struct job *job, const struct backward *b, int64_t row, int64_t rows, int64_t h, float *to)
 {
+    const struct weft_call *call = job->call;
     const struct sizes *n = &job->n;
+    const struct weft_tensor *dlse = call->gout[LSE];
     float *o = b->vt, *go = b->dv;
-    widen_transposed(o, head_of(job->call->out[O], row, h, n->heads), rows);
-    widen_transposed(go, head_of(job->call->gout[O], row, h, n->heads), rows);
-    for (int64_t r = 0; r < rows; r += VLANES) {
+    memset(to, 0, (size_t)rows * sizeof(float));
+    if (call->gout[O]) {
+        widen_transposed(o, head_of(call->out[O], row, h, n->heads), rows);
+        widen_transposed(go, head_of(call->gout[O], row, h, n->heads), rows);
+    }
+    for (int64_t r = 0; call->gout[O] && r < rows; r += VLANES) {
         vf sum = vset(0);
         for (int64_t d = r; d < n->v * WEFT_KEY_TILE; d += WEFT_KEY_TILE)
             sum = vfma(vload_f32(go + d, VLANES), vload_f32(o + d, VLANES), sum);
         vstore_f32(to + r, rows - r, sum);
     }
+    for (int64_t r = 0; dlse && r < rows; r++)
+        to[r] -= ((const float *)dlse->data)[(row + r) * n->heads + h];
+}
+
+/* A sequence's parts of what all sequences share start from 0. */
+static void start_parts(const struct job *job, int64_t which, int64_t first_head)
+{
+    const struct sizes *n = &job->n;
+    int64_t slot = which * n->heads + first_head;
+    memset(job->scale_parts + slot, 0, (size_t)n->group * sizeof(double));
+    memset(job->pos_parts + slot * n->offsets, 0, (size_t)(n->group * n->offsets) * sizeof(float));
 }
 
 /* Before the tiles: delta of every row, and everything that is summed set to 0. */
@@ -126,9 +145,7 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
 {
     const struct sizes *n = &job->n;
     struct span span = job->spans[which];
-    int64_t slot = which * n->heads + first_head;
-    memset(job->scale_parts + slot, 0, (size_t)n->group * sizeof(double));
-    memset(job->pos_parts + slot * n->offsets, 0, (size_t)(n->group * n->offsets) * sizeof(float));
+    start_parts(job, which, first_head);
     for (int64_t g = 0; g < n->group; g++) {
         memset(b->dq + g * n->longest * n->k_padded, 0, (size_t)(span.rows * n->k_padded) * sizeof(float));
         for (int64_t r = 0; r < span.rows; r += WEFT_KEY_TILE)
@@ -206,7 +223,7 @@ static void sum_parts(void *context, int64_t h, int thread)
     }
 }
 
-static void bwd(const struct weft_call *call)
+static void vector_bwd(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
     struct job job = lay_job(call, &scratch);

@@ -174,18 +174,20 @@ static void bwd_ref_row(const struct query *q)
 {
     const struct weft_call *call = q->call;
     const struct sizes *n = &q->n;
-    int64_t at = q->row * n->heads + q->h;
-    const double *go = (const double *)call->gout[O]->data + at * n->v, one = 1;
-    double delta = dot(go, (const double *)call->out[O]->data + at * n->v, n->v), scale = ref_scale(q);
+    int64_t at = q->row * n->heads + q->h, v_wide = call->gout[O] ? n->v : 0;
+    const double *go = v_wide ? (const double *)call->gout[O]->data + at * n->v : NULL, one = 1;
+    double delta = dot(go, (const double *)call->out[O]->data + at * n->v, v_wide), scale = ref_scale(q);
     double lse = ((const double *)call->out[LSE]->data)[at];
+    if (call->gout[LSE])
+        delta -= ((const double *)call->gout[LSE]->data)[at];
     for (int64_t j = 0; j <= q->i; j++) {
         int64_t k_at = ref_key(q, j, n->k), v_at = ref_key(q, j, n->v);
         const double *k = (const double *)call->in[K]->data + k_at, *v = (const double *)call->in[V]->data + v_at;
         double p = exp(ref_logit(q, j) - lse), keep = ref_keep(q, j);
-        double ds = p * (keep * dot(go, v, n->v) - delta);
+        double ds = p * (keep * dot(go, v, v_wide) - delta);
         ref_add(call->gin[Q], at * n->k, scale * ds, k, n->k);
         ref_add(call->gin[K], k_at, scale * ds, ref_q(q), n->k);
-        ref_add(call->gin[V], v_at, keep * p, go, n->v);
+        ref_add(call->gin[V], v_at, keep * p, go, v_wide);
         ref_add(call->gin[SCALE], q->h, ds * dot(ref_q(q), k, n->k), &one, 1);
         ref_add(call->gin[KEY_BIAS], key_row(call, q->seq, j) * n->heads + q->h, ds, &one, 1);
         ref_add(call->gin[POS_BIAS], ref_offset(q, j), ds, &one, 1);

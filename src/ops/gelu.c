@@ -8,37 +8,15 @@
 #include "base/vmath.h"
 #include "ops/ops.h"
 
-enum { TILE = 16384 }; /* elements */
-
 #define ROOT 0.79788456080286535588 /* sqrt(2/pi) */
 #define CUBE 0.044715
 
-static enum weft_status shape(struct weft_node *node)
-{
-    const struct weft_value *x = node->in[0];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    return weft_node_output(node, 0, x->dtype, x->shape);
-}
+static double exact(double x) { return 0.5 * x * (1 + tanh(ROOT * (x + CUBE * x * x * x))); }
 
-static void ref(const struct weft_call *call)
+static double exact_slope(double x)
 {
-    const double *x = call->in[0]->data;
-    double *y = call->out[0]->data;
-    int64_t n = weft_tensor_count(call->out[0]);
-    for (int64_t i = 0; i < n; i++)
-        y[i] = 0.5 * x[i] * (1 + tanh(ROOT * (x[i] + CUBE * x[i] * x[i] * x[i])));
-}
-
-static void bwd_ref(const struct weft_call *call)
-{
-    const double *x = call->in[0]->data, *dy = call->gout[0]->data;
-    double *dx = call->gin[0]->data;
-    int64_t n = weft_tensor_count(call->gin[0]);
-    for (int64_t i = 0; i < n; i++) {
-        double t = tanh(ROOT * (x[i] + CUBE * x[i] * x[i] * x[i])), slope = ROOT * (1 + 3 * CUBE * x[i] * x[i]);
-        dx[i] = dy[i] * (0.5 * (1 + t) + 0.5 * x[i] * (1 - t * t) * slope);
-    }
+    double t = tanh(ROOT * (x + CUBE * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ROOT * (1 + 3 * CUBE * x * x);
 }
 
 VINLINE vf gate(vf x)
@@ -47,71 +25,21 @@ VINLINE vf gate(vf x)
     return vsigmoid(twice_u);
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+VINLINE vf value(vf x) { return x * gate(x); }
+
+VINLINE vf slope(vf x)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    const struct weft_tensor *x = call->in[0], *y = call->out[0];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
-        vf v = vload(x->data, x->dtype, i, n);
-        vstore(y->data, y->dtype, i, n, v * gate(v));
-    }
+    vf s = gate(x), twice_u_slope = vfma(x * x, vset((float)(6 * ROOT * CUBE)), vset((float)(2 * ROOT)));
+    return vfma(x * twice_u_slope, s * (vset(1) - s), s);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    const struct weft_tensor *x = call->in[0], *dy = call->gout[0], *dx = call->gin[0];
-    int64_t n = weft_min(weft_tensor_count(dx), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
-        vf v = vload(x->data, x->dtype, i, n), s = gate(v);
-        vf slope = vfma(v * v, vset((float)(6 * ROOT * CUBE)), vset((float)(2 * ROOT)));
-        vf derivative = vfma(v * slope, s * (vset(1) - s), s);
-        vstore(dx->data, dx->dtype, i, n, vload(dy->data, dy->dtype, i, n) * derivative);
-    }
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->gin[0]), TILE), bwd_tile, (void *)call);
-}
-
-/* n: rows, width, and whether other ops stand behind it, which brings gradients in its own type and work in place.
- * x: what the input is multiplied by, to reach the tails */
-static const struct weft_case cases[] = {
-    {"one", {1, 1}, {1}},     {"one row", {1, 37}, {1}},      {"odd", {7, 5}, {3}},
-    {"lanes", {1, 16}, {1}},  {"lanes+1", {1, 17}, {1}},      {"tile-1", {1, TILE - 1}, {1}},
-    {"tile", {TILE, 1}, {1}}, {"tile+1", {1, TILE + 1}, {1}}, {"tiles", {331, 100}, {1}},
-    {"tails", {20, 50}, {8}}, {"inside", {20, 50, 1}, {1}},   {"inside, tiles", {331, 100, 1}, {1}},
-};
-
-static void build(struct weft_graph *g, const struct weft_case *c)
-{
-    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
-    struct weft_value *y = weft_gelu(g, weft_scale(g, x, c->x[0]));
-    weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
-}
+#define BUILDER weft_gelu
+#include "ops/unary.h"
 
 const struct weft_op WEFT_OP(gelu) = {
     .name = "gelu",
     .summary = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.run = bwd, .ref = bwd_ref},
-    .bwd_reads_in = 1,
-    .differentiable = 1,
-    .inplace = 1,
-    .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    UNARY_FIELDS,
 };
 
 struct weft_value *weft_gelu(struct weft_graph *g, struct weft_value *x)

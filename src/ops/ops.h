@@ -39,6 +39,24 @@ struct weft_attention {
     int layer, site;
 };
 
+/* Which positions a row gathers from: the k largest routes, those not far below their root mean square, or all. */
+enum weft_route_mode { WEFT_ROUTE_TOPK, WEFT_ROUTE_RMS, WEFT_ROUTE_NONE };
+
+/* Rows of u gathered by where an attention node looks (see route.c). */
+struct weft_route {
+    const struct weft_attention *attention; /* what its logits are made of; v and dropout are not read */
+    struct weft_value *lse;                 /* f32 [M, H]: output 1 of that node */
+    struct weft_value *u;                   /* [N, r]: rows of the key store */
+    enum weft_route_mode mode;
+    int64_t topk;      /* of WEFT_ROUTE_TOPK */
+    double rms_factor; /* of WEFT_ROUTE_RMS */
+    bool head_max;     /* the maximum over heads instead of the mean */
+    bool renormalise;  /* weights of a row sum to 1 */
+};
+
+/* What a context is drawn towards in info_nce: nothing but itself, or the other half of its sequence. */
+enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
+
 /* Key of the dropout mask of one sample at one site: fold of seed, step, sample, layer and site; the element counts
  * inside. The same for any number of threads, ranks and micro-batches. */
 uint64_t weft_dropout_key(const int32_t stamp[4], int32_t sample, int layer, int site);

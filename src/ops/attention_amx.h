@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention_amx.h - attention.c for bf16 on AMX tiles, forward and backward.
+ *
+ * Scores are kept across: a patch of scores is [64 keys][32 queries]. Then everything a row of attention owns (its
+ * maximum, sum, log-sum-exp, delta) is a lane, no sum runs across lanes, and every product finds its operands as the
+ * one before left them (kd, vd: widths rounded up to 32; n: 32 forward, 64 backward):
+ *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, 32]
+ *     O^t += V^t P^t         left V^t [vd][64]     right P^t [64, n]
+ *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, 32]
+ *     dV  += P^t dO          left P^t [64][n]      right dO [n, vd]
+ *     dK  += dS^t Q          left dS^t [64][n]     right Q [n, kd]
+ *     dQ^t += K^t dS^t       left K^t [kd][64]     right dS^t [64, n]
+ * 32 queries, because a patch and what it is made of and into then stay in the first-level cache.
+ * P and dS are rounded to bf16 for the products; sums and statistics are f32.
+ *
+ * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
+ * multiply-add. Tiles on the diagonal, and all tiles where there are biases, take one more pass for them and the mask.
+ * Which pass a row's tile takes depends on its position and the inputs given, never on its neighbours.
+ *
+ * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
+ * queries that do see them get a sum that is NaN.
+ */
+#ifndef WEFT_ATTENTION_AMX_H
+#define WEFT_ATTENTION_AMX_H
+
+#include "ops/attention_tile.h"
+
+#include <immintrin.h>
+
+/* Every processor with AMX also converts to bf16. The conversion takes denormals as 0, and so do the tiles. */
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+
+enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES, SLICE = 16 };
+#define LOG2E 1.44269504088896341f
+#define LN2 0.693147180559945309f
+
+static int64_t deep(int64_t width) { return weft_round_up(width, 32); }
+
+static uint16_t *take_halves(struct space *s, int64_t rows, int64_t width)
+{
+    return take(s, rows, width, sizeof(uint16_t));
+}
+
+/* ---- operands */
+
+/* Columns d .. d+31 of the part that begins at element `at`, in bf16; zeros behind the last. */
+VINLINE __m512i load_halves(struct head from, int64_t at, int64_t d)
+{
+    if (from.dtype == WEFT_BF16) {
+        int64_t left = weft_min(32, from.width - d);
+        __mmask32 there = (__mmask32)(((uint64_t)1 << left) - 1);
+        return _mm512_maskz_loadu_epi16(there, (const uint16_t *)from.data + at + d);
+    }
+    vh half[2] = {vnarrow(load_part(from, at, d)), {0}};
+    if (d + VLANES < from.width)
+        half[1] = vnarrow(load_part(from, at, d + VLANES));
+    return _mm512_loadu_si512(half);
+}
+
+/* to[padded_rows][deep(width)] = the rows in bf16, zeros around them. */
+static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
+{
+    int64_t padded = deep(from.width);
+    for (int64_t r = 0; r < rows; r++, to += padded, from.at += from.stride)
+        for (int64_t d = 0; d < padded; d += 32)
+            _mm512_storeu_si512(to + d, load_halves(from, from.at, d));
+    memset(to, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
+}
+
+/* `to` = the transpose of from [width rounded up][stride], times a factor for each of its columns. */
+static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r += VLANES)
+        for (int64_t d = 0; d < to.width; d += VLANES) {
+            vf row[VLANES];
+            for (int i = 0; i < VLANES; i++) /* adding 0 makes -0 to 0: signs of masked zeros must not be seen */
+                row[i] = vfma(vload_f32(from + (d + i) * stride + r, VLANES), vload_f32(factor + r, VLANES), vset(0));
+            transpose(row);
+            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++)
+                store_part(to, to.at + (r + i) * to.stride, d, row[i]);
+        }
+}
+
+/* ---- errands: products that are run in slices between pieces of vector work, while its units are busy. They also keep
+ * the tile unit awake, which falls asleep after some 150 ns and takes 300 to wake up. */
+
+struct errand {
+    int64_t rows, columns, depth;
+    const uint16_t *left, *right;
+    float *to; /* [rows][columns] */
+    bool add;
+};
+
+struct errands {
+    struct errand list[2];
+    int count, now;
+    int64_t row;
+};
+
+static void run_errand(const struct errand *e, int64_t row, int64_t rows)
+{
+    weft_dnn_tiles_product(rows, e->columns, e->depth, e->left + row * e->depth, e->right, e->to + row * e->columns,
+                           e->add);
+}
+
+static void run_slice(struct errands *e)
+{
+    if (e->now == e->count)
+        return;
+    run_errand(&e->list[e->now], e->row, SLICE);
+    e->row += SLICE;
+    if (e->row == e->list[e->now].rows) {
+        e->now++;
+        e->row = 0;
+    }
+}
+
+static void finish_errands(struct errands *e)
+{
+    for (; e->now < e->count; e->now++, e->row = 0)
+        run_errand(&e->list[e->now], e->row, e->list[e->now].rows - e->row);
+}
+
+/* ---- logits */
+
+/* 32 queries from position i on against the 64 keys from position j on, for one head. */
+struct patch {
+    int64_t i, j, h;
+    bool biased;
+    float factor;                                /* products times it are logits in units of ln 2 */
+    float key_bias[EDGE], pos_bias[EDGE + SPAN]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
+};
+
+static float head_scale(const struct job *job, int64_t h)
+{
+    const struct weft_tensor *scale = job->call->in[SCALE];
+    return scale ? ((const float *)scale->data)[h] : (float)(1 / sqrt((double)job->n.k));
+}
+
+/* Where the pos_bias of a diagonal stands; diagonals above the main one are masked and take any. */
+static int64_t patch_offset(const struct job *job, const struct patch *t, int64_t diagonal)
+{
+    int64_t offset = t->i - t->j + diagonal - (EDGE - 1);
+    return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
+}
+
+static struct patch start_patch(const struct job *job, int64_t h)
+{
+    struct weft_tensor *const *in = (struct weft_tensor *const *)job->call->in;
+    return (struct patch){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = head_scale(job, h) * LOG2E};
+}
+
+static void set_key_bias(const struct job *job, struct patch *t, int64_t key_row, int64_t keys)
+{
+    const struct weft_tensor *bias = job->call->in[KEY_BIAS];
+    for (int64_t c = 0; bias && c < keys; c++)
+        t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
+}
+
+/* x = logits of products s; -inf where a query may not look. */
+static void set_logits(const struct job *job, struct patch *t, const float *s, float *x)
+{
+    const struct weft_tensor *bias = job->call->in[POS_BIAS];
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (int64_t d = 0; bias && d < EDGE + SPAN - 1; d++)
+        t->pos_bias[d] = ((const float *)bias->data)[patch_offset(job, t, d)] * LOG2E;
+    for (int64_t r = 0; r < SPAN; r += VLANES)
+        for (int64_t c = 0; c < EDGE; c++) {
+            vf b = vset(t->key_bias[c]) + vload_f32(t->pos_bias + r - c + EDGE - 1, VLANES);
+            vf y = vfma(vset(t->factor), vload_f32(s + c * SPAN + r, VLANES), b);
+            __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
+            vstore_f32(x + c * SPAN + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
+        }
+}
+
+/* 2^x; 0 for -inf, NaN for NaN. The part behind the point goes through a polynomial (own fit, relative error 1.4e-7,
+ * exactly 1 at 0), the part before it into the exponent. */
+VINLINE vf power(vf x)
+{
+    vf f = (vf)_mm512_reduce_ps((__m512)x, 0x09); /* x - floor(x); 0 for -inf */
+    vf p = vset(1.867130748e-3f);
+    p = vfma(p, f, vset(9.017028846e-3f));
+    p = vfma(p, f, vset(5.579991266e-2f));
+    p = vfma(p, f, vset(2.401644439e-1f));
+    p = vfma(p, f, vset(6.931512952e-1f));
+    p = vfma(p, f, vset(1.0f));
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
+}
+
+VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */
+
+/* The 32 numbers a, b in bf16. */
+WITH_BF16 VINLINE __m512i halves(vf a, vf b) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a); }
+
+/* Takes alternately from 16 numbers from `first` on of a and of b. */
+VINLINE __m512i alternate(__m512i a, __m512i b, int first)
+{
+    typedef uint16_t vw __attribute__((vector_size(64)));
+    vw index = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    return _mm512_permutex2var_epi16(a, (__m512i)(index + (uint16_t)first), b);
+}
+
+#endif

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * info_nce - a contrast between the contexts of a micro-batch, for z [M, heads * w].
+ *
+ * The vectors u_i, one for each (sequence, head), are the mean of z's head over the T rows of the sequence (`self`), or
+ * two: the means over pos < floor(T/2) and over the rest (`halves`). Vectors shorter than 1e-6 are dropped, in halves
+ * with their partner; n are left. With the cosines s_ij = <u_i, u_j> / (|u_i| |u_j|) and l_ij = s_ij / tau:
+ *
+ *     lse_i = log sum_j exp l_ij     nll_i = lse_i - l_i,pos     loss = lambda / n * sum_i nll_i
+ *
+ * self: pos is i itself and j runs over all, pure repulsion. halves: pos is the other half and j != i. With fewer than
+ * two vectors the loss is 0.
+ *
+ * Outputs: 0 loss f32 [1]; saved for backward, without gradients and 0 where dropped, a row per vector in the order
+ * sequence, head, half: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|, 3 nll and 4 lse, f32 [*]. z itself is not saved.
+ *
+ * Backward, with p_ij = exp(l_ij - lse_i) and e_ij = 1 where j is i's positive:
+ *     c_ij = p_ij - e_ij + p_ji - e_ji     g_i = sum_j c_ij unit_j     du_i = (g_i - <g_i, unit_i> unit_i) / |u_i|
+ * times dloss lambda / (n tau), and every row of z gets its share of its vector's du. Cosines are made again a row at a
+ * time: nothing of size n x n exists. 1 - p_i,pos is taken from nll, as -expm1(-nll): where the contrast is nearly
+ * solved, p is too close to 1.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] only tells S */
+enum { LOSS, UNIT, NORM, NLL, LSE };
+enum { ROWS = 16 }; /* of z, per tile of dz */
+
+#define SHORTEST 1e-6
+
+struct attr {
+    int64_t heads;
+    enum weft_positives positives;
+    double tau, lambda;
+};
+
+static int64_t views(const struct attr *attr) { return attr->positives == WEFT_POSITIVES_HALVES ? 2 : 1; }
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_value *const *in = node->in;
+    if (!weft_dtype_is_float(in[Z]->dtype))
+        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(in[Z]->dtype));
+    if (attr->heads < 1 || weft_shape_width(&in[Z]->shape) % attr->heads)
+        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
+                              (long long)weft_shape_width(&in[Z]->shape));
+    if (!(attr->tau > 0))
+        return weft_node_fail(node, "tau = %g, it must be above 0", attr->tau);
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[Z]->shape));
+    for (int i = SEQ; i <= POS; i++)
+        if (!in[i] || in[i]->dtype != WEFT_I32 || !weft_shape_same(&in[i]->shape, &rows))
+            return weft_node_fail(node, "seq and pos must be i32, one number per row of z");
+    if (!in[TILES] || in[TILES]->shape.ndim != 2)
+        return weft_node_fail(node, "tiles must be [sequences, tiles]");
+    struct weft_dim n = in[TILES]->shape.dim[0], w = weft_fixed(weft_shape_width(&in[Z]->shape) / attr->heads);
+    n.times *= attr->heads * views(attr);
+    TRY(weft_node_output(node, LOSS, WEFT_F32, WEFT_SHAPE(weft_fixed(1))));
+    TRY(weft_node_output(node, UNIT, WEFT_F32, WEFT_SHAPE(n, w)));
+    for (int o = NORM; o <= LSE; o++)
+        TRY(weft_node_output(node, o, WEFT_F32, WEFT_SHAPE(n)));
+    return WEFT_OK;
+}
+
+/* Which vector a row's head belongs to, when its sequence has `length` rows, and how many rows that vector has. */
+static int64_t vector_of(const struct weft_call *call, int64_t row, int64_t head, int64_t length)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
+    int64_t context = seq[row] * attr->heads + head;
+    return views(attr) == 1 ? context : 2 * context + (pos[row] >= length / 2);
+}
+
+static int64_t vector_rows(const struct attr *attr, int64_t vector, int64_t length)
+{
+    return views(attr) == 1 ? length : vector % 2 ? length - length / 2 : length / 2;
+}
+
+static int64_t positive(const struct attr *attr, int64_t i) { return views(attr) == 1 ? i : i ^ 1; }
+
+/* Whether j is in i's sum. */
+static bool against(const struct attr *attr, int64_t i, int64_t j) { return views(attr) == 1 || i != j; }
+
+/* ---- reference */
+
+static int64_t ref_length(const struct weft_call *call, int64_t slot)
+{
+    const int32_t *seq = call->in[SEQ]->data;
+    int64_t length = 0;
+    for (int64_t r = 0; r < weft_tensor_count(call->in[SEQ]); r++)
+        length += seq[r] == slot;
+    return length;
+}
+
+static double ref_logit(const struct weft_call *call, int64_t i, int64_t j)
+{
+    int64_t w = call->out[UNIT]->dim[1];
+    const double *unit = call->out[UNIT]->data;
+    double sum = 0;
+    for (int64_t c = 0; c < w; c++)
+        sum += unit[i * w + c] * unit[j * w + c];
+    return sum / ((const struct attr *)call->attr)->tau;
+}
+
+static void ref_means(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *z = call->in[Z]->data;
+    const int32_t *seq = call->in[SEQ]->data;
+    double *unit = call->out[UNIT]->data;
+    int64_t w = call->out[UNIT]->dim[1];
+    for (int64_t i = 0; i < weft_tensor_count(call->out[UNIT]); i++)
+        unit[i] = 0;
+    for (int64_t r = 0; r < weft_tensor_count(call->in[SEQ]); r++) {
+        int64_t length = ref_length(call, seq[r]);
+        for (int64_t head = 0; head < attr->heads; head++) {
+            int64_t i = vector_of(call, r, head, length);
+            for (int64_t c = 0; c < w; c++)
+                unit[i * w + c] += z[(r * attr->heads + head) * w + c] / (double)vector_rows(attr, i, length);
+        }
+    }
+}
+
+/* Norms, then unit vectors. Returns how many vectors are kept. */
+static int64_t ref_units(const struct weft_call *call)
+{
+    int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1], v = views(call->attr), kept = 0;
+    double *unit = call->out[UNIT]->data, *norm = call->out[NORM]->data;
+    for (int64_t i = 0; i < n; i++) {
+        double squares = 0;
+        for (int64_t c = 0; c < w; c++)
+            squares += unit[i * w + c] * unit[i * w + c];
+        norm[i] = sqrt(squares);
+    }
+    for (int64_t i = 0; i < n; i += v) {
+        bool drop = norm[i] < SHORTEST || norm[i + v - 1] < SHORTEST;
+        for (int64_t j = i; j < i + v; j++) {
+            for (int64_t c = 0; c < w; c++)
+                unit[j * w + c] = drop ? 0 : unit[j * w + c] / norm[j];
+            norm[j] = drop ? 0 : norm[j];
+            kept += !drop;
+        }
+    }
+    return kept;
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *norm = call->out[NORM]->data;
+    double *nll = call->out[NLL]->data, *lse = call->out[LSE]->data, *loss = call->out[LOSS]->data;
+    int64_t n = call->out[UNIT]->dim[0];
+    ref_means(call);
+    int64_t kept = ref_units(call);
+    *loss = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double hit = ref_logit(call, i, positive(attr, i)), sum = 0;
+        for (int64_t j = 0; j < n; j++)
+            sum += norm[j] > 0 && against(attr, i, j) ? exp(ref_logit(call, i, j) - hit) : 0;
+        nll[i] = norm[i] > 0 ? log(sum) : 0;
+        lse[i] = norm[i] > 0 ? nll[i] + hit : 0;
+        *loss += attr->lambda * nll[i] / (double)weft_max(1, kept);
+    }
+}
+
+static double ref_coefficient(const struct weft_call *call, int64_t i, int64_t j)
+{
+    const struct attr *attr = call->attr;
+    const double *lse = call->out[LSE]->data;
+    double l = ref_logit(call, i, j), p = against(attr, i, j) ? exp(l - lse[i]) + exp(l - lse[j]) : 0;
+    return p - (j == positive(attr, i)) - (i == positive(attr, j));
+}
+
+/* g - <g, unit> unit is summed term by term: c_ij (unit_j - s_ij unit_i). */
+static void bwd_ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *unit = call->out[UNIT]->data, *norm = call->out[NORM]->data;
+    const int32_t *seq = call->in[SEQ]->data;
+    int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1], kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        kept += norm[i] > 0;
+    for (int64_t r = 0; r < weft_tensor_count(call->in[SEQ]); r++) {
+        int64_t length = ref_length(call, seq[r]);
+        for (int64_t head = 0; head < attr->heads; head++) {
+            double *dz = (double *)call->gin[Z]->data + (r * attr->heads + head) * w;
+            int64_t i = vector_of(call, r, head, length);
+            double scale = *(const double *)call->gout[LOSS]->data * attr->lambda / ((double)kept * attr->tau) /
+                           (norm[i] * (double)vector_rows(attr, i, length));
+            for (int64_t c = 0; c < w; c++)
+                dz[c] = 0;
+            for (int64_t j = 0; norm[i] > 0 && j < n; j++) {
+                double s = ref_logit(call, i, j) * attr->tau;
+                for (int64_t c = 0; norm[j] > 0 && c < w; c++)
+                    dz[c] += scale * ref_coefficient(call, i, j) * (unit[j * w + c] - s * unit[i * w + c]);
+            }
+        }
+    }
+}
+
+/* ---- what both directions share. Scratch: a span per sequence, then in backward du, shaped as unit; every thread has
+ * room for a row of logits. */
+
+struct span { /* of the call's rows: a sequence's are between first and end, `length` of them */
+    int64_t first, end, length;
+};
+
+static int64_t row_room(int64_t n) { return weft_round_up(n, VLANES); }
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t du = 0;
+    TRY(weft_size_mul((size_t)max->in[TILES]->dim[0], sizeof(struct span), &booking->scratch));
+    if (max->gin[Z])
+        TRY(weft_size_mul((size_t)weft_tensor_count(max->out[UNIT]), sizeof(float), &du));
+    TRY(weft_size_add(booking->scratch, du, &booking->scratch));
+    return weft_size_mul((size_t)row_room(max->out[UNIT]->dim[0]), sizeof(float), &booking->local);
+}
+
+static struct span *spans(const struct weft_call *call) { return (struct span *)call->scratch; }
+
+static float *du_of(const struct weft_call *call) { return (float *)(spans(call) + call->in[TILES]->dim[0]); }
+
+static void find_spans(const struct weft_call *call)
+{
+    struct span *span = spans(call);
+    const int32_t *seq = call->in[SEQ]->data;
+    memset(span, 0, (size_t)call->in[TILES]->dim[0] * sizeof *span);
+    for (int64_t r = 0; r < weft_tensor_count(call->in[SEQ]); r++) {
+        struct span *s = &span[seq[r]];
+        s->first = s->length ? s->first : r;
+        s->end = r + 1;
+        s->length++;
+    }
+}
+
+VINLINE float dot(const float *a, const float *b, int64_t n)
+{
+    vf sum = vset(0);
+    for (int64_t i = 0; i < n; i += VLANES)
+        sum = vfma(vload_f32(a + i, n - i), vload_f32(b + i, n - i), sum);
+    return vsum(sum);
+}
+
+/* l_ij of all j, up to a multiple of sixteen; -inf, which no sum of exponentials sees, where j is not in i's sum. */
+static void logits(const struct weft_call *call, int64_t i, float *l)
+{
+    const struct attr *attr = call->attr;
+    const float *unit = call->out[UNIT]->data, *norm = call->out[NORM]->data;
+    int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1];
+    float sharpness = (float)(1 / attr->tau);
+    for (int64_t j = 0; j < row_room(n); j++) {
+        bool counts = j < n && norm[j] != 0 && against(attr, i, j);
+        l[j] = counts ? sharpness * dot(unit + i * w, unit + j * w, w) : -INFINITY;
+    }
+}
+
+static float *local_row(const struct weft_call *call, int thread)
+{
+    return (float *)(call->local + (size_t)thread * call->local_stride);
+}
+
+/* ---- forward */
+
+static void add_rows(const struct weft_call *call, int64_t slot, int64_t head)
+{
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *z = call->in[Z];
+    const int32_t *seq = call->in[SEQ]->data;
+    const struct span *span = &spans(call)[slot];
+    int64_t w = call->out[UNIT]->dim[1];
+    for (int64_t r = span->first; r < span->end; r++) {
+        if (seq[r] != slot)
+            continue;
+        float *sum = (float *)call->out[UNIT]->data + vector_of(call, r, head, span->length) * w;
+        int64_t at = (r * attr->heads + head) * w;
+        for (int64_t c = 0; c < w; c += VLANES)
+            vstore_f32(sum + c, w - c, vload_f32(sum + c, w - c) + vload(z->data, z->dtype, at + c, at + w));
+    }
+}
+
+static void divide(float *x, int64_t n, float by)
+{
+    for (int64_t i = 0; i < n; i += VLANES)
+        vstore_f32(x + i, n - i, vload_f32(x + i, n - i) / vset(by));
+}
+
+/* A tile is a sequence and a head: its vector, or both of its halves. */
+static void context_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    int64_t w = call->out[UNIT]->dim[1], v = views(attr), slot = tile / attr->heads;
+    float *unit = (float *)call->out[UNIT]->data + tile * v * w, *norm = (float *)call->out[NORM]->data + tile * v;
+    memset(unit, 0, (size_t)(v * w) * sizeof *unit);
+    add_rows(call, slot, tile % attr->heads);
+    for (int64_t i = 0; i < v; i++) {
+        int64_t rows = vector_rows(attr, i, spans(call)[slot].length);
+        divide(unit + i * w, w, (float)weft_max(1, rows));
+        norm[i] = sqrtf(dot(unit + i * w, unit + i * w, w));
+    }
+    if (norm[0] < (float)SHORTEST || norm[v - 1] < (float)SHORTEST) {
+        memset(unit, 0, (size_t)(v * w) * sizeof *unit);
+        memset(norm, 0, (size_t)v * sizeof *norm);
+        return;
+    }
+    for (int64_t i = 0; i < v; i++)
+        divide(unit + i * w, w, norm[i]);
+}
+
+/* nll_i and lse_i. Where the contrast is nearly solved the sum is 1 plus a little, and the little is the loss: the sum
+ * and its logarithm are taken in double. */
+static void row_tile(void *context, int64_t i, int thread)
+{
+    const struct weft_call *call = context;
+    float *l = local_row(call, thread), *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
+    int64_t pos = positive(call->attr, i), room = row_room(call->out[UNIT]->dim[0]);
+    nll[i] = lse[i] = 0;
+    if (((const float *)call->out[NORM]->data)[i] == 0)
+        return;
+    logits(call, i, l);
+    vf highest = vset(-INFINITY), others = vset(0);
+    for (int64_t j = 0; j < room; j += VLANES)
+        highest = vmax(highest, vload_f32(l + j, VLANES));
+    float top = vhighest(highest), hit = l[pos];
+    l[pos] = -INFINITY;
+    for (int64_t j = 0; j < room; j += VLANES)
+        others += vexp(vload_f32(l + j, VLANES) - vset(top));
+    nll[i] = (float)((double)top - hit + log((double)vexp1(hit - top) + vsum(others)));
+    lse[i] = hit + nll[i];
+}
+
+static int64_t count_kept(const struct weft_call *call)
+{
+    const float *norm = call->out[NORM]->data;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < call->out[NORM]->dim[0]; i++)
+        kept += norm[i] != 0;
+    return kept;
+}
+
+static void run(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const float *nll = call->out[NLL]->data;
+    int64_t n = call->out[UNIT]->dim[0];
+    find_spans(call);
+    weft_parallel(n / views(attr), context_tile, (void *)call);
+    weft_parallel(n, row_tile, (void *)call);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += nll[i];
+    *(float *)call->out[LOSS]->data = (float)(attr->lambda * sum / (double)weft_max(1, count_kept(call)));
+}
+
+/* ---- backward */
+
+/* c_ij in place of l_ij. Where j is i's positive, i is j's. */
+static void coefficients(const struct weft_call *call, int64_t i, float *l)
+{
+    const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
+    int64_t n = call->out[UNIT]->dim[0], pos = positive(call->attr, i);
+    for (int64_t j = 0; j < n; j += VLANES) {
+        vf logit = vload_f32(l + j, VLANES);
+        vstore_f32(l + j, VLANES, vexp(logit - vset(lse[i])) + vexp(logit - vload_f32(lse + j, n - j)));
+    }
+    l[pos] = (float)(expm1(-nll[i]) + expm1(-nll[pos]));
+}
+
+/* The share of one row of z in du_i, left in dz's type at the start of du's row: where that is narrower, what is
+ * written lies behind what is still to be read. */
+static void du_tile(void *context, int64_t i, int thread)
+{
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    const float *unit = call->out[UNIT]->data;
+    int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1], slot = i / (attr->heads * views(attr));
+    float *l = local_row(call, thread), *du = du_of(call) + i * w, norm = ((const float *)call->out[NORM]->data)[i];
+    memset(du, 0, (size_t)w * sizeof *du);
+    if (norm == 0)
+        return;
+    logits(call, i, l);
+    coefficients(call, i, l);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < w; c += VLANES)
+            vstore_f32(du + c, w - c, vfma(vset(l[j]), vload_f32(unit + j * w + c, w - c), vload_f32(du + c, w - c)));
+    double rows = (double)vector_rows(attr, i, spans(call)[slot].length);
+    double scale = *(const float *)call->gout[LOSS]->data * attr->lambda / ((double)count_kept(call) * attr->tau);
+    vf along = vset(-dot(du, unit + i * w, w)), factor = vset((float)(scale / (norm * rows)));
+    for (int64_t c = 0; c < w; c += VLANES) {
+        vf across = vfma(along, vload_f32(unit + i * w + c, w - c), vload_f32(du + c, w - c));
+        vstore(du, call->gin[Z]->dtype, c, w, across * factor);
+    }
+}
+
+static void dz_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    const struct weft_tensor *dz = call->gin[Z];
+    const int32_t *seq = call->in[SEQ]->data;
+    int64_t w = call->out[UNIT]->dim[1], rows = weft_min(weft_tensor_rows(dz), (tile + 1) * ROWS);
+    size_t bytes = (size_t)w * weft_dtype_bytes(dz->dtype);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t head = 0; head < attr->heads; head++) {
+            const float *du = du_of(call) + vector_of(call, r, head, spans(call)[seq[r]].length) * w;
+            memcpy((char *)dz->data + (size_t)(r * attr->heads + head) * bytes, du, bytes);
+        }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    find_spans(call);
+    weft_parallel(call->out[UNIT]->dim[0], du_tile, (void *)call);
+    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[Z]), ROWS), dz_tile, (void *)call);
+}
+
+/* The cosines, and in backward as much again for g. */
+static double flops(const struct weft_call *call)
+{
+    return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);
+}
+
+/* ---- cases. n: sequences, rows of the first of them, by how many each is shorter than the one before (down to none),
+ * heads, width of a head, positives, which vectors are too short. x: tau, lambda */
+
+enum { SEQUENCES, LONGEST, SHORTER, HEADS, WIDTH, POSITIVES, SHORT };
+enum { NO_VECTOR, HEAD_0, ONE_HALF, ALL_BUT_ONE, ALL };
+enum { SELF = WEFT_POSITIVES_SELF, HALVES = WEFT_POSITIVES_HALVES };
+
+static const struct weft_case cases[] = {
+    {"one vector", {1, 3, 0, 1, 4, SELF}, {0.5, 1}},
+    {"one pair", {1, 4, 0, 1, 4, HALVES}, {0.5, 1}},
+    {"width one", {2, 3, 0, 2, 1, SELF}, {0.5, 1}},
+    {"self", {2, 5, 0, 3, 8, SELF}, {0.5, 1}},
+    {"halves", {2, 5, 0, 3, 8, HALVES}, {0.5, 1}},
+    {"self, lanes", {4, 3, 0, 4, 16, SELF}, {0.2, 2}},
+    {"halves, lanes+1", {3, 7, 0, 3, 17, HALVES}, {0.2, 2}},
+    {"self, sharp", {3, 4, 0, 4, 20, SELF}, {0.07, 1}},
+    {"halves, sharp", {3, 4, 0, 4, 20, HALVES}, {0.07, 1}},
+    {"self, lengths", {4, 6, 2, 2, 10, SELF}, {0.3, 1}},
+    {"halves, lengths", {5, 7, 2, 2, 10, HALVES}, {0.3, 1}},
+    {"self, many", {9, 4, 0, 5, 33, SELF}, {0.1, 1}},
+    {"halves, many", {9, 4, 0, 5, 33, HALVES}, {0.1, 1}},
+    {"long", {2, 150, 9, 2, 6, HALVES}, {0.5, 5e-3}},
+    {"self, head short", {3, 4, 0, 3, 8, SELF, HEAD_0}, {0.3, 1}},
+    {"halves, head short", {3, 4, 0, 3, 8, HALVES, HEAD_0}, {0.3, 1}},
+    {"one half short", {3, 5, 0, 3, 8, HALVES, ONE_HALF}, {0.3, 1}},
+    {"one left", {2, 3, 0, 2, 8, SELF, ALL_BUT_ONE}, {0.3, 1}},
+    {"none left", {2, 4, 0, 2, 8, HALVES, ALL}, {0.3, 1}},
+};
+
+static int64_t case_length(const struct weft_case *c, int64_t s)
+{
+    return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
+}
+
+/* Vectors are made short by an input that is multiplied into z, so that they stay so when differences are taken. */
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    int64_t count = 0, width = c->n[HEADS] * c->n[WIDTH];
+    for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
+        count += case_length(c, s);
+    struct weft_value *z = weft_case_input(g, "z", weft_graph_compute(g), count, width);
+    struct weft_dim S = weft_times(weft_graph_symbol(g, "sequences", c->n[SEQUENCES]), 1);
+    struct weft_rows rows = {
+        .seq = weft_case_input(g, "seq", WEFT_I32, count, 0),
+        .pos = weft_case_input(g, "pos", WEFT_I32, count, 0),
+        .tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(S, weft_fixed(1))),
+    };
+    if (c->n[SHORT])
+        z = weft_swiglu(g, z, weft_graph_input(g, "size", weft_graph_compute(g), z->shape));
+    struct weft_value *loss =
+        weft_info_nce(g, z, &rows, c->n[HEADS], (enum weft_positives)c->n[POSITIVES], c->x[0], c->x[1]);
+    for (int o = LOSS; loss && o <= LSE; o++)
+        weft_graph_output(g, weft_sibling(loss, o));
+}
+
+static bool is_short(const struct weft_case *c, int64_t s, int64_t t, int64_t head)
+{
+    switch (c->n[SHORT]) {
+    case HEAD_0:
+        return head == 0;
+    case ONE_HALF:
+        return s == 1 && head == 1 && t < case_length(c, s) / 2;
+    case ALL_BUT_ONE:
+        return s > 0 || head > 0;
+    default:
+        return true;
+    }
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    bool is_seq = strcmp(input, "seq") == 0, is_pos = strcmp(input, "pos") == 0;
+    if (!is_seq && !is_pos && strcmp(input, "size") != 0)
+        return false;
+    int64_t width = t->ndim == 2 ? t->dim[1] : 1, r = 0;
+    for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
+        for (int64_t at = 0; at < case_length(c, s); at++, r++)
+            for (int64_t i = 0; i < width; i++)
+                if (t->dtype == WEFT_I32)
+                    ((int32_t *)t->data)[r] = (int32_t)(is_seq ? s : at);
+                else
+                    weft_tensor_set(t, r * width + i, is_short(c, s, at, i / c->n[WIDTH]) ? 0x1p-30 : 1);
+    return true;
+}
+
+const struct weft_op WEFT_OP(info_nce) = {
+    .name = "info_nce",
+    .summary = "loss = lambda * mean over contexts i of (logsumexp_j(s_ij/tau) - s_i,pos/tau), s the cosines",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
+    .bwd = {.plan = plan, .run = bwd, .ref = bwd_ref, .flops = flops},
+    .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << TILES,
+    .bwd_reads_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
+    .differentiable = 1 << Z,
+    .silent_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_info_nce(struct weft_graph *g, struct weft_value *z, const struct weft_rows *rows,
+                                 int64_t heads, enum weft_positives positives, double tau, double lambda)
+{
+    struct attr attr = {heads, positives, tau, lambda};
+    struct weft_value *in[INPUTS] = {z, rows->seq, rows->pos, rows->tiles};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_info_nce), &attr, INPUTS, in);
+    return node ? node->out[LOSS] : NULL;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prefix_mean - y_t = mean of x over positions 0..t of the same sequence, for x [M, G], y like x.
+ *
+ * Rows say where they belong by seq and pos, as everywhere. The sum runs in f32 in the order of positions, one addition
+ * a row, so it has the same bits however a sequence is cut into calls: `state`, optional, f32 [S, G], is the sum before
+ * the call's first row of each slot (without it a sequence starts in this call, at position 0), and output 1, f32 [S,
+ * G], is the sum after its last row: state, or 0, where a slot has no rows. tiles [S, *] only tells S.
+ *
+ * Backward, state taken as constant: dx_s = sum over t >= s of dy_t / (t+1), running from the call's last row to its
+ * first. Nothing is saved. Both directions may work in place: a row is read before it is written, and not again.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { COLUMNS = 64, VECTORS = COLUMNS / VLANES }; /* a tile is one sequence and this many columns */
+enum { X, SEQ, POS, TILES, STATE, INPUTS };
+enum { Y, SUM };
+
+static enum weft_status shape(struct weft_node *node)
+{
+    struct weft_value *const *in = node->in;
+    if (!weft_dtype_is_float(in[X]->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(in[X]->dtype));
+    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[X]->shape));
+    for (int i = SEQ; i <= POS; i++)
+        if (!in[i] || in[i]->dtype != WEFT_I32 || !weft_shape_same(&in[i]->shape, &rows))
+            return weft_node_fail(node, "seq and pos must be i32, one number per row of x");
+    if (!in[TILES] || in[TILES]->shape.ndim != 2)
+        return weft_node_fail(node, "tiles must be [sequences, tiles]");
+    struct weft_shape sums = WEFT_SHAPE(in[TILES]->shape.dim[0], weft_fixed(weft_shape_width(&in[X]->shape)));
+    if (in[STATE] && (in[STATE]->dtype != WEFT_F32 || !weft_shape_same(&in[STATE]->shape, &sums)))
+        return weft_node_fail(node, "the state must be f32, one row as wide as x per sequence");
+    TRY(weft_node_output(node, Y, in[X]->dtype, in[X]->shape));
+    return weft_node_output(node, SUM, WEFT_F32, sums);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *x = call->in[X]->data, *state = call->in[STATE] ? call->in[STATE]->data : NULL;
+    const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
+    double *y = call->out[Y]->data, *sum = call->out[SUM]->data;
+    int64_t width = weft_tensor_width(call->in[X]);
+    for (int64_t i = 0; i < weft_tensor_count(call->out[SUM]); i++)
+        sum[i] = state ? state[i] : 0;
+    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++)
+        for (int64_t i = 0; i < width; i++) {
+            sum[seq[r] * width + i] += x[r * width + i];
+            y[r * width + i] = sum[seq[r] * width + i] / (pos[r] + 1);
+        }
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *dy = call->gout[Y]->data;
+    const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
+    double *dx = call->gin[X]->data;
+    int64_t rows = weft_tensor_rows(call->gin[X]), width = weft_tensor_width(call->gin[X]);
+    for (int64_t s = 0; s < rows; s++)
+        for (int64_t i = 0; i < width; i++) {
+            double sum = 0;
+            for (int64_t t = s; t < rows; t++)
+                sum += seq[t] == seq[s] ? dy[t * width + i] / (pos[t] + 1) : 0;
+            dx[s * width + i] = sum;
+        }
+}
+
+/* Tile `tile` of sequences x columns: the columns i with *first <= i < *end of the sequence that is returned. */
+static int64_t tile_place(int64_t tile, int64_t width, int64_t *first, int64_t *end)
+{
+    int64_t across = weft_div_up(width, COLUMNS);
+    *first = tile % across * COLUMNS;
+    *end = weft_min(width, *first + COLUMNS);
+    return tile / across;
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *x = call->in[X], *y = call->out[Y], *state = call->in[STATE];
+    const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
+    int64_t first, end, width = weft_tensor_width(x), slot = tile_place(tile, width, &first, &end);
+    float *after = (float *)call->out[SUM]->data + slot * width;
+    vf sum[VECTORS] = {0};
+    for (int64_t i = first, v = 0; state && i < end; i += VLANES, v++)
+        sum[v] = vload_f32((const float *)state->data + slot * width + i, end - i);
+    for (int64_t r = 0; r < weft_tensor_rows(x); r++) {
+        if (seq[r] != slot)
+            continue;
+        vf count = vset((float)(pos[r] + 1));
+        for (int64_t i = first, v = 0; i < end; i += VLANES, v++) {
+            sum[v] += vload(x->data, x->dtype, r * width + i, r * width + end);
+            vstore(y->data, y->dtype, r * width + i, r * width + end, sum[v] / count);
+        }
+    }
+    for (int64_t i = first, v = 0; i < end; i += VLANES, v++)
+        vstore_f32(after + i, end - i, sum[v]);
+}
+
+static void run(const struct weft_call *call)
+{
+    int64_t across = weft_div_up(weft_tensor_width(call->in[X]), COLUMNS);
+    weft_parallel(call->in[TILES]->dim[0] * across, run_tile, (void *)call);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *dy = call->gout[Y], *dx = call->gin[X];
+    const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
+    int64_t first, end, width = weft_tensor_width(dx), slot = tile_place(tile, width, &first, &end);
+    vf sum[VECTORS] = {0};
+    for (int64_t r = weft_tensor_rows(dx) - 1; r >= 0; r--) {
+        if (seq[r] != slot)
+            continue;
+        vf count = vset((float)(pos[r] + 1));
+        for (int64_t i = first, v = 0; i < end; i += VLANES, v++) {
+            sum[v] += vload(dy->data, dy->dtype, r * width + i, r * width + end) / count;
+            vstore(dx->data, dx->dtype, r * width + i, r * width + end, sum[v]);
+        }
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    int64_t across = weft_div_up(weft_tensor_width(call->gin[X]), COLUMNS);
+    weft_parallel(call->in[TILES]->dim[0] * across, bwd_tile, (void *)call);
+}
+
+/* n: sequences, rows of the first of them, by how many each is shorter than the one before (down to none), width,
+ * position of the first rows (not 0: with a state), whether other ops stand around it, which brings gradients in its
+ * own type and work in place; whether the sequences' rows take turns instead of following each other */
+enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, TURNS };
+
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 0, 1}},
+    {.name = "one sequence", .n = {1, 37, 0, 5}},
+    {.name = "one row each", .n = {9, 1, 0, 20}},
+    {.name = "lanes", .n = {2, 8, 0, 16}},
+    {.name = "lanes+1", .n = {2, 8, 3, 17}},
+    {.name = "tile", .n = {3, 5, 0, COLUMNS}},
+    {.name = "tile+1", .n = {3, 5, 1, COLUMNS + 1}},
+    {.name = "tiles", .n = {4, 50, 7, 200}},
+    {.name = "without rows", .n = {4, 4, 2, 10}},
+    {.name = "long", .n = {1, 1000, 0, 3}},
+    {.name = "state", .n = {3, 6, 1, 24, 11}},
+    {.name = "state, one row", .n = {5, 1, 0, 70, 300}},
+    {.name = "state, without rows", .n = {5, 3, 2, 33, 1}},
+    {.name = "inside", .n = {3, 20, 4, 40, 0, 1}},
+    {.name = "turns", .n = {3, 20, 0, 40, 2, 1, 1}},
+};
+
+static int64_t case_length(const struct weft_case *c, int64_t s)
+{
+    return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
+}
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    int64_t count = 0, sequences = c->n[SEQUENCES];
+    for (int64_t s = 0; s < sequences; s++)
+        count += case_length(c, s);
+    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), count, c->n[WIDTH]), *state = NULL;
+    struct weft_dim S = weft_times(weft_graph_symbol(g, "sequences", sequences), 1);
+    struct weft_rows rows = {
+        .seq = weft_case_input(g, "seq", WEFT_I32, count, 0),
+        .pos = weft_case_input(g, "pos", WEFT_I32, count, 0),
+        .tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(S, weft_fixed(1))),
+    };
+    if (c->n[START])
+        state = weft_graph_input(g, "state", WEFT_F32, WEFT_SHAPE(S, weft_fixed(c->n[WIDTH])));
+    struct weft_value *y = weft_prefix_mean(g, c->n[INSIDE] ? weft_silu(g, x) : x, &rows, state);
+    weft_graph_output(g, c->n[INSIDE] ? weft_scale(g, y, 2) : y);
+    weft_graph_output(g, weft_sibling(y, SUM));
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    bool is_seq = strcmp(input, "seq") == 0;
+    if (!is_seq && strcmp(input, "pos") != 0)
+        return false;
+    int32_t *to = t->data;
+    int64_t sequences = c->n[SEQUENCES], rows = weft_tensor_count(t);
+    for (int64_t r = 0, s = 0, at = 0; r < rows; r++, at++) {
+        for (; at == case_length(c, s); at = 0)
+            s++;
+        int64_t slot = c->n[TURNS] ? r % sequences : s, pos = c->n[START] + (c->n[TURNS] ? r / sequences : at);
+        to[r] = (int32_t)(is_seq ? slot : pos);
+    }
+    return true;
+}
+
+const struct weft_op WEFT_OP(prefix_mean) = {
+    .name = "prefix_mean",
+    .summary = "y_t = mean of x over positions 0..t of its sequence",
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << TILES,
+    .differentiable = 1 << X,
+    .silent_out = 1 << SUM,
+    .inplace = 1 + X,
+    .inplace_grad = 1 + Y,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_prefix_mean(struct weft_graph *g, struct weft_value *x, const struct weft_rows *rows,
+                                    struct weft_value *state)
+{
+    struct weft_value *in[INPUTS] = {x, rows->seq, rows->pos, rows->tiles, state};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_prefix_mean), NULL, INPUTS, in);
+    return node ? node->out[Y] : NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sigmoid - y = 1 / (1 + e^-x), elementwise. Backward reads x: dx = dy y (1 - y).
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+static double exact(double x) { return 1 / (1 + exp(-x)); }
+
+static double exact_slope(double x) { return exact(x) * exact(-x); }
+
+VINLINE vf value(vf x) { return vsigmoid(x); }
+
+/* y (1 - y) with 1 - y = sigmoid(-x), which keeps its small values. */
+VINLINE vf slope(vf x)
+{
+    vf u = vexp(-vabs(x)), s = vset(1) / (vset(1) + u);
+    return s * (u * s);
+}
+
+#define BUILDER weft_sigmoid
+#include "ops/unary.h"
+
+const struct weft_op WEFT_OP(sigmoid) = {
+    .name = "sigmoid",
+    .summary = "y = 1 / (1 + e^-x)",
+    UNARY_FIELDS,
+};
+
+struct weft_value *weft_sigmoid(struct weft_graph *g, struct weft_value *x)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_sigmoid), NULL, 1, &x);
+    return node ? node->out[0] : NULL;
+}

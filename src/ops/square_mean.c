@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * square_mean - a penalty on size: loss = lambda * mean over (row, head) of |z_head|^2, for z [M, heads * w].
+ *
+ * Only the count depends on the heads: loss = lambda / (M heads) * sum of all z^2. Blocks of TILE elements leave their
+ * sums in scratch, which are then added in order. The derivative, dz = dloss 2 lambda / (M heads) z, is linear in z and
+ * needs nothing of the sum, so the backward node makes the loss on its way (bwd_yields_out): one kernel is both, and z
+ * is read once. Nothing is saved.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { TILE = 8192 }; /* elements; it orders the sum */
+
+struct attr {
+    int64_t heads;
+    double lambda;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *z = node->in[0];
+    if (!weft_dtype_is_float(z->dtype))
+        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
+    if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
+        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
+                              (long long)weft_shape_width(&z->shape));
+    return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+}
+
+/* What the sum of squares is multiplied by; without rows there is nothing to multiply. */
+static double weight(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    return attr->lambda / (double)(weft_max(1, weft_tensor_rows(call->in[0])) * attr->heads);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *z = call->in[0]->data;
+    double sum = 0;
+    for (int64_t i = 0; i < weft_tensor_count(call->in[0]); i++)
+        sum += z[i] * z[i];
+    *(double *)call->out[0]->data = weight(call) * sum;
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *z = call->in[0]->data, *dloss = call->gout[0]->data;
+    double *dz = call->gin[0]->data;
+    ref(call);
+    for (int64_t i = 0; i < weft_tensor_count(call->in[0]); i++)
+        dz[i] = *dloss * 2 * weight(call) * z[i];
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t blocks = (size_t)weft_div_up(weft_tensor_count(max->in[0]), TILE);
+    return weft_size_mul(blocks, sizeof(float), &booking->scratch);
+}
+
+static void tile_squares(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *z = call->in[0], *dz = call->gin[0];
+    int64_t n = weft_min(weft_tensor_count(z), (tile + 1) * TILE);
+    vf factor = vset(dz ? *(const float *)call->gout[0]->data * (float)(2 * weight(call)) : 0), squares = vset(0);
+    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+        vf v = vload(z->data, z->dtype, i, n);
+        squares = vfma(v, v, squares);
+        if (dz)
+            vstore(dz->data, dz->dtype, i, n, factor * v);
+    }
+    ((float *)call->scratch)[tile] = vsum(squares);
+}
+
+static void run(const struct weft_call *call)
+{
+    int64_t blocks = weft_div_up(weft_tensor_count(call->in[0]), TILE);
+    weft_parallel(blocks, tile_squares, (void *)call);
+    double sum = 0;
+    for (int64_t block = 0; block < blocks; block++)
+        sum += ((const float *)call->scratch)[block];
+    *(float *)call->out[0]->data = (float)(weight(call) * sum);
+}
+
+/* n: rows, heads, width of a head, whether an op stands before it, which brings a gradient in its own type. x: lambda
+ */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 1}, {1}},           {"one row", {1, 3, 7}, {0.5}},  {"one head", {5, 1, 9}, {2}},
+    {"odd", {7, 5, 3}, {1}},           {"lanes", {4, 2, 8}, {1}},      {"lanes+1", {1, 1, 17}, {1}},
+    {"tile-1", {1, 1, TILE - 1}, {1}}, {"tile", {64, 8, 16}, {1}},     {"tile+1", {1, 1, TILE + 1}, {1}},
+    {"tiles", {331, 4, 40}, {1}},      {"small", {20, 5, 10}, {1e-5}}, {"inside", {20, 5, 10, 1}, {1}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *z = weft_case_input(g, "z", weft_graph_compute(g), c->n[0], c->n[1] * c->n[2]);
+    struct weft_value *loss = weft_square_mean(g, c->n[3] ? weft_silu(g, z) : z, c->n[1], c->x[0]);
+    weft_graph_output(g, loss);
+}
+
+const struct weft_op WEFT_OP(square_mean) = {
+    .name = "square_mean",
+    .summary = "loss = lambda * mean over (row, head) of |z_head|^2",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref},
+    .bwd = {.plan = plan, .run = run, .ref = bwd_ref},
+    .bwd_reads_in = 1,
+    .differentiable = 1,
+    .bwd_yields_out = true,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_square_mean(struct weft_graph *g, struct weft_value *z, int64_t heads, double lambda)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_square_mean), &(struct attr){heads, lambda}, 1, &z);
+    return node ? node->out[0] : NULL;
+}
