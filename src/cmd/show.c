@@ -74,19 +74,48 @@ static void print_option(void *context, const struct weft_opt *opt, const char *
     printf("%-24s %-12s %s\n", opt->name, value, opt->help);
 }
 
-static enum weft_status print_sizes(const struct args *a, const struct weft_model *m, struct weft_exec *exec)
+/* What a training step takes, planned but not backed by memory: the model may be larger than the machine. */
+struct sizes {
+    int64_t activation_bytes;
+    double flops;
+};
+
+static enum weft_status measure(const struct weft_model *model, bool recompute, struct sizes *sizes)
+{
+    struct weft_spec spec = *model->spec;
+    struct weft_model twin = {&spec, model->params};
+    struct weft_net net;
+    struct weft_exec *exec = NULL;
+    spec.recompute = recompute;
+    enum weft_status status = weft_net_init(&net, &twin, WEFT_TRAIN, spec.batch, spec.context);
+    if (status == WEFT_OK)
+        status = weft_exec_create(&exec, net.g, WEFT_UNBACKED);
+    if (status == WEFT_OK)
+        *sizes = (struct sizes){(int64_t)weft_exec_bytes(exec), weft_exec_cost(exec).flops};
+    weft_exec_free(exec);
+    weft_net_release(&net);
+    return status;
+}
+
+static enum weft_status print_sizes(const struct args *a, const struct weft_model *m)
 {
     const struct weft_spec *spec = m->spec;
-    int64_t state = m->params.total * WEFT_STATE_BYTES, activations = (int64_t)weft_exec_bytes(exec);
+    struct sizes kept, again;
+    TRY(measure(m, false, &kept));
+    TRY(measure(m, true, &again));
+    const struct sizes *own = spec->recompute ? &again : &kept;
+    int64_t state = m->params.total * WEFT_STATE_BYTES;
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "preset", spec->preset);
     weft_result_int(r, "params", m->params.elements);
     weft_result_int(r, "attn_params", count_weights(&m->params, ".attn."));
     weft_result_int(r, "ffn_params", count_weights(&m->params, ".ffn."));
-    weft_result_real(r, "flops_train_per_token", weft_exec_cost(exec).flops / (double)(spec->batch * spec->context));
-    weft_result_int(r, "peak_bytes", state + activations);
+    weft_result_real(r, "flops_train_per_token", own->flops / (double)(spec->batch * spec->context));
+    weft_result_int(r, "peak_bytes", state + own->activation_bytes);
     weft_result_int(r, "param_state_bytes", state);
-    weft_result_int(r, "activation_bytes", activations);
+    weft_result_int(r, "activation_bytes", own->activation_bytes);
+    weft_result_int(r, "recompute_saves_bytes", kept.activation_bytes - again.activation_bytes);
+    weft_result_real(r, "recompute_flops_ratio", again.flops / kept.flops);
     if (!a->json)
         weft_settings_each(&a->settings, NULL, print_option);
     enum weft_status status = weft_result_print(r, stdout, a->json);
@@ -94,17 +123,15 @@ static enum weft_status print_sizes(const struct args *a, const struct weft_mode
     return status;
 }
 
-static enum weft_status show(struct args *a, const struct weft_model *m, struct weft_net *net)
+static enum weft_status show(struct args *a, const struct weft_model *m)
 {
-    TRY(weft_net_init(net, m, WEFT_TRAIN, m->spec->batch, m->spec->context));
-    if (a->graph || a->dot) {
-        (a->dot ? weft_graph_print_dot : weft_graph_print)(net->g, stdout);
-        return WEFT_OK;
-    }
-    struct weft_exec *exec;
-    TRY(weft_exec_create(&exec, net->g, WEFT_UNBACKED));
-    enum weft_status status = print_sizes(a, m, exec);
-    weft_exec_free(exec);
+    if (!a->graph && !a->dot)
+        return print_sizes(a, m);
+    struct weft_net net;
+    enum weft_status status = weft_net_init(&net, m, WEFT_TRAIN, m->spec->batch, m->spec->context);
+    if (status == WEFT_OK)
+        (a->dot ? weft_graph_print_dot : weft_graph_print)(net.g, stdout);
+    weft_net_release(&net);
     return status;
 }
 
@@ -113,7 +140,6 @@ static enum weft_status run(void *args)
     struct args *a = args;
     struct weft_spec spec = {0};
     struct weft_model *model = NULL;
-    struct weft_net net = {0};
     enum weft_status status = a->status;
     if (status == WEFT_OK)
         status = weft_spec_init(&spec, a->model, &a->settings);
@@ -124,8 +150,7 @@ static enum weft_status run(void *args)
     if (status == WEFT_OK)
         status = weft_model_create(&model, &spec);
     if (status == WEFT_OK)
-        status = show(a, model, &net);
-    weft_net_release(&net);
+        status = show(a, model);
     weft_model_free(model);
     weft_spec_release(&spec);
     weft_settings_release(&a->settings);

@@ -22,9 +22,14 @@ for dtype in bf16 f32; do
         [[ -n $weights && $(train --set dtype=$dtype --threads $threads | field weights_sha256) == "$weights" ]]
         result $? "$dtype: $threads threads give the weights of one"
     done
+    again=$(train --set dtype=$dtype --set recompute=yes | field weights_sha256) && [[ $again == "$weights" ]]
+    result $? "$dtype: recomputing gives the same weights"
     other=$(train --set dtype=$dtype --set seed=2 | field weights_sha256) && [[ $other != "$weights" ]]
     result $? "$dtype: another seed gives others"
 done
+
+saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
+result $? "show tells what recomputing saves"
 
 for model in $("$weft" help models | awk '{ print $1 }'); do
     [[ $("$weft" show "$model" --json | field params) -gt 1000 ]]
