@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct args {
-    const char *what, *preset;
+    const char *what, *preset, *route;
     struct weft_settings settings;
     double seconds;
     int64_t length;
@@ -22,6 +22,7 @@ static const struct argp_option options[] = {
     {"preset", 'p', "NAME", 0, "train: which model (default gpt2-mini)", 0},
     {"set", 's', "NAME=VALUE", 0, "train: change an option of the model", 0},
     {"length", 'l', "T", 0, "attention: tokens of a sequence (default 1024; two sequences, above 1024 one)", 0},
+    {"route", 'r', "MODE", 0, "attention: also gather rows by its routes: topk (8), rms or none", 0},
     {"seconds", 't', "N", 0, "How long to measure, about (default 50)", 0},
     {"threads", 'n', "N", 0, "Threads (default: one per core)", 0},
     {"f32", 'f', NULL, 0, "engine: f32 products instead of bf16", 0},
@@ -56,6 +57,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->length = strtoll(arg, &end, 10);
         if (*end || a->length < 1 || a->length > 1 << 20)
             argp_error(state, "--length %s: give 1 to 1048576", arg);
+        return 0;
+    case 'r':
+        a->route = arg;
         return 0;
     case 'n':
         a->threads = (int)strtol(arg, &end, 10);
@@ -118,11 +122,27 @@ static enum weft_status bench_engine(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
+static enum weft_status find_route(const char *name, struct weft_route *route)
+{
+    static const char *const names[] = {
+        [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none"};
+    *route = (struct weft_route){.topk = 8, .rms_factor = 0.5, .renormalise = true};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            route->mode = (enum weft_route_mode)i;
+            return WEFT_OK;
+        }
+    return FAIL(WEFT_INVALID, "--route %s: give topk, rms or none", name);
+}
+
 static enum weft_status bench_attention(struct args *a, struct weft_result *result)
 {
     struct weft_attention_bench b;
+    struct weft_route route;
     TRY(weft_settings_finish(&a->settings));
-    TRY(weft_bench_attention(a->length > 1024 ? 1 : 2, a->length, a->seconds, &b));
+    if (a->route)
+        TRY(find_route(a->route, &route));
+    TRY(weft_bench_attention(a->length > 1024 ? 1 : 2, a->length, a->route ? &route : NULL, a->seconds, &b));
     weft_result_int(result, "length", a->length);
     weft_result_real(result, "share_of_product", b.share_of_product);
     weft_result_real(result, "gflops", b.gflops);

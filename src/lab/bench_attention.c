@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench_attention.c - attention alone, forward and backward, against the bare product of the same machine and moment.
+ * bench_attention.c - attention, with or without rows gathered by its routes, forward and backward, against the bare
+ * product of the same machine and moment.
  */
 #include "lab/lab.h"
 
 #include <string.h>
 
-enum { HEADS = 12, WIDTH = 64 };
+enum { HEADS = 12, WIDTH = 64, RANK = 64 };
 
 struct stage {
     struct weft_graph *graph;
@@ -15,7 +16,7 @@ struct stage {
     struct weft_bare bare;
 };
 
-static enum weft_status build(struct stage *s, int64_t batch, int64_t length)
+static enum weft_status build(struct stage *s, int64_t batch, int64_t length, const struct weft_route *route)
 {
     struct weft_graph *g = s->graph = weft_graph_new(WEFT_BF16);
     TRY(weft_graph_status(g));
@@ -33,11 +34,24 @@ static enum weft_status build(struct stage *s, int64_t batch, int64_t length)
     a->rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(rows));
     a->rows.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(weft_fixed(batch), tiles));
     a->heads = a->kv_heads = HEADS;
-    struct weft_value *o = weft_attention(g, a);
+    struct weft_value *made_rows[2] = {weft_attention(g, a)}, *seeds[2] = {0};
+    if (route) {
+        struct weft_value *u = weft_graph_input(g, "u", WEFT_BF16, WEFT_SHAPE(rows, weft_fixed(RANK)));
+        TRY(weft_graph_status(g));
+        u->wants_grad = true;
+        struct weft_route r = *route;
+        r.attention = a;
+        r.lse = weft_sibling(made_rows[0], 1);
+        r.u = u;
+        made_rows[1] = weft_route(g, &r);
+    }
     TRY(weft_graph_status(g));
-    struct weft_value *seed = weft_graph_input(g, "do", WEFT_BF16, o->shape);
-    TRY(weft_graph_backward_from(g, 1, &o, &seed));
-    weft_graph_output(g, o);
+    int count = route ? 2 : 1;
+    for (int i = 0; i < count; i++) {
+        seeds[i] = weft_graph_input(g, i ? "dy" : "do", WEFT_BF16, made_rows[i]->shape);
+        weft_graph_output(g, made_rows[i]);
+    }
+    TRY(weft_graph_backward_from(g, count, made_rows, seeds));
     return weft_exec_create(&s->exec, g, WEFT_FAST);
 }
 
@@ -64,12 +78,12 @@ static void fill(struct stage *s, int64_t batch, int64_t length)
 
 static void run_exec(void *exec) { weft_exec_run(exec); }
 
-static enum weft_status measure(struct stage *s, int64_t batch, int64_t length, double seconds,
-                                struct weft_attention_bench *bench)
+static enum weft_status measure(struct stage *s, int64_t batch, int64_t length, const struct weft_route *route,
+                                double seconds, struct weft_attention_bench *bench)
 {
     static const struct weft_product product = {WEFT_BARE_Y, 2048, 768, 768, 1, 1};
     int64_t before = weft_resident_bytes();
-    TRY(build(s, batch, length));
+    TRY(build(s, batch, length, route));
     fill(s, batch, length);
     weft_exec_run(s->exec);
     bench->peak_bytes = weft_resident_bytes() - before;
@@ -87,11 +101,12 @@ static enum weft_status measure(struct stage *s, int64_t batch, int64_t length, 
     return WEFT_OK;
 }
 
-enum weft_status weft_bench_attention(int64_t batch, int64_t length, double seconds, struct weft_attention_bench *bench)
+enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
+                                      struct weft_attention_bench *bench)
 {
     struct stage s = {0};
     memset(bench, 0, sizeof *bench);
-    enum weft_status status = measure(&s, batch, length, seconds, bench);
+    enum weft_status status = measure(&s, batch, length, route, seconds, bench);
     weft_bare_close(&s.bare);
     weft_exec_free(s.exec);
     weft_graph_free(s.graph);

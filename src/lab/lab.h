@@ -83,7 +83,8 @@ struct weft_attention_bench {
     int rounds;
     int64_t peak_bytes, planned_bytes; /* of the graph: growth of resident memory, and the plan */
 };
-enum weft_status weft_bench_attention(int64_t batch, int64_t length, double seconds,
+/* `route`, when given, says how rows are gathered by the attention's routes; its inputs are filled in here. */
+enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
                                       struct weft_attention_bench *bench);
 
 /* Forward and backward of a model on random tokens, against its products run bare (bench_train.c). */

@@ -31,7 +31,7 @@
 /* Every processor with AMX also converts to bf16. The conversion takes denormals as 0, and so do the tiles. */
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 
-enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES, SLICE = 16 };
+enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
 #define LOG2E 1.44269504088896341f
 #define LN2 0.693147180559945309f
 
@@ -82,54 +82,14 @@ static void unstage(struct head to, const float *from, int64_t stride, const flo
         }
 }
 
-/* ---- errands: products that are run in slices between pieces of vector work, while its units are busy. They also keep
- * the tile unit awake, which falls asleep after some 150 ns and takes 300 to wake up. */
-
-struct errand {
-    int64_t rows, columns, depth;
-    const uint16_t *left, *right;
-    float *to; /* [rows][columns] */
-    bool add;
-};
-
-struct errands {
-    struct errand list[2];
-    int count, now;
-    int64_t row;
-};
-
-static void run_errand(const struct errand *e, int64_t row, int64_t rows)
-{
-    weft_dnn_tiles_product(rows, e->columns, e->depth, e->left + row * e->depth, e->right, e->to + row * e->columns,
-                           e->add);
-}
-
-static void run_slice(struct errands *e)
-{
-    if (e->now == e->count)
-        return;
-    run_errand(&e->list[e->now], e->row, SLICE);
-    e->row += SLICE;
-    if (e->row == e->list[e->now].rows) {
-        e->now++;
-        e->row = 0;
-    }
-}
-
-static void finish_errands(struct errands *e)
-{
-    for (; e->now < e->count; e->now++, e->row = 0)
-        run_errand(&e->list[e->now], e->row, e->list[e->now].rows - e->row);
-}
-
 /* ---- logits */
 
-/* 32 queries from position i on against the 64 keys from position j on, for one head. */
-struct patch {
+/* 64 queries from position i on against the 64 keys from position j on, for one head. */
+struct square {
     int64_t i, j, h;
     bool biased;
     float factor;                                /* products times it are logits in units of ln 2 */
-    float key_bias[EDGE], pos_bias[EDGE + SPAN]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
+    float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
 };
 
 static float head_scale(const struct job *job, int64_t h)
@@ -139,38 +99,38 @@ static float head_scale(const struct job *job, int64_t h)
 }
 
 /* Where the pos_bias of a diagonal stands; diagonals above the main one are masked and take any. */
-static int64_t patch_offset(const struct job *job, const struct patch *t, int64_t diagonal)
+static int64_t square_offset(const struct job *job, const struct square *t, int64_t diagonal)
 {
     int64_t offset = t->i - t->j + diagonal - (EDGE - 1);
     return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
 }
 
-static struct patch start_patch(const struct job *job, int64_t h)
+static struct square start_square(const struct job *job, int64_t h)
 {
     struct weft_tensor *const *in = (struct weft_tensor *const *)job->call->in;
-    return (struct patch){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = head_scale(job, h) * LOG2E};
+    return (struct square){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = head_scale(job, h) * LOG2E};
 }
 
-static void set_key_bias(const struct job *job, struct patch *t, int64_t key_row, int64_t keys)
+static void set_key_bias(const struct job *job, struct square *t, int64_t key_row, int64_t keys)
 {
     const struct weft_tensor *bias = job->call->in[KEY_BIAS];
     for (int64_t c = 0; bias && c < keys; c++)
         t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
 }
 
-/* x = logits of products s; -inf where a query may not look. */
-static void set_logits(const struct job *job, struct patch *t, const float *s, float *x)
+/* x = logits of products s [64][columns]; -inf where a query may not look. */
+static void set_logits(const struct job *job, struct square *t, const float *s, float *x, int64_t columns)
 {
     const struct weft_tensor *bias = job->call->in[POS_BIAS];
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    for (int64_t d = 0; bias && d < EDGE + SPAN - 1; d++)
-        t->pos_bias[d] = ((const float *)bias->data)[patch_offset(job, t, d)] * LOG2E;
-    for (int64_t r = 0; r < SPAN; r += VLANES)
-        for (int64_t c = 0; c < EDGE; c++) {
+    for (int64_t d = 0; bias && d < 2 * EDGE - 1; d++)
+        t->pos_bias[d] = ((const float *)bias->data)[square_offset(job, t, d)] * LOG2E;
+    for (int64_t c = 0; c < EDGE; c++)
+        for (int64_t r = 0; r < columns; r += VLANES) {
             vf b = vset(t->key_bias[c]) + vload_f32(t->pos_bias + r - c + EDGE - 1, VLANES);
-            vf y = vfma(vset(t->factor), vload_f32(s + c * SPAN + r, VLANES), b);
+            vf y = vfma(vset(t->factor), vload_f32(s + c * columns + r, VLANES), b);
             __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
-            vstore_f32(x + c * SPAN + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
+            vstore_f32(x + c * columns + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
         }
 }
 

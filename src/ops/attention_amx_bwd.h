@@ -21,11 +21,9 @@ struct tiles_backward {
     /* of one tile of keys */
     uint16_t *rows, *k, *kt, *v; /* staged rows, left operands */
     float *dbias;                /* [64][16] */
-    /* of 64 keys and 64 queries */
+    /* of one square */
     uint16_t *p, *ds, *dst; /* left operands of dV and dK, right operand of dQ^t */
-    /* of one patch, and for the products of the next one */
-    float *s[2], *dp[2];
-    float *x; /* logits where they take a pass of their own */
+    float *s, *dp, *x;      /* products, and logits where they take a pass of their own */
 };
 
 static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct space *s)
@@ -49,9 +47,9 @@ static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct sp
         .p = take_halves(s, EDGE, EDGE),
         .ds = take_halves(s, EDGE, EDGE),
         .dst = take_halves(s, EDGE, EDGE),
-        .s = {take_floats(s, EDGE, SPAN), take_floats(s, EDGE, SPAN)},
-        .dp = {take_floats(s, EDGE, SPAN), take_floats(s, EDGE, SPAN)},
-        .x = take_floats(s, EDGE, SPAN),
+        .s = take_floats(s, EDGE, EDGE),
+        .dp = take_floats(s, EDGE, EDGE),
+        .x = take_floats(s, EDGE, EDGE),
     };
 }
 
@@ -83,8 +81,8 @@ static void start_queries(const struct weft_call *call, const struct sizes *n, c
     for (int64_t r = 0; r < EDGE; r++) {
         int64_t stat = (row + r) * n->heads + h, column = r % SPAN;
         if (column == 0)
-            weft_dnn_tiles_product(SPAN, SPAN, vd, b->v + r * vd, b->got + (at + r) * vd, b->dp[0], false);
-        b->delta[at + r] = b->dp[0][column * SPAN + column];
+            weft_dnn_tiles_product(SPAN, SPAN, vd, b->v + r * vd, b->got + (at + r) * vd, b->dp, false);
+        b->delta[at + r] = b->dp[column * SPAN + column];
         b->lse[at + r] = r < rows ? ((const float *)call->out[LSE]->data)[stat] * LOG2E : INFINITY;
         if (dlse && r < rows)
             b->delta[at + r] -= ((const float *)dlse->data)[stat];
@@ -105,27 +103,26 @@ VINLINE void add_extras(struct extras *e, int64_t c, int64_t r, vf s, vf d)
     vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
 }
 
-/* From logits x (times factor) and dP of the patch at row `at`: P and scale times dS, and the extras if wanted. Runs
- * errands on the way. */
-WITH_BF16 VINLINE void soften_patch(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                    int64_t at, struct errands *errands, struct extras *extras)
+/* For the 32 queries from r on of the square at row `at`, from logits x (times factor) and dP: P and scale times dS,
+ * and the extras if wanted. */
+WITH_BF16 VINLINE void soften_back_tile(const struct tiles_backward *b, const float *x, float factor, float scale,
+                                        int64_t at, int64_t r, struct extras *extras)
 {
-    int64_t r = at % EDGE, now = at / SPAN % 2;
     vf lse[GROUPS], delta[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
-        lse[g] = vload_f32(b->lse + at + g * VLANES, VLANES);
-        delta[g] = vload_f32(b->delta + at + g * VLANES, VLANES);
+        lse[g] = vload_f32(b->lse + at + r + g * VLANES, VLANES);
+        delta[g] = vload_f32(b->delta + at + r + g * VLANES, VLANES);
     }
     for (int64_t c = 0; c < EDGE; c += 2) {
         __m512i ds[2];
         for (int i = 0; i < 2; i++) {
             vf p[GROUPS], d[GROUPS];
             for (int g = 0; g < GROUPS; g++) {
-                int64_t e = (c + i) * SPAN + g * VLANES;
+                int64_t e = (c + i) * EDGE + r + g * VLANES;
                 p[g] = power(vfma(vload_f32(x + e, VLANES), vset(factor), -lse[g]));
-                d[g] = p[g] * (vload_f32(b->dp[now] + e, VLANES) - delta[g]);
+                d[g] = p[g] * (vload_f32(b->dp + e, VLANES) - delta[g]);
                 if (extras)
-                    add_extras(extras, c + i, g * VLANES, vload_f32(b->s[now] + e, VLANES), d[g]);
+                    add_extras(extras, c + i, r + g * VLANES, vload_f32(b->s + e, VLANES), d[g]);
                 d[g] *= vset(scale);
             }
             ds[i] = halves(d[0], d[1]);
@@ -134,58 +131,54 @@ WITH_BF16 VINLINE void soften_patch(const struct tiles_backward *b, const float 
         }
         _mm512_storeu_si512(b->dst + r * EDGE + c * VLANES, alternate(ds[0], ds[1], 0));
         _mm512_storeu_si512(b->dst + (r + VLANES) * EDGE + c * VLANES, alternate(ds[0], ds[1], VLANES));
-        if (c % 8 == 6)
-            run_slice(errands);
     }
 }
 
 WITH_BF16 static void soften_plain(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                   int64_t at, struct errands *errands)
+                                   int64_t at)
 {
-    soften_patch(b, x, factor, scale, at, errands, NULL);
+    for (int64_t r = 0; r < EDGE; r += SPAN)
+        soften_back_tile(b, x, factor, scale, at, r, NULL);
 }
 
 WITH_BF16 static void soften_extras(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                    int64_t at, struct errands *errands, struct extras *extras)
+                                    int64_t at, struct extras *extras)
 {
-    soften_patch(b, x, factor, scale, at, errands, extras);
+    for (int64_t r = 0; r < EDGE; r += SPAN)
+        soften_back_tile(b, x, factor, scale, at, r, extras);
 }
 
-/* The products of the patch at row `at` of the sequence. */
-static struct errands patch_products(const struct tiles_backward *b, const struct sizes *n, int64_t at)
-{
-    int64_t kd = deep(n->k), vd = deep(n->v), now = at / SPAN % 2;
-    return (struct errands){.list = {{EDGE, SPAN, kd, b->k, b->qt + at * kd, b->s[now], false},
-                                     {EDGE, SPAN, vd, b->v, b->got + at * vd, b->dp[now], false}},
-                            .count = 2};
-}
-
-/* P and dS of 64 keys and the 32 queries from t->i on, and the products of the next patch. */
-static void backward_patch(const struct job *job, const struct tiles_backward *b, struct patch *t, int64_t which,
-                           struct errands *errands)
+/* One square: its part of dq, and of dk, dv and the other sums. */
+static void backward_square(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
+                            float *dk, float *dv, bool add)
 {
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
-    bool plain = !t->biased && t->i >= t->j + EDGE;
-    const float *s = b->s[t->i / SPAN % 2], *x = plain ? s : b->x;
-    float scale = head_scale(job, t->h), factor = plain ? t->factor : 1, diagonals[EDGE + SPAN] = {0};
+    int64_t kd = deep(n->k), vd = deep(n->v), at = t->i;
+    bool plain = !t->biased && t->i > t->j;
+    const float *x = plain ? b->s : b->x;
+    float scale = head_scale(job, t->h), factor = plain ? t->factor : 1, diagonals[2 * EDGE] = {0};
+    weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
+    weft_dnn_tiles_product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
-        set_logits(job, t, s, b->x);
+        set_logits(job, t, b->s, b->x, EDGE);
     if (gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS]) {
         struct extras extras = {b->dbias, diagonals, vset(0)};
-        soften_extras(b, x, factor, scale, t->i, errands, &extras);
+        soften_extras(b, x, factor, scale, at, &extras);
         job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
     } else {
-        soften_plain(b, x, factor, scale, t->i, errands);
+        soften_plain(b, x, factor, scale, at);
     }
     float *parts = job->pos_parts + which * n->heads * n->offsets;
-    for (int64_t d = 0; n->offsets && d < EDGE + SPAN - 1; d++)
-        parts[patch_offset(job, t, d)] += diagonals[d];
-    finish_errands(errands);
+    for (int64_t d = 0; n->offsets && d < 2 * EDGE - 1; d++)
+        parts[square_offset(job, t, d)] += diagonals[d];
+    weft_dnn_tiles_product(EDGE, vd, EDGE, b->p, b->go + at * vd, dv, add);
+    weft_dnn_tiles_product(EDGE, kd, EDGE, b->ds, b->q + at * kd, dk, add);
+    weft_dnn_tiles_product(kd, EDGE, EDGE, b->kt, b->dst, b->dq + at * kd, t->j > 0);
 }
 
 /* All queries of one head that see the key tile. */
-static void backward_tile_keys(const struct job *job, const struct tiles_backward *b, struct patch *t, int64_t which,
+static void backward_tile_keys(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
                                int64_t g)
 {
     const struct weft_call *call = job->call;
@@ -199,20 +192,8 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     stage(b->v, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
     memset(b->dbias, 0, (size_t)(EDGE * VLANES) * sizeof(float));
     set_key_bias(job, t, row, keys);
-    struct errands errands = patch_products(b, n, t->j);
-    finish_errands(&errands);
-    for (int64_t i = t->j; i < span.rows; i += EDGE) {
-        for (t->i = i; t->i < i + EDGE; t->i += SPAN) {
-            errands = (struct errands){0};
-            if (t->i + SPAN < weft_round_up(span.rows, EDGE))
-                errands = patch_products(b, n, t->i + SPAN);
-            backward_patch(job, b, t, which, &errands);
-        }
-        bool add = g > 0 || i > t->j;
-        weft_dnn_tiles_product(EDGE, vd, EDGE, b->p, b->go + i * vd, dv, add);
-        weft_dnn_tiles_product(EDGE, kd, EDGE, b->ds, b->q + i * kd, dk, add);
-        weft_dnn_tiles_product(kd, EDGE, EDGE, b->kt, b->dst, b->dq + i * kd, t->j > 0);
-    }
+    for (t->i = t->j; t->i < span.rows; t->i += EDGE)
+        backward_square(job, b, t, which, dk, dv, g > 0 || t->i > t->j);
     for (int64_t c = 0; call->gin[KEY_BIAS] && c < keys; c++)
         ((float *)call->gin[KEY_BIAS]->data)[(row + c) * n->heads + t->h] =
             vsum(vload_f32(b->dbias + c * VLANES, VLANES));
@@ -237,7 +218,7 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
     start_parts(job, which, first);
     weft_dnn_tiles_begin();
     for (int64_t g = 0; g < n->group; g++) {
-        struct patch t = start_patch(job, first + g);
+        struct square t = start_square(job, first + g);
         for (int64_t r = 0; r < span.rows; r += EDGE)
             start_queries(call, n, &b, span.row + r, weft_min(EDGE, span.rows - r), t.h, r);
         for (t.j = 0; t.j < span.rows; t.j += EDGE)
