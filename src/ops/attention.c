@@ -3,8 +3,10 @@
  * attention - causal softmax attention over a paged key store; every geometry is this op with other inputs.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]   j <= i, else -inf
+ *                    + alpha (scale[h] <q_store[j,h], k[i,kv]> + q_bias[j,h] + key_bias[i,h])      0 < i-j <= window
  *     P = softmax_j(logit)     o[i,h] = sum_j keep[h,i,j] P[h,i,j] v[j,kv]     lse[i,h] = log sum_j exp(logit)
  *
+ * The last term is reciprocal attention and only there when q_store is; it runs on the vector path.
  * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K); i and j are
  * positions in one sequence: those of the queries stand beside the rows, key j of a sequence is row
  * tiles[seq][j / 64] + j % 64 of the store. keep is 0 or 1/(1-p), by counter from (sample, layer, site, h, i, j).
@@ -56,6 +58,11 @@ static enum weft_status check_inputs(const struct weft_node *node)
     if (in[POS_BIAS])
         TRY(expect(node, POS_BIAS, WEFT_F32, WEFT_SHAPE(heads, weft_fixed(weft_shape_width(&in[POS_BIAS]->shape))),
                    "f32 [heads, offsets]"));
+    if (in[Q_STORE])
+        TRY(expect(node, Q_STORE, compute, WEFT_SHAPE(keys, weft_fixed(weft_shape_width(&in[Q]->shape))),
+                   "as wide as q and have as many rows as k"));
+    if (in[Q_BIAS])
+        TRY(expect(node, Q_BIAS, WEFT_F32, WEFT_SHAPE(keys, heads), "f32 [rows of k, heads]"));
     TRY(expect(node, SEQ, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
     TRY(expect(node, POS, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
     const struct weft_shape *tiles = &in[TILES]->shape;
@@ -74,12 +81,15 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_value *const *in = node->in;
     int64_t H = a->heads, kv = a->kv_heads;
     for (int i = 0; i < INPUTS; i++) {
-        bool optional = i == SCALE || i == KEY_BIAS || i == POS_BIAS || (a->dropout == 0 && i >= SAMPLE);
+        bool random = i == SAMPLE || i == STAMP, stored = i == Q_STORE || i == Q_BIAS;
+        bool optional = i == SCALE || i == KEY_BIAS || i == POS_BIAS || stored || (a->dropout == 0 && random);
         if (!in[i] && !optional)
             return weft_node_fail(node, "input %d is missing", i);
     }
     if (H < 1 || kv < 1 || H % kv)
         return weft_node_fail(node, "%lld heads cannot share %lld key heads", (long long)H, (long long)kv);
+    if (a->ra_window < 0 || (a->ra_window > 0) != (in[Q_STORE] != NULL))
+        return weft_node_fail(node, "the reciprocal term needs stored queries and a window of at least 1, or neither");
     if (!(a->dropout >= 0 && a->dropout < 1))
         return weft_node_fail(node, "dropout is %g: it must be at least 0 and below 1", a->dropout);
     int64_t q = weft_shape_width(&in[Q]->shape), k = weft_shape_width(&in[K]->shape),
@@ -108,7 +118,7 @@ static const struct path *path_of(const struct weft_call *call)
 #if defined(__AVX512F__)
     static const struct path tiles = {tiles_plan, tiles_run, tiles_bwd_plan, tiles_bwd};
     const struct attr *a = call->attr;
-    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->dropout == 0)
+    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->dropout == 0 && a->ra_window == 0)
         return &tiles;
 #else
     (void)call;
@@ -183,12 +193,20 @@ static int bwd_products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- cases */
 
-enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST };
-enum { WITH_SCALE = 1, WITH_KEY_BIAS = 2, WITH_POS_BIAS = 4, WITH_ALL = 7, ONLY_O = 8, ONLY_LSE = 16 };
+enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW };
+enum {
+    WITH_SCALE = 1,
+    WITH_KEY_BIAS = 2,
+    WITH_POS_BIAS = 4,
+    WITH_ALL = 7,
+    ONLY_O = 8,
+    ONLY_LSE = 16,
+    WITH_Q_BIAS = 32
+};
 
 /* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and v, options,
  * offsets of pos_bias, and when not 0 only so many last positions are queries, on a store of pages in another order.
- * x: dropout. */
+ * Last: the window of the reciprocal term. x: dropout, alpha. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, ONLY_O}, {0}},
     {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL, 1}, {0}},
@@ -205,6 +223,11 @@ static const struct weft_case cases[] = {
     {"dropout", {2, 67, 9, 2, 1, 16, 16, 0, 0}, {0.2}},
     {"only lse", {2, 70, 11, 4, 2, 24, 16, ONLY_LSE | WITH_ALL, 30}, {0}},
     {"all", {3, 75, 17, 4, 2, 40, 24, WITH_ALL, 50}, {0.5}},
+    {"reciprocal", {1, 70, 0, 2, 2, 16, 16, 0, 0, 0, 5}, {0, 0.5}},
+    {"reciprocal, far", {2, 140, 9, 2, 2, 24, 16, WITH_KEY_BIAS, 0, 0, 100}, {0, 0.3}},
+    {"reciprocal, all", {3, 75, 17, 4, 2, 17, 24, WITH_ALL | WITH_Q_BIAS, 50, 0, 20}, {0.2, -0.7}},
+    {"reciprocal decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL | WITH_Q_BIAS, 90, 1, 90}, {0, 0.5}},
+    {"reciprocal chunk", {2, 140, 30, 2, 1, 33, 16, WITH_KEY_BIAS, 0, 37, 64}, {0, 0.5}},
     {"decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL, 90, 1}, {0}},
     {"chunk", {2, 140, 30, 2, 2, 33, 16, WITH_ALL, 90, 37}, {0}},
 };
@@ -241,8 +264,15 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         a.key_bias = weft_graph_input(g, "key_bias", WEFT_F32, WEFT_SHAPE(N, H));
     if (n[OPTIONS] & WITH_POS_BIAS)
         a.pos_bias = weft_graph_input(g, "pos_bias", WEFT_F32, WEFT_SHAPE(H, weft_fixed(n[OFFSETS])));
-    struct weft_value *learned[] = {a.q, a.k, a.v, a.scale, a.key_bias, a.pos_bias};
-    for (int i = 0; i < 6 && !n[LAST]; i++)
+    a.ra_window = n[WINDOW];
+    a.ra_alpha = c->x[1];
+    if (n[WINDOW])
+        a.q_store =
+            keys ? weft_graph_input(g, "q_store", compute, WEFT_SHAPE(N, weft_fixed(n[HEADS] * n[WIDTH_K]))) : a.q;
+    if (n[OPTIONS] & WITH_Q_BIAS)
+        a.q_bias = weft_graph_input(g, "q_bias", WEFT_F32, WEFT_SHAPE(N, H));
+    struct weft_value *learned[] = {a.q, a.k, a.v, a.scale, a.key_bias, a.pos_bias, a.q_bias};
+    for (int i = 0; i < 7 && !n[LAST]; i++)
         if (learned[i])
             learned[i]->wants_grad = true;
     a.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
@@ -304,7 +334,8 @@ const struct weft_op WEFT_OP(attention) = {
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref, .flops = bwd_flops, .products = bwd_products},
     .bwd_reads_in = (1u << INPUTS) - 1,
     .bwd_reads_out = 1u << O | 1u << LSE,
-    .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS,
+    .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE |
+                      1u << Q_BIAS,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
@@ -315,10 +346,11 @@ const struct weft_op WEFT_OP(attention) = {
 
 struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)
 {
-    struct attr attr = {a->heads, a->kv_heads, a->dropout, a->layer, a->site};
+    struct attr attr = {
+        a->heads, a->kv_heads, a->dropout, a->layer, a->site, a->ra_alpha, a->q_store ? a->ra_window : 0};
     const struct weft_rows *r = &a->rows;
-    struct weft_value *in[INPUTS] = {a->q,   a->k,   a->v,     a->scale,  a->key_bias, a->pos_bias,
-                                     r->seq, r->pos, r->tiles, r->sample, r->stamp};
+    struct weft_value *in[INPUTS] = {a->q,   a->k,     a->v,      a->scale, a->key_bias, a->pos_bias, r->seq,
+                                     r->pos, r->tiles, r->sample, r->stamp, a->q_store,  a->q_bias};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_attention), &attr, INPUTS, in);
     return node ? node->out[O] : NULL;
 }

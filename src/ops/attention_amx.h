@@ -88,7 +88,7 @@ static void unstage(struct head to, const float *from, int64_t stride, const flo
 struct square {
     int64_t i, j, h;
     bool biased;
-    float factor;                                /* products times it are logits in units of ln 2 */
+    float factor;                             /* products times it are logits in units of ln 2 */
     float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
 };
 

@@ -13,12 +13,35 @@
 #include "ops/attention_tile.h"
 
 struct backward {
-    float *dq, *delta;      /* [group][longest] rows: gradients of the queries so far; <do, o> - dlse */
-    float *k, *kt, *vt;     /* the key tile, and keys and values transposed */
-    float *dk, *dv, *dbias; /* gradients of the tile */
-    float *q, *go;          /* a block of rows: queries and output gradients */
-    float *s, *ds;          /* tiles of scores: products, then weights; their gradients */
+    float *dq, *delta;                    /* [group][longest] rows: gradients of the queries so far; <do, o> - dlse */
+    float *k, *kt, *vt;                   /* the key tile, and keys and values transposed */
+    float *dk, *dv, *dbias;               /* gradients of the tile */
+    float *q, *go;                        /* a block of rows: queries and output gradients */
+    float *s, *ds;                        /* tiles of scores: products, then weights; their gradients */
+    struct reciprocal {                   /* memory of the reciprocal term */
+        float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, also transposed */
+        float *s, *ds;                    /* products, and their gradients */
+        float *dqueries, *dq_bias;        /* gradients of the tile */
+        float *dk, *dkey_bias;            /* [longest] rows, [group][longest]: gradients that own keys got so far */
+    } ra;
 };
+
+static struct reciprocal lay_reciprocal(const struct sizes *n, struct space *s)
+{
+    if (!n->window)
+        return (struct reciprocal){0};
+    return (struct reciprocal){
+        .own = take_floats(s, ROW_TILE, n->k_padded),
+        .queries = take_floats(s, WEFT_KEY_TILE, n->k_padded),
+        .queries_t = take_floats(s, n->k_padded, WEFT_KEY_TILE),
+        .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+        .ds = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+        .dqueries = take_floats(s, WEFT_KEY_TILE, n->k_padded),
+        .dq_bias = take_floats(s, 1, WEFT_KEY_TILE),
+        .dk = take_floats(s, n->longest, n->k_padded),
+        .dkey_bias = take_floats(s, n->group, n->longest),
+    };
+}
 
 static struct backward lay_backward(const struct sizes *n, struct space *s)
 {
@@ -35,6 +58,7 @@ static struct backward lay_backward(const struct sizes *n, struct space *s)
         .go = take_floats(s, ROW_TILE, n->v_padded),
         .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
         .ds = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+        .ra = lay_reciprocal(n, s),
     };
 }
 
@@ -58,13 +82,25 @@ static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft
     return book(booking, &scratch, &local);
 }
 
+/* What dS of row r and keys c .. c+15 means for the reciprocal term: its gradient into ra.ds, and its sums. */
+VINLINE void soften_reciprocal(const struct backward *b, const struct tile *t, int64_t r, int c, vf d, vf *own_bias,
+                               vf *dscale)
+{
+    const struct reciprocal *ra = &b->ra;
+    vf e = vpick(in_window(t, r, c), vset(t->ra_alpha) * d, vset(0));
+    *own_bias = *own_bias + e;
+    *dscale = vfma(e, vload_f32(ra->s + r * WEFT_KEY_TILE + c, VLANES), *dscale);
+    vstore_f32(ra->dq_bias + c, VLANES, vload_f32(ra->dq_bias + c, VLANES) + e);
+    vstore_f32(ra->ds + r * WEFT_KEY_TILE + c, VLANES, vset(t->scale) * e);
+}
+
 /* From the products <q,k> in s and <do,v> in ds of row r: weights into s, scale times dS into ds, and the sums of dS
  * over rows, along diagonals, and with <q,k>. */
 static void soften_back(const struct job *job, const struct backward *b, const struct tile *t, int64_t r, float lse,
                         float delta, float *diagonals, vf *dscale)
 {
     float *s = b->s + r * WEFT_KEY_TILE, *ds = b->ds + r * WEFT_KEY_TILE;
-    vf keep[KEY_VECS];
+    vf keep[KEY_VECS], own_bias = vset(0);
     keeps(job, t, r, keep);
     diagonals += t->rows - 1 - r;
     for (int c = 0; c < WEFT_KEY_TILE; c += VLANES) {
@@ -76,7 +112,34 @@ static void soften_back(const struct job *job, const struct backward *b, const s
         vstore_f32(diagonals + c, VLANES, vload_f32(diagonals + c, VLANES) + d);
         vstore_f32(s + c, VLANES, keep[c / VLANES] * p);
         vstore_f32(ds + c, VLANES, vset(t->scale) * d);
+        if (t->reciprocal)
+            soften_reciprocal(b, t, r, c, d, &own_bias, dscale);
     }
+    if (t->reciprocal)
+        b->ra.dkey_bias[t->h % job->n.group * job->n.longest + t->i + r] += vsum(own_bias);
+}
+
+/* The rows' own keys and the tile's queries, before the logits; and what their gradients gain, after. */
+static void start_reciprocal(const struct job *job, const struct backward *b, struct tile *t)
+{
+    const struct weft_tensor *k = job->call->in[K];
+    int64_t own_row = key_row(job->call, t->seq, t->i);
+    t->reciprocal = NULL;
+    if (!reaches_window(job, t))
+        return;
+    widen(b->ra.own, job->n.k_padded, head_of(k, own_row, t->h / job->n.group, job->n.kv_heads), t->rows);
+    set_reciprocal(job, t, b->ra.own, b->ra.queries_t, b->ra.s);
+}
+
+static void finish_reciprocal(const struct job *job, const struct backward *b, const struct tile *t)
+{
+    const struct reciprocal *ra = &b->ra;
+    int64_t padded = job->n.k_padded;
+    if (!t->reciprocal)
+        return;
+    struct left ds = {ra->ds, WEFT_KEY_TILE, 1}, ds_t = {ra->ds, 1, WEFT_KEY_TILE};
+    product(t->keys, padded, t->rows, ds_t, ra->own, padded, ra->dqueries, padded);
+    product(t->rows, padded, t->keys, ds, ra->queries, padded, ra->dk + t->i * padded, padded);
 }
 
 /* One block of rows against one key tile: dq of the rows, and the block's part of dk, dv and the other sums. */
@@ -89,6 +152,7 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     float diagonals[ROW_TILE + WEFT_KEY_TILE] = {0};
     vf dscale = vset(0);
     set_pos_bias(job, t);
+    start_reciprocal(job, b, t);
     widen(b->q, n->k_padded, head_of(call->in[Q], row, t->h, n->heads), t->rows);
     if (call->gout[O])
         widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);
@@ -102,6 +166,7 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     product(t->keys, n->v_padded, t->rows, weights_t, b->go, n->v_padded, b->dv, n->v_padded);
     product(t->keys, n->k_padded, t->rows, ds_t, b->q, n->k_padded, b->dk, n->k_padded);
     product(t->rows, n->k_padded, t->keys, ds, b->k, n->k_padded, b->dq + at * n->k_padded, n->k_padded);
+    finish_reciprocal(job, b, t);
     job->scale_parts[which * n->heads + t->h] += vsum(dscale);
     float *parts = job->pos_parts + which * n->heads * n->offsets;
     for (int64_t d = 0; n->offsets && d < t->rows - 1 + WEFT_KEY_TILE; d++)
@@ -146,11 +211,39 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
     const struct sizes *n = &job->n;
     struct span span = job->spans[which];
     start_parts(job, which, first_head);
+    if (n->window) {
+        memset(b->ra.dk, 0, (size_t)(span.rows * n->k_padded) * sizeof(float));
+        memset(b->ra.dkey_bias, 0, (size_t)(n->group * n->longest) * sizeof(float));
+    }
     for (int64_t g = 0; g < n->group; g++) {
         memset(b->dq + g * n->longest * n->k_padded, 0, (size_t)(span.rows * n->k_padded) * sizeof(float));
         for (int64_t r = 0; r < span.rows; r += WEFT_KEY_TILE)
             set_delta(job, b, span.row + r, weft_min(WEFT_KEY_TILE, span.rows - r), first_head + g,
                       b->delta + g * n->longest + r);
+    }
+}
+
+/* The reciprocal term's part of a head and a tile: what is loaded and zeroed before its rows pass, and stored after. */
+static void start_stored(const struct job *job, const struct backward *b, const struct tile *t)
+{
+    const struct sizes *n = &job->n;
+    struct head queries = head_of(job->call->in[Q_STORE], t->key_row, t->h, n->heads);
+    widen(b->ra.queries, n->k_padded, queries, t->keys);
+    widen_transposed(b->ra.queries_t, queries, t->keys);
+    memset(b->ra.dqueries, 0, (size_t)(t->keys * n->k_padded) * sizeof(float));
+    memset(b->ra.dq_bias, 0, WEFT_KEY_TILE * sizeof(float));
+}
+
+static void finish_stored(const struct job *job, const struct backward *b, const struct tile *t)
+{
+    const struct sizes *n = &job->n;
+    struct weft_tensor *const *gin = job->call->gin;
+    if (gin[Q_STORE])
+        narrow(head_of(gin[Q_STORE], t->key_row, t->h, n->heads), b->ra.dqueries, n->k_padded, t->keys);
+    for (int64_t c = 0; c < t->keys; c++) {
+        if (gin[Q_BIAS])
+            ((float *)gin[Q_BIAS]->data)[(t->key_row + c) * n->heads + t->h] = b->ra.dq_bias[c];
+        b->dbias[c] += b->ra.dkey_bias[t->h % n->group * n->longest + t->j + c];
     }
 }
 
@@ -168,13 +261,20 @@ static void backward_keys(const struct job *job, const struct backward *b, struc
     for (int64_t g = 0; g < n->group; g++) {
         set_head(job, t, kv * n->group + g);
         memset(b->dbias, 0, WEFT_KEY_TILE * sizeof(float));
+        if (n->window)
+            start_stored(job, b, t);
         for (t->i = t->j; t->i < end; t->i += ROW_TILE) {
             t->rows = weft_min(ROW_TILE, end - t->i);
             backward_tile(job, b, t, which, g);
         }
+        if (n->window)
+            finish_stored(job, b, t);
         for (int64_t c = 0; call->gin[KEY_BIAS] && c < t->keys; c++)
             ((float *)call->gin[KEY_BIAS]->data)[(t->key_row + c) * n->heads + t->h] = b->dbias[c];
     }
+    /* Own keys get their part from tiles at or before their own, so it is complete here. */
+    for (int64_t x = 0; n->window && x < t->keys * n->k_padded; x++)
+        b->dk[x] += b->ra.dk[t->j * n->k_padded + x];
     if (call->gin[K])
         narrow(head_of(call->gin[K], t->key_row, kv, n->kv_heads), b->dk, n->k_padded, t->keys);
     if (call->gin[V])

@@ -10,9 +10,10 @@
 #include "ops/attention_tile.h"
 
 struct forward {
-    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
-    float *top, *weight; /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
-    float *k, *v, *s;    /* the key tile transposed, the value tile, a tile of scores */
+    float *q, *sum;                   /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
+    float *top, *weight;              /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
+    float *k, *v, *s;                 /* the key tile transposed, the value tile, a tile of scores */
+    float *own, *stored, *reciprocal; /* reciprocal term: the rows' own keys, the tile's queries transposed, products */
 };
 
 static struct forward lay_forward(const struct sizes *n, struct space *s)
@@ -25,6 +26,9 @@ static struct forward lay_forward(const struct sizes *n, struct space *s)
         .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
         .v = take_floats(s, WEFT_KEY_TILE, n->v_padded),
         .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
+        .own = take_floats(s, n->window ? ROW_TILE : 0, n->k_padded),
+        .stored = take_floats(s, n->window ? n->k_padded : 0, WEFT_KEY_TILE),
+        .reciprocal = take_floats(s, n->window ? ROW_TILE : 0, WEFT_KEY_TILE),
     };
 }
 
@@ -119,6 +123,8 @@ static void run_unit(void *context, int64_t unit, int thread)
     struct tile t = {.seq = ints(call, SEQ)[span.row], .i = ints(call, POS)[span.row], .rows = span.rows};
     t.mask_key = mask_key(call, t.seq);
     start_rows(job, &f, span, kv * n->group);
+    if (n->window)
+        widen(f.own, n->k_padded, head_of(call->in[K], key_row(call, t.seq, t.i), kv, n->kv_heads), t.rows);
     for (t.j = 0; t.j < t.i + t.rows; t.j += WEFT_KEY_TILE) {
         t.keys = weft_min(WEFT_KEY_TILE, t.i + t.rows - t.j);
         t.key_row = key_row(call, t.seq, t.j);
@@ -127,6 +133,10 @@ static void run_unit(void *context, int64_t unit, int thread)
         for (int64_t g = 0; g < n->group; g++) {
             set_head(job, &t, kv * n->group + g);
             set_pos_bias(job, &t);
+            if (reaches_window(job, &t)) {
+                widen_transposed(f.stored, head_of(call->in[Q_STORE], t.key_row, t.h, n->heads), t.keys);
+                set_reciprocal(job, &t, f.own, f.stored, f.reciprocal);
+            }
             scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
             for (int64_t r = 0; r < t.rows; r++)
                 soften(job, &f, &t, r, g * ROW_TILE + r);

@@ -9,13 +9,15 @@
 #include "base/vmath.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, SCALE, KEY_BIAS, POS_BIAS, SEQ, POS, TILES, SAMPLE, STAMP, INPUTS };
+enum { Q, K, V, SCALE, KEY_BIAS, POS_BIAS, SEQ, POS, TILES, SAMPLE, STAMP, Q_STORE, Q_BIAS, INPUTS };
 enum { O, LSE };
 
 struct attr {
     int64_t heads, kv_heads;
     double dropout;
     int layer, site;
+    double ra_alpha;
+    int64_t ra_window; /* 0: no reciprocal term */
 };
 
 struct sizes {
@@ -24,6 +26,7 @@ struct sizes {
     int64_t k_padded, v_padded;           /* rounded up to whole vectors */
     int64_t slots, longest;               /* sequences, and positions the rows of one can have */
     int64_t offsets;                      /* of pos_bias, 0 without */
+    int64_t window;                       /* of the reciprocal term, 0 without */
 };
 
 static struct sizes sizes_of(const struct weft_call *call)
@@ -43,6 +46,7 @@ static struct sizes sizes_of(const struct weft_call *call)
         .slots = tiles->dim[0],
         .longest = weft_min(call->in[Q]->dim[0], tiles->dim[1] * WEFT_KEY_TILE),
         .offsets = pos_bias ? weft_tensor_width(pos_bias) : 0,
+        .window = a->ra_window,
     };
 }
 
@@ -114,6 +118,26 @@ static int64_t ref_offset(const struct query *q, int64_t j)
     return q->h * q->n.offsets + weft_min(q->i - j, q->n.offsets - 1);
 }
 
+/* Where query j of the store begins. */
+static int64_t ref_stored(const struct query *q, int64_t j, int64_t width)
+{
+    return (key_row(q->call, q->seq, j) * q->n.heads + q->h) * width;
+}
+
+static bool ref_in_window(const struct query *q, int64_t j) { return j < q->i && q->i - j <= q->n.window; }
+
+static double ref_reciprocal(const struct query *q, int64_t j)
+{
+    const struct weft_call *call = q->call;
+    const double *stored = (const double *)call->in[Q_STORE]->data + ref_stored(q, j, q->n.k);
+    double x = ref_scale(q) * dot(stored, (const double *)call->in[K]->data + ref_key(q, q->i, q->n.k), q->n.k);
+    if (call->in[Q_BIAS])
+        x += ((const double *)call->in[Q_BIAS]->data)[ref_stored(q, j, 1)];
+    if (call->in[KEY_BIAS])
+        x += ((const double *)call->in[KEY_BIAS]->data)[ref_stored(q, q->i, 1)];
+    return ((const struct attr *)call->attr)->ra_alpha * x;
+}
+
 static double ref_logit(const struct query *q, int64_t j)
 {
     const struct weft_call *call = q->call;
@@ -122,7 +146,7 @@ static double ref_logit(const struct query *q, int64_t j)
         x += ((const double *)call->in[KEY_BIAS]->data)[key_row(call, q->seq, j) * q->n.heads + q->h];
     if (call->in[POS_BIAS])
         x += ((const double *)call->in[POS_BIAS]->data)[ref_offset(q, j)];
-    return x;
+    return ref_in_window(q, j) ? x + ref_reciprocal(q, j) : x;
 }
 
 static double ref_keep(const struct query *q, int64_t j)
@@ -170,6 +194,21 @@ static void ref_add(const struct weft_tensor *t, int64_t at, double factor, cons
         ((double *)t->data)[at + d] += factor * x[d];
 }
 
+/* The reciprocal term's part of the gradients, from ds of one logit in its window. */
+static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
+{
+    const struct weft_call *call = q->call;
+    int64_t q_at = ref_stored(q, j, q->n.k), k_at = ref_key(q, q->i, q->n.k);
+    const double *stored = (const double *)call->in[Q_STORE]->data + q_at, one = 1;
+    const double *k = (const double *)call->in[K]->data + k_at;
+    double d = ((const struct attr *)call->attr)->ra_alpha * ds, scale = ref_scale(q);
+    ref_add(call->gin[Q_STORE], q_at, scale * d, k, q->n.k);
+    ref_add(call->gin[K], k_at, scale * d, stored, q->n.k);
+    ref_add(call->gin[SCALE], q->h, d * dot(stored, k, q->n.k), &one, 1);
+    ref_add(call->gin[Q_BIAS], ref_stored(q, j, 1), d, &one, 1);
+    ref_add(call->gin[KEY_BIAS], ref_stored(q, q->i, 1), d, &one, 1);
+}
+
 static void bwd_ref_row(const struct query *q)
 {
     const struct weft_call *call = q->call;
@@ -191,14 +230,16 @@ static void bwd_ref_row(const struct query *q)
         ref_add(call->gin[SCALE], q->h, ds * dot(ref_q(q), k, n->k), &one, 1);
         ref_add(call->gin[KEY_BIAS], key_row(call, q->seq, j) * n->heads + q->h, ds, &one, 1);
         ref_add(call->gin[POS_BIAS], ref_offset(q, j), ds, &one, 1);
+        if (ref_in_window(q, j))
+            bwd_ref_reciprocal(q, j, ds);
     }
 }
 
 static void bwd_ref(const struct weft_call *call)
 {
-    static const int written[] = {Q, K, V, KEY_BIAS};
+    static const int written[] = {Q, K, V, KEY_BIAS, Q_STORE, Q_BIAS};
     struct sizes n = sizes_of(call);
-    for (int w = 0; w < 4; w++) {
+    for (int w = 0; w < 6; w++) {
         struct weft_tensor *t = call->gin[written[w]];
         if (t)
             memset(t->data, 0, (size_t)weft_tensor_count(t) * sizeof(double));

@@ -36,6 +36,12 @@ struct weft_attention {
     struct weft_rows rows;
     int64_t heads, kv_heads;
     double dropout; /* of probabilities; 0: none, and rows.sample and rows.stamp are not needed */
+    /* Reciprocal attention, when q_store is given: for 0 < i-j <= ra_window the logit gains
+     *   ra_alpha (scale[h] <q_store[j,h], k[i,kv]> + q_bias[j,h] + key_bias[i,h]) */
+    struct weft_value *q_store; /* [N, H * Dk]: queries of the key store's rows; q itself in training */
+    struct weft_value *q_bias;  /* f32 [N, H], optional */
+    double ra_alpha;
+    int64_t ra_window;
     int layer, site;
 };
 

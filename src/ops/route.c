@@ -61,6 +61,8 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *a = node->attr;
     struct weft_dim rows = weft_shape_rows(&node->in[Q]->shape);
     struct weft_dim width = weft_fixed(weft_shape_width(&node->in[U]->shape));
+    if (a->reciprocal)
+        return weft_node_fail(node, "routes do not carry attention's reciprocal term yet: use one or the other");
     if (a->mode == WEFT_ROUTE_TOPK && a->topk < 1)
         return weft_node_fail(node, "topk = %lld must be 1 or more", (long long)a->topk);
     TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), WEFT_SHAPE(rows, width)));
@@ -425,7 +427,8 @@ const struct weft_op WEFT_OP(route) = {
 struct weft_value *weft_route(struct weft_graph *g, const struct weft_route *r)
 {
     const struct weft_attention *a = r->attention;
-    struct attr attr = {a->heads, a->kv_heads, r->mode, r->topk, r->rms_factor, r->head_max, r->renormalise};
+    struct attr attr = {a->heads,      a->kv_heads, r->mode,        r->topk,
+                        r->rms_factor, r->head_max, r->renormalise, a->q_store != NULL};
     struct weft_value *in[INPUTS] = {a->q,        a->k,        a->scale,      a->key_bias, a->pos_bias,
                                      a->rows.seq, a->rows.pos, a->rows.tiles, r->lse,      r->u};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_route), &attr, INPUTS, in);

@@ -18,6 +18,7 @@ struct attr {
     int64_t topk;
     double rms_factor;
     bool head_max, renormalise;
+    bool reciprocal; /* the attention has a term that routes do not carry */
 };
 
 struct sizes {
