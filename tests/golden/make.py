@@ -3,7 +3,8 @@
 """make.py - golden values for every op with maths, by PyTorch's autograd in double precision.
 
 Written from the documented definitions alone, never from Weft's kernels: a reference by an op's own author may share
-the author's mistake. Where PyTorch has the function it is used as is; attention is spelled out one query at a time.
+the author's mistake. Where PyTorch has the function it is used as is; attention is spelled out one query at a time,
+routing on the whole matrix of probabilities.
 
     /usr/bin/python3 tests/golden/make.py     writes the .json files beside itself; the same bytes every time
 
@@ -23,19 +24,20 @@ torch.set_num_threads(1)
 
 KEY_TILE = 64  # a key/value store is addressed in tiles of this many rows
 IGNORED = -1  # a target that is not scored
-EXACT_UNITS = (2.0**-5, 2.0**-10, 2.0**-14)
+EXACT_UNITS = (2.0**-5, 2.0**-10, 2.0**-14, 2.0**-27)
 NOISE = 1e-12  # below this a tensor is rounding about a true zero: a key's bias, which the softmax cancels
+CLEAR = 1e-4  # a choice (a cut, a maximum, a threshold) is decided by at least this, relatively, so that none flips
 
 
 # ---- numbers
 
 
 def draw(key, *shape, unit=2.0**-5, spread=1.0, shift=0.0):
-    """Normal numbers rounded to multiples of unit, a power of two: exact in f32. The key alone decides them."""
+    """Normal numbers rounded to multiples of unit, a power of two: exact in bf16. The key alone decides them."""
     rng = random.Random(key)
     x = [round(rng.gauss(shift, spread) / unit) * unit for _ in range(math.prod(shape))]
     x = torch.tensor(x).reshape(shape)
-    assert torch.equal(x.float().double(), x)
+    assert torch.equal(x.bfloat16().double(), x)
     return x
 
 
@@ -67,24 +69,25 @@ def store(x):
 families = {}
 
 
-def case(family, op, name, fn, inputs, fixed=None, grads=True, **attr):
-    """Runs fn and files what went in, what came out, and the gradients of the inputs: of a scalar as it is (a loss),
-    else of its sum with a random cotangent. Of several outputs the first is differentiated."""
+def case(family, op, name, fn, inputs, fixed=None, seeded=(0,), **attr):
+    """Runs fn and files what went in, what came out, and the gradients of the inputs: of the sum of the seeded outputs,
+    a scalar (a loss) as it is, others times a random cotangent. With nothing seeded there are no gradients."""
     fixed = fixed or {}
-    leaves = {n: x.clone().requires_grad_(grads) for n, x in inputs.items()}
+    leaves = {n: x.clone().requires_grad_(bool(seeded)) for n, x in inputs.items()}
     out = fn(**leaves, **fixed, **attr)
     out = out if isinstance(out, tuple) else (out,)
     entry = {"op": op, "name": name, "attr": attr}
     entry["in"] = {n: store(x) for n, x in {**fixed, **inputs}.items()}
     entry["out"] = [store(y) for y in out]
-    if grads:
-        y = out[0]
-        if y.dim():
-            cotangent = draw(f"{op}/{name}/cotangent", *y.shape)
-            entry["cotangent"] = store(cotangent)
-            y = (y * cotangent).sum()
-        y.backward()
-        entry["grad"] = {n: store(x.grad) for n, x in leaves.items()}
+    if seeded:
+        cotangents = [None] * len(out)
+        for o in seeded:
+            if out[o].dim():
+                cotangents[o] = draw(f"{op}/{name}/cotangent{o or ''}", *out[o].shape)
+        sum(out[o] if cotangents[o] is None else (out[o] * cotangents[o]).sum() for o in seeded).backward()
+        if any(x is not None for x in cotangents):
+            entry["cotangent"] = [x if x is None else store(x) for x in cotangents]
+        entry["grad"] = {n: store(x.grad) for n, x in leaves.items() if x.grad is not None}
     families.setdefault(family, []).append(entry)
 
 
@@ -105,14 +108,19 @@ def pointwise():
     simple("mul", "odd", lambda a, b: a * b, dict(a=(m, c), b=(m, c)))
     simple("scale", "odd", lambda x, factor: x * factor, dict(x=(m, c)), factor=-0.375)
     simple("bias", "odd", lambda x, b: x + b, dict(x=(m, c), b=(c,)))
-    simple("silu", "odd", lambda x: F.silu(x), dict(x=(m, c)))
-    simple("gelu", "odd", lambda x: F.gelu(x, approximate="tanh"), dict(x=(m, c)))
+    curves = dict(
+        silu=lambda x: F.silu(x),
+        gelu=lambda x: F.gelu(x, approximate="tanh"),
+        sigmoid=lambda x: torch.sigmoid(x),
+        softplus=lambda x: torch.logaddexp(x, torch.zeros_like(x)),  # F.softplus is x itself above 20
+    )
+    for op, fn in curves.items():
+        simple(op, "odd", fn, dict(x=(m, c)))
+        case(f, op, "tails", fn, dict(x=draw(f"{op}/tails/x", m, c, unit=2.0**-2, spread=8.0)))
     simple("swiglu", "odd", lambda gate, up: F.silu(gate) * up, dict(gate=(m, c), up=(m, c)))
     simple("slice", "middle", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=3, width=7)
     simple("slice", "end", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=16, width=3)
     simple("concat", "unequal", lambda a, b: torch.cat((a, b), 1), dict(a=(m, 7), b=(m, 12)))
-    for op, fn in (("gelu", lambda x: F.gelu(x, approximate="tanh")), ("silu", lambda x: F.silu(x))):
-        case(f, op, "tails", fn, dict(x=draw(f"{op}/tails/x", m, c, spread=8.0)))
 
 
 # ---- rows against weights
@@ -160,7 +168,7 @@ def norm():
     # `offset`: a mean a hundred times the spread; `small`: a variance in which eps counts.
     for name, how in (
         ("plain", {}),
-        ("offset", dict(shift=100.0)),
+        ("offset", dict(unit=0.5, shift=100.0)),
         ("small", dict(unit=2.0**-14, spread=2.0**-9)),
     ):
         for op, fn, eps in (("layernorm", layernorm, 1e-5), ("rmsnorm", rmsnorm, 1e-6)):
@@ -198,21 +206,39 @@ def rope():
 # ---- attention, one query row and head at a time
 
 
-def attend(q, k, v, seq, pos, tiles, heads, kv_heads, scale=None, key_bias=None, pos_bias=None):
-    dk, dv = q.shape[1] // heads, v.shape[1] // kv_heads
-    out = []
+def attend(q, k, v, seq, pos, tiles, heads, kv_heads, **terms):
+    """The values every row gathers, and the log-sum-exp of its logits, by head."""
+    dv = v.shape[1] // kv_heads
+    out, lse = [], []
     for i, (s, p) in enumerate(zip(seq, pos)):
         keys = [tiles[s][j // KEY_TILE] + j % KEY_TILE for j in range(p + 1)]
         for h in range(heads):
             g = h // (heads // kv_heads)
-            logit = k[keys, g * dk : (g + 1) * dk] @ q[i, h * dk : (h + 1) * dk]
-            logit = logit / math.sqrt(dk) if scale is None else logit * scale[h]
-            if key_bias is not None:
-                logit = logit + key_bias[keys, h]
-            if pos_bias is not None:
-                logit = logit + pos_bias[h, [min(p - j, pos_bias.shape[1] - 1) for j in range(p + 1)]]
+            logit = score_keys(q, k, i, keys, h, g, k.shape[1] // kv_heads, **terms)
             out.append(torch.softmax(logit, 0) @ v[keys, g * dv : (g + 1) * dv])
-    return torch.cat(out).view(len(seq), heads * dv)
+            lse.append(torch.logsumexp(logit, 0))
+    return torch.cat(out).view(len(seq), heads * dv), torch.stack(lse).view(len(seq), heads)
+
+
+def score_keys(
+    q, k, i, keys, h, g, d, scale=None, key_bias=None, pos_bias=None, q_store=None, q_bias=None, ra_alpha=0, ra_window=0
+):
+    """Logits of query row i for keys, its own position's the last, of query head h and key head g, d wide."""
+    p = len(keys) - 1
+    scale = 1 / math.sqrt(d) if scale is None else scale[h]
+    wide, narrow = slice(h * d, (h + 1) * d), slice(g * d, (g + 1) * d)
+    logit = scale * (k[keys, narrow] @ q[i, wide])
+    if key_bias is not None:
+        logit = logit + key_bias[keys, h]
+    if pos_bias is not None:
+        logit = logit + pos_bias[h, [min(p - j, pos_bias.shape[1] - 1) for j in range(p + 1)]]
+    if ra_alpha:  # what the key's own query would give the query's own key
+        back = scale * ((q if q_store is None else q_store)[keys, wide] @ k[keys[p], narrow])
+        back = back if q_bias is None else back + q_bias[keys, h]
+        back = back if key_bias is None else back + key_bias[keys[p], h]
+        near = torch.tensor([float(0 < p - j <= ra_window) for j in range(p + 1)])
+        logit = logit + ra_alpha * near * back
+    return logit
 
 
 def packed(*lengths):
@@ -229,14 +255,28 @@ def packed(*lengths):
     )
 
 
+# Rows that continue two sequences whose keys are already stored, the second in two tiles that lie out of order.
+CONTINUED = dict(seq=[0, 0, 1, 1, 1], pos=[3, 4, 62, 64, 65], tiles=[[66, 0], [2, 0]])
+CONTINUED_KEYS = 71
+
+
+def per_key(width):
+    return lambda keys: (keys, width)
+
+
+def resolve(shapes, keys):
+    return {n: s(keys) if callable(s) else s for n, s in shapes.items()}
+
+
 def attention():
-    def go(name, rows, heads, kv, dk, dv, keys=None, grads=True, **extra):
+    def go(name, rows, heads, kv, dk, dv, keys=None, seeded=(0,), ra=None, **extra):
         m = len(rows["seq"])
         n = keys or m
-        shapes = dict(q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * dv))
-        shapes.update({x: s(n) if callable(s) else s for x, s in extra.items()})
-        inputs = tensors("attention", name, **shapes)
-        case("attention", "attention", name, attend, inputs, fixed=rows, grads=grads, heads=heads, kv_heads=kv)
+        inputs = tensors("attention", name, q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * dv), **resolve(extra, n))
+        attr = dict(heads=heads, kv_heads=kv)
+        if ra:
+            attr.update(ra_alpha=ra[0], ra_window=ra[1])
+        case("reciprocal" if ra else "attention", "attention", name, attend, inputs, rows, seeded, **attr)
 
     go("causal", packed(9), 2, 2, 4, 4)
     go("single", packed(1), 1, 1, 3, 3)
@@ -245,16 +285,119 @@ def attention():
     go("widths", packed(7), 2, 2, 5, 3)
     go("wide_values", packed(5), 2, 1, 2, 6)
     go("scale", packed(7), 3, 3, 4, 4, scale=(3,))
-    go("key_bias", packed(7), 2, 1, 4, 4, key_bias=lambda n: (n, 2))
+    go("key_bias", packed(7), 2, 1, 4, 4, key_bias=per_key(2))
     go("pos_bias", packed(8), 2, 2, 4, 4, pos_bias=(2, 8))
     go("clipped", packed(9), 2, 2, 4, 4, pos_bias=(2, 3))
     go("packed", packed(4, 1, 6), 2, 2, 4, 4)
-    everything = dict(scale=(4,), key_bias=lambda n: (n, 4), pos_bias=(4, 3))
+    everything = dict(scale=(4,), key_bias=per_key(4), pos_bias=(4, 3))
     go("everything", packed(5, 7), 4, 2, 4, 3, **everything)
-    go("two_tiles", packed(67, 3), 2, 1, 3, 2, scale=(2,), key_bias=lambda n: (n, 2), pos_bias=(2, 66))
-    # Rows that continue two sequences whose keys are already stored, the second in two tiles that lie out of order.
-    later = dict(seq=[0, 0, 1, 1, 1], pos=[3, 4, 62, 64, 65], tiles=[[66, 0], [2, 0]])
-    go("continued", later, 2, 1, 3, 2, keys=71, grads=False)
+    go("two_tiles", packed(67, 3), 2, 1, 3, 2, scale=(2,), key_bias=per_key(2), pos_bias=(2, 66))
+    go("continued", CONTINUED, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=())
+    # The log-sum-exp has a derivative too: with that of the values, and alone.
+    go("both", packed(5, 7), 4, 2, 4, 3, seeded=(0, 1), **everything)
+    go("both_tiles", packed(66), 1, 1, 2, 2, seeded=(0, 1))
+    go("lse", packed(6, 4), 4, 2, 3, 2, seeded=(1,), **everything)
+    # Reciprocal scores. The last has the queries of its whole key store beside its own.
+    biases = dict(key_bias=per_key(2), q_bias=per_key(2))
+    go("ra", packed(9), 2, 2, 4, 4, ra=(0.5, 3))
+    go("ra_grouped", packed(5, 8), 4, 2, 3, 2, ra=(-0.75, 1), scale=(4,))
+    go("ra_key_bias", packed(8), 2, 1, 4, 3, ra=(0.5, 2), key_bias=per_key(2))
+    go("ra_q_bias", packed(8), 2, 1, 4, 3, ra=(0.5, 2), q_bias=per_key(2))
+    go("ra_beyond", packed(6), 2, 2, 3, 3, ra=(0.5, 100), **biases)
+    go("ra_everything", packed(7, 1, 6), 4, 2, 3, 2, seeded=(0, 1), ra=(0.25, 4), q_bias=per_key(4), **everything)
+    go("ra_tiles", packed(67, 3), 2, 1, 3, 2, ra=(0.5, 5), scale=(2,), **biases)
+    go("ra_wide", packed(68), 1, 1, 2, 2, ra=(0.5, 65))
+    store_too = dict(q_store=per_key(6), scale=(2,), **biases)
+    go("ra_continued", CONTINUED, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=(), ra=(0.5, 3), **store_too)
+
+
+# ---- routing: rows gather what other rows offer, by attention's probabilities as a whole matrix
+
+
+def probabilities(q, k, rows, keys, last, scale=None, key_bias=None, pos_bias=None):
+    """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries stand at `last`."""
+    heads, d = q.shape[1:]
+    behind = torch.tensor(last)[:, None] - torch.arange(len(keys))
+    scale = torch.full((heads,), d**-0.5) if scale is None else scale
+    logit = torch.einsum("h,ihd,jhd->hij", scale, q[rows], k[keys])
+    if key_bias is not None:
+        logit = logit + key_bias[keys].T[:, None, :]
+    if pos_bias is not None:
+        logit = logit + pos_bias[:, behind.clamp(0, pos_bias.shape[1] - 1)]
+    return torch.softmax(logit.masked_fill(behind < 0, -math.inf), 2)
+
+
+def relate(P, head_max):
+    """R: the mean or the maximum of P over the heads."""
+    if not head_max:
+        return P.mean(0)
+    first, second = P.detach().topk(2, 0).values
+    assert ((second < (1 - CLEAR) * first) | (first == 0) | (first == 1)).all()  # 0: masked, 1: the first token
+    return P.max(0).values
+
+
+def select(row, mode, topk, rms_factor):
+    """S_t among the entries of R that are visible: the largest, those not small against their rms, or all."""
+    if mode == "topk":
+        order = sorted(range(len(row)), key=lambda s: (-row[s], s))
+        assert topk >= len(row) or row[order[topk]] < (1 - CLEAR) * row[order[topk - 1]]
+        return order[:topk]
+    if mode == "rms":
+        threshold = rms_factor * math.sqrt(sum(x * x for x in row) / len(row))
+        assert all(abs(x / threshold - 1) > CLEAR for x in row)
+        return [s for s, x in enumerate(row) if x >= threshold]
+    return list(range(len(row)))
+
+
+def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, mode, topk, rms_factor, **terms):
+    """What the rows gather of u, and of v as attention does."""
+    q, k, v = q.view(len(q), heads, -1), *(x.view(len(x), kv_heads, -1) for x in (k, v))
+    k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+    y, o = [], []
+    for s, starts in enumerate(tiles):
+        rows = [i for i, slot in enumerate(seq) if slot == s]
+        last = [pos[i] for i in rows]
+        keys = [starts[j // KEY_TILE] + j % KEY_TILE for j in range(max(last) + 1)]
+        P = probabilities(q, k, rows, keys, last, **terms)
+        R = relate(P, head_max)
+        mask = torch.zeros_like(R)
+        for t, row in enumerate(R.tolist()):
+            mask[t, select(row[: last[t] + 1], mode, topk, rms_factor)] = 1.0
+        w = R * mask
+        y.append((w / w.sum(1, keepdim=True) if renormalise else w) @ u[keys])
+        o.append(torch.einsum("hij,jhd->ihd", P, v[keys]).flatten(1))
+    return torch.cat(y), torch.cat(o)
+
+
+def route():
+    def go(name, rows, heads, kv, o=True, dk=3, r=5, keys=None, terms={}, **rule):
+        """With o attention's own output is used too, else nothing but routing uses attention."""
+        m = len(rows["seq"])
+        n = keys or m
+        shapes = dict(q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * 2), **resolve(terms, n))
+        inputs = tensors("route", name, **shapes, u=(n, r))
+        sizes = dict(heads=heads, kv_heads=kv)
+        attr = {**sizes, **dict(topk=0, rms_factor=0.0, head_max=False, renormalise=True), **rule}
+        attended = attend(**{x: inputs[x] for x in shapes}, **rows, **sizes)[0]
+        assert (gather(**inputs, **rows, **attr)[1] - attended).abs().max() < 1e-12
+        fn = gather if o else lambda **given: gather(**given)[0]
+        case("route", "route", name, fn, inputs, rows, () if keys else (0, 1) if o else (0,), **attr)
+
+    terms = dict(scale=(4,), key_bias=per_key(4), pos_bias=(4, 3))
+    for rule in (dict(mode="topk", topk=3), dict(mode="rms", rms_factor=0.5), dict(mode="none")):
+        mode = rule["mode"]
+        go(mode, packed(9), 2, 2, o=False, **rule)
+        go(mode + "_raw", packed(9), 2, 2, o=False, renormalise=False, **rule)
+        go(mode + "_max", packed(7, 4), 3, 3, head_max=True, **rule)
+        go(mode + "_max_raw", packed(8), 4, 2, head_max=True, renormalise=False, **rule)
+        go(mode + "_grouped", packed(5, 1, 8), 4, 2, terms=terms, **rule)
+        go(mode + "_tiles", packed(66, 2), 2, 1, o=False, dk=2, r=2, **rule)
+        go(mode + "_later", CONTINUED, 2, 1, o=False, r=2, keys=CONTINUED_KEYS, **rule)
+    go("topk_one", packed(7), 2, 2, mode="topk", topk=1)
+    go("topk_one_raw", packed(7), 2, 2, mode="topk", topk=1, renormalise=False)
+    go("topk_beyond", packed(4, 6), 2, 1, o=False, mode="topk", topk=16)
+    go("rms_low", packed(9), 2, 2, mode="rms", rms_factor=0.125)
+    go("one_head", packed(6), 1, 1, mode="topk", topk=2)
 
 
 # ---- the loss
@@ -281,9 +424,77 @@ def cross_entropy():
         ("peaked", 0.0, some, 4.0),
     ):
         key = f"cross_entropy/{name}"
-        inputs = dict(x=draw(f"{key}/x", m, c, spread=spread), w=draw(f"{key}/w", v, c, spread=spread))
+        unit = 2.0**-3 if spread > 1 else 2.0**-5
+        inputs = {n: draw(f"{key}/{n}", rows, c, unit=unit, spread=spread) for n, rows in (("x", m), ("w", v))}
         fixed = dict(targets=targets, weight=torch.tensor([2.0**-3]))
         case("cross_entropy", "cross_entropy", name, score, inputs, fixed, z_lambda=z_lambda)
+
+
+# ---- along a sequence: the mean so far, and the losses on heads of z
+
+
+def sequences(x, seq):
+    return [x[[i for i, slot in enumerate(seq) if slot == s]] for s in sorted(set(seq))]
+
+
+def prefix_mean():
+    def fn(x, seq, pos, tiles):
+        return torch.cat([part.cumsum(0) / torch.arange(1, len(part) + 1)[:, None] for part in sequences(x, seq)])
+
+    for name, lengths, width in (("one", (9,), 17), ("packed", (5, 1, 8), 3), ("long", (70,), 2)):
+        inputs = tensors("prefix_mean", name, x=(sum(lengths), width))
+        case("sequence", "prefix_mean", name, fn, inputs, packed(*lengths))
+
+
+def square_mean():
+    def fn(z, heads, lambda_z):
+        return lambda_z * z.view(len(z), heads, -1).square().sum(2).mean()
+
+    sizes = (("heads", 7, 3, 5, 0.25), ("one_head", 5, 1, 19, 1e-5), ("one", 1, 1, 1, 1.0))
+    for name, m, heads, width, lambda_z in sizes:
+        inputs = tensors("square_mean", name, z=(m, heads * width))
+        case("sequence", "square_mean", name, fn, inputs, heads=heads, lambda_z=lambda_z)
+
+
+def contrast(z, seq, pos, tiles, heads, positives, tau, lambda_c):
+    groups = []  # a vector that is its own positive, or two that are each other's
+    for part in sequences(z.view(len(z), heads, -1), seq):
+        half = len(part) // 2
+        spans = [part] if positives == "self" else [part[:half], part[half:]]
+        means = [x.mean(0) if len(x) else x.sum(0) for x in spans]
+        groups += [[x[h] for x in means] for h in range(heads)]
+    norms = [[x.detach().norm().item() for x in group] for group in groups]
+    assert not any(0.5e-6 < x < 2e-6 for x in sum(norms, []))
+    kept = [group for group, sizes in zip(groups, norms) if min(sizes) >= 1e-6]
+    unit = [x / x.norm() for group in kept for x in group]
+    if len(unit) < 2:
+        return 0 * z.sum()
+    s = torch.stack(unit) @ torch.stack(unit).T / tau
+    which = torch.arange(len(unit))
+    if positives == "self":
+        return lambda_c * (torch.logsumexp(s, 1) - s[which, which]).mean()
+    others = s.masked_fill(torch.eye(len(unit)).bool(), -math.inf)
+    return lambda_c * (torch.logsumexp(others, 1) - s[which, which ^ 1]).mean()
+
+
+def info_nce():
+    def go(name, lengths, heads, width, tau=0.07, faint=(), spread=1.0, **attr):
+        """Where head h of the rows in a span is faint its mean falls below the threshold, yet is not zero."""
+        z = draw(f"info_nce/{name}/z", sum(lengths), heads * width, unit=spread / 32, spread=spread)
+        for first, end, h in faint:
+            columns = slice(h * width, (h + 1) * width)
+            z[first:end, columns] = draw(f"{name}/faint", end - first, width, unit=2.0**-27, spread=2.0**-23)
+        for positives in ("self", "halves"):
+            how = dict(heads=heads, positives=positives, tau=tau, lambda_c=0.5)
+            case("sequence", "info_nce", f"{name}_{positives}", contrast, dict(z=z), packed(*lengths), **how)
+
+    go("even", (6, 6), 2, 5)
+    go("lengths", (5, 2, 7), 3, 4, tau=0.5)
+    go("dropped", (6, 3, 4), 2, 5, faint=((0, 3, 1), (6, 9, 0)))
+    go("lone", (5,), 1, 7)
+    go("short", (1, 4, 3), 2, 3)
+    go("small", (4, 4), 2, 5, spread=2.0**-17)
+    go("many", (2,) * 9, 8, 3, tau=0.25)
 
 
 # ---- whole models: two sequences of unequal length, every weight random, gains and biases too
@@ -300,7 +511,7 @@ def gpt2(w, rows, tokens, layers, heads, norm_place="pre", **_):
 
     def attn(x, name):
         q, k, v = (linear(x, f"{name}.w{c}") for c in "qkv")
-        return linear(attend(q, k, v, heads=heads, kv_heads=heads, **rows), name + ".wo")
+        return linear(attend(q, k, v, heads=heads, kv_heads=heads, **rows)[0], name + ".wo")
 
     def ffn(x, name):
         return linear(F.gelu(linear(x, name + ".fc"), approximate="tanh"), name + ".proj")
@@ -343,7 +554,7 @@ def llama(w, rows, tokens, layers, heads, kv_heads, **_):
         y = norm(x, b + "norm1")
         q, k, v = (F.linear(y, w[f"{b}attn.w{c}"]) for c in "qkv")
         q, k = rotate(q, rows["pos"], heads), rotate(k, rows["pos"], kv_heads)
-        x = x + F.linear(attend(q, k, v, heads=heads, kv_heads=kv_heads, **rows), w[b + "attn.wo"])
+        x = x + F.linear(attend(q, k, v, heads=heads, kv_heads=kv_heads, **rows)[0], w[b + "attn.wo"])
         y = norm(x, b + "norm2")
         h = F.silu(F.linear(y, w[b + "ffn.w3"])) * F.linear(y, w[b + "ffn.w1"])
         x = x + F.linear(h, w[b + "ffn.w2"])
@@ -406,7 +617,9 @@ def text(value, depth=0):
 
 
 def main():
-    for make in (pointwise, embed, linear, norm, rope, attention, cross_entropy, models):
+    for make in (pointwise, embed, linear, norm, rope, attention, route, cross_entropy):
+        make()
+    for make in (prefix_mean, square_mean, info_nce, models):
         make()
     for family, cases in families.items():
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), family + ".json")
