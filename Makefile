@@ -133,7 +133,8 @@ $(BUILD)/weft: $(BUILD)/release/weft
 # ---- checking
 
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
-LONG := long-levels long-clang long-valgrind
+LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
+LONG := long-levels long-clang long-valgrind $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install $(LONG)
 
 check: build $(TESTS)
@@ -150,6 +151,9 @@ coverage:
 	gcovr --root . --filter src/ $(BUILD)/coverage --txt --html-details $(BUILD)/coverage/report.html
 
 check-long: check check-install asan tsan $(LONG)
+
+$(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
+	@$(RUN) tests/long/$*.sh
 
 # The paths below the best one of this machine.
 long-levels: build $(TESTS)
