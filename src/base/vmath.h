@@ -26,6 +26,7 @@
 typedef float vf __attribute__((vector_size(64)));
 typedef int32_t vi __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
+typedef uint64_t vul __attribute__((vector_size(64)));
 typedef uint16_t vh __attribute__((vector_size(32)));
 
 #define VINLINE static inline __attribute__((always_inline, unused))
@@ -234,26 +235,30 @@ VINLINE float vlog1(float x) { return vlog(vset(x))[0]; }
 
 /* ---- random bits */
 
-/* Sixteen counters of weft_rand at once (Philox 4x32-10, Salmon et al., SC 2011): word[w][l] is
- * weft_rand(key, high, low + l).u[w]. Integers have no rounding, so the compiler may vectorise the lanes as it likes.
- */
-VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, uint32_t word[4][VLANES])
+VINLINE void vmul_wide(vu x, uint32_t by, vu *high, vu *low)
 {
-    for (uint32_t l = 0; l < VLANES; l++) {
-        uint32_t a = low + l, b = 0, c = (uint32_t)high, d = (uint32_t)(high >> 32);
-        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
-            uint64_t p = (uint64_t)a * 0xd2511f53, q = (uint64_t)c * 0xcd9e8d57;
-            a = (uint32_t)(q >> 32) ^ b ^ k0;
-            b = (uint32_t)q;
-            c = (uint32_t)(p >> 32) ^ d ^ k1;
-            d = (uint32_t)p;
-        }
-        word[0][l] = a;
-        word[1][l] = b;
-        word[2][l] = c;
-        word[3][l] = d;
+    vul even = ((vul)x & 0xffffffff) * by, odd = ((vul)x >> 32) * by;
+    *low = (vu)((even & 0xffffffff) | odd << 32);
+    *high = (vu)(even >> 32 | (odd & 0xffffffff00000000));
+}
+
+/* Sixteen counters of weft_rand at once (Philox 4x32-10, Salmon et al., SC 2011): lane l of word[w] is
+ * weft_rand(key, high, low + l).u[w]. */
+VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, vu word[4])
+{
+    vu lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vu zero = {0}, a = lane + low, b = zero, c = zero + (uint32_t)high, d = zero + (uint32_t)(high >> 32);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+        vu high0, low0, high1, low1;
+        vmul_wide(a, 0xd2511f53, &high0, &low0);
+        vmul_wide(c, 0xcd9e8d57, &high1, &low1);
+        a = high1 ^ b ^ k0;
+        b = low1;
+        c = high0 ^ d ^ k1;
+        d = low0;
     }
+    word[0] = a, word[1] = b, word[2] = c, word[3] = d;
 }
 
 #endif

@@ -86,13 +86,11 @@ static void apply_rows(const struct weft_call *call, int64_t tile, const struct 
     uint32_t limit = threshold(attr);
     for (int64_t r = tile * ROWS; r < rows; r++) {
         uint64_t key = row_key(call, r);
-        uint32_t bits[4][VLANES];
+        vu bits[4];
         for (int64_t i = 0, at = r * width, end = at + width; i < width; i += VLANES) {
             if (i % 64 == 0)
                 vrand(key, (uint64_t)pos[r], (uint32_t)(i / 4), bits);
-            vu mine;
-            memcpy(&mine, bits[i % 64 / VLANES], sizeof mine);
-            vf kept = (vf)((vi)(mine >= limit) & (vi)factor);
+            vf kept = (vf)((vi)(bits[i % 64 / VLANES] >= limit) & (vi)factor);
             vstore(to->data, to->dtype, at + i, end, vload(from->data, from->dtype, at + i, end) * kept);
         }
     }
