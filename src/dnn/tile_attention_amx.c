@@ -91,12 +91,47 @@ static inline __attribute__((always_inline)) void block(const struct operands *o
         _tile_stored(3, c + c_tile + TILE, c_stride);
 }
 
+/* Depth 64 and 32 columns, as nearly always: the four tiles of b stay, two rows of tiles of a pass by. */
+static inline __attribute__((always_inline)) void strip(const struct operands *o, int64_t rows, int64_t column)
+{
+    const char *a = o->a, *b = o->b + column / TILE * o->panel;
+    int64_t c_stride = o->c_stride * 4;
+    float *c = o->c + column;
+    _tile_loadd(4, b, 64);
+    _tile_loadd(5, b + TILE_BYTES, 64);
+    _tile_loadd(6, b + o->panel, 64);
+    _tile_loadd(7, b + o->panel + TILE_BYTES, 64);
+    for (int64_t row = 0; row < rows; row += TILE, a += TILE * o->a_stride, c += TILE * o->c_stride) {
+        if (o->add) {
+            _tile_loadd(0, c, c_stride);
+            _tile_loadd(1, c + TILE, c_stride);
+        } else {
+            _tile_zero(0);
+            _tile_zero(1);
+        }
+        _tile_loadd(2, a, o->a_stride);
+        _tile_loadd(3, a + 2 * STEP, o->a_stride);
+        _tile_dpbf16ps(0, 2, 4);
+        _tile_dpbf16ps(1, 2, 6);
+        _tile_dpbf16ps(0, 3, 5);
+        _tile_dpbf16ps(1, 3, 7);
+        _tile_stored(0, c, c_stride);
+        _tile_stored(1, c + TILE, c_stride);
+    }
+}
+
 void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b,
                             float *c, bool add)
 {
     struct operands o = {depth / STEP, (const char *)a, (const char *)b, depth * 2, depth * 32, c, columns, add};
     int64_t row = 0, column;
     __asm__ volatile("" ::: "memory");
+    if (o.steps == 2 && columns % (2 * TILE) == 0) {
+        for (column = 0; column < columns; column += 2 * TILE)
+            strip(&o, rows, column);
+        __asm__ volatile("" ::: "memory");
+        return;
+    }
     for (; row + 2 * TILE <= rows; row += 2 * TILE) {
         for (column = 0; column + 2 * TILE <= columns; column += 2 * TILE)
             block(&o, row, column, true, true);
@@ -141,21 +176,27 @@ static inline void transpose(char *to, int64_t to_stride, const char *from, int6
         memcpy(to + i * to_stride, &v[i], sizeof *v);
 }
 
-/* Sixteen pairs of two rows. */
-static inline void interleave(void *to, const uint16_t *x, int64_t stride)
+/* Pairs of two rows at 32 columns, as sixteen and sixteen. */
+static inline void interleave(char *low, char *high, const uint16_t *x, int64_t stride)
 {
-    vh first, second;
+    typedef uint16_t vw __attribute__((vector_size(64)));
+    vw first, second;
     memcpy(&first, x, sizeof first);
     memcpy(&second, x + stride, sizeof second);
-    vu both = __builtin_convertvector(first, vu) | __builtin_convertvector(second, vu) << 16;
-    memcpy(to, &both, sizeof both);
+    vw a = __builtin_shufflevector(first, second, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41,
+                                   10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+    vw b = __builtin_shufflevector(first, second, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24,
+                                   56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+    memcpy(low, &a, sizeof a);
+    memcpy(high, &b, sizeof b);
 }
 
 void weft_dnn_tiles_pack(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b)
 {
-    for (int64_t panel = 0; panel < width; panel += TILE)
-        for (int64_t d = 0; d < depth; d += 2, b += 2 * TILE)
-            interleave(b, x + d * width + panel, width);
+    char *to = (char *)b;
+    for (int64_t column = 0; column < width; column += STEP, to += depth * 64)
+        for (int64_t d = 0; d < depth; d += 2)
+            interleave(to + d * 32, to + (depth + d) * 32, x + d * width + column, width);
 }
 
 void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b)
@@ -168,11 +209,12 @@ void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t
 
 void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a)
 {
-    char pairs[TILE_BYTES];
-    for (int64_t column = 0; column < width; column += TILE)
+    char pairs[2][TILE_BYTES];
+    for (int64_t column = 0; column < width; column += STEP)
         for (int64_t r = 0; r < rows; r += STEP) {
             for (int64_t p = 0; p < TILE; p++)
-                interleave(pairs + p * 64, x + (r + 2 * p) * width + column, width);
-            transpose((char *)(a + column * rows + r), rows * 2, pairs, 64);
+                interleave(pairs[0] + p * 64, pairs[1] + p * 64, x + (r + 2 * p) * width + column, width);
+            for (int64_t half = 0; half < 2; half++)
+                transpose((char *)(a + (column + half * TILE) * rows + r), rows * 2, pairs[half], 64);
         }
 }

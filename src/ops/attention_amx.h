@@ -2,16 +2,16 @@
  *
  * attention_amx.h - attention.c for bf16 on AMX tiles, forward and backward.
  *
- * Scores are kept across: a patch of scores is [64 keys][32 queries]. Then everything a row of attention owns (its
- * maximum, sum, log-sum-exp, delta) is a lane, no sum runs across lanes, and every product finds its operands as the
- * one before left them (kd, vd: widths rounded up to 32; n: 32 forward, 64 backward):
- *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, 32]
+ * Scores are kept across, [64 keys][n queries]: then everything a row of attention owns (its maximum, sum, log-sum-exp,
+ * delta) is a lane, no sum runs across lanes, and every product finds its operands as the one before left them. With kd
+ * and vd the widths rounded up to 32:
+ *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, n]
  *     O^t += V^t P^t         left V^t [vd][64]     right P^t [64, n]
- *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, 32]
+ *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, n]
  *     dV  += P^t dO          left P^t [64][n]      right dO [n, vd]
  *     dK  += dS^t Q          left dS^t [64][n]     right Q [n, kd]
  *     dQ^t += K^t dS^t       left K^t [kd][64]     right dS^t [64, n]
- * 32 queries, because a patch and what it is made of and into then stay in the first-level cache.
+ * Forward n is 32: all that a step touches then stays in the first-level cache. Backward n is 64: deeper products.
  * P and dS are rounded to bf16 for the products; sums and statistics are f32.
  *
  * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
@@ -19,7 +19,7 @@
  * Which pass a row's tile takes depends on its position and the inputs given, never on its neighbours.
  *
  * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
- * queries that do see them get a sum that is NaN.
+ * outputs of the queries that do see them are made NaN.
  */
 #ifndef WEFT_ATTENTION_AMX_H
 #define WEFT_ATTENTION_AMX_H
@@ -44,32 +44,36 @@ static uint16_t *take_halves(struct space *s, int64_t rows, int64_t width)
 
 /* ---- operands */
 
-/* Columns d .. d+31 of the part that begins at element `at`, in bf16; zeros behind the last. */
-VINLINE __m512i load_halves(struct head from, int64_t at, int64_t d)
+/* Asks for rows that will be needed soon: a head's part of a row is too short for the processor to see a pattern. */
+static void fetch(struct head h, int64_t rows)
 {
-    if (from.dtype == WEFT_BF16) {
-        int64_t left = weft_min(32, from.width - d);
-        __mmask32 there = (__mmask32)(((uint64_t)1 << left) - 1);
-        return _mm512_maskz_loadu_epi16(there, (const uint16_t *)from.data + at + d);
-    }
-    vh half[2] = {vnarrow(load_part(from, at, d)), {0}};
-    if (d + VLANES < from.width)
-        half[1] = vnarrow(load_part(from, at, d + VLANES));
-    return _mm512_loadu_si512(half);
+    int64_t size = h.dtype == WEFT_BF16 ? 2 : 4;
+    for (const char *row = (const char *)h.data + h.at * size; rows > 0; rows--, row += h.stride * size)
+        for (int64_t byte = 0; byte < h.width * size; byte += 64)
+            __builtin_prefetch(row + byte);
 }
 
-/* to[padded_rows][deep(width)] = the rows in bf16, zeros around them. */
+/* to[padded_rows][deep(width)] = the rows in bf16, zeros around them. Column by column: one stride from load to load is
+ * a pattern that the processor sees. */
 static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
 {
     int64_t padded = deep(from.width);
-    for (int64_t r = 0; r < rows; r++, to += padded, from.at += from.stride)
-        for (int64_t d = 0; d < padded; d += 32)
-            _mm512_storeu_si512(to + d, load_halves(from, from.at, d));
-    memset(to, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
+    memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
+    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += 32) {
+        __mmask32 there = _cvtu32_mask32((uint32_t)(((uint64_t)1 << weft_min(32, from.width - d)) - 1));
+        const uint16_t *x = (const uint16_t *)from.data + from.at + d;
+        for (int64_t r = 0; r < rows; r++, x += from.stride)
+            _mm512_storeu_si512(to + r * padded + d, _mm512_maskz_loadu_epi16(there, x));
+    }
+    for (int64_t d = 0; d < padded && from.dtype != WEFT_BF16; d += VLANES)
+        for (int64_t r = 0; r < rows; r++) {
+            vf x = d < from.width ? load_part(from, from.at + r * from.stride, d) : vset(0);
+            vstore_bf16(to + r * padded + d, VLANES, x);
+        }
 }
 
-/* `to` = the transpose of from [width rounded up][stride], times a factor for each of its columns. */
-static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
+/* `to` = the transpose of from [deep(width)][stride], times a factor for each of its columns. */
+WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r += VLANES)
         for (int64_t d = 0; d < to.width; d += VLANES) {
@@ -77,14 +81,20 @@ static void unstage(struct head to, const float *from, int64_t stride, const flo
             for (int i = 0; i < VLANES; i++) /* adding 0 makes -0 to 0: signs of masked zeros must not be seen */
                 row[i] = vfma(vload_f32(from + (d + i) * stride + r, VLANES), vload_f32(factor + r, VLANES), vset(0));
             transpose(row);
-            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++)
-                store_part(to, to.at + (r + i) * to.stride, d, row[i]);
+            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++) {
+                int64_t at = to.at + (r + i) * to.stride;
+                if (to.dtype == WEFT_BF16 && d + VLANES <= to.width)
+                    _mm256_storeu_si256((void *)((uint16_t *)to.data + at + d),
+                                        (__m256i)_mm512_cvtneps_pbh((__m512)row[i]));
+                else
+                    store_part(to, at, d, row[i]);
+            }
         }
 }
 
 /* ---- logits */
 
-/* 64 queries from position i on against the 64 keys from position j on, for one head. */
+/* Queries from position i on against the 64 keys from position j on, for one head. */
 struct square {
     int64_t i, j, h;
     bool biased;
@@ -107,7 +117,7 @@ static int64_t square_offset(const struct job *job, const struct square *t, int6
 
 static struct square start_square(const struct job *job, int64_t h)
 {
-    struct weft_tensor *const *in = (struct weft_tensor *const *)job->call->in;
+    const struct weft_tensor *const *in = job->call->in;
     return (struct square){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = head_scale(job, h) * LOG2E};
 }
 
@@ -134,16 +144,15 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
         }
 }
 
-/* 2^x; 0 for -inf, NaN for NaN. The part behind the point goes through a polynomial (own fit, relative error 1.4e-7,
+/* 2^x; 0 for -inf, NaN for NaN. The part behind the point goes through a polynomial (own fit, relative error 3e-6,
  * exactly 1 at 0), the part before it into the exponent. */
 VINLINE vf power(vf x)
 {
     vf f = (vf)_mm512_reduce_ps((__m512)x, 0x09); /* x - floor(x); 0 for -inf */
-    vf p = vset(1.867130748e-3f);
-    p = vfma(p, f, vset(9.017028846e-3f));
-    p = vfma(p, f, vset(5.579991266e-2f));
-    p = vfma(p, f, vset(2.401644439e-1f));
-    p = vfma(p, f, vset(6.931512952e-1f));
+    vf p = vset(1.342668943e-2f);
+    p = vfma(p, f, vset(5.224246532e-2f));
+    p = vfma(p, f, vset(2.412802130e-1f));
+    p = vfma(p, f, vset(6.930448413e-1f));
     p = vfma(p, f, vset(1.0f));
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }

@@ -11,6 +11,10 @@
 #include "ops/attention_amx.h"
 #include "ops/attention_bwd.h"
 
+/* Squares whose P and dS are made before the products that use them, so that dk and dv stay in the first-level cache
+ * from one product to the next. */
+enum { BATCH = 4, SQUARE = EDGE * EDGE };
+
 struct tiles_backward {
     /* of the sequence, a tile of 64 queries after the other */
     uint16_t *q, *qt, *go, *got; /* right operands */
@@ -21,9 +25,10 @@ struct tiles_backward {
     /* of one tile of keys */
     uint16_t *rows, *k, *kt, *v; /* staged rows, left operands */
     float *dbias;                /* [64][16] */
-    /* of one square */
+    /* of BATCH squares, one after the other */
     uint16_t *p, *ds, *dst; /* left operands of dV and dK, right operand of dQ^t */
-    float *s, *dp, *x;      /* products, and logits where they take a pass of their own */
+    /* of one square */
+    float *s, *dp, *x; /* products, and logits where they take a pass of their own */
 };
 
 static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct space *s)
@@ -44,9 +49,9 @@ static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct sp
         .kt = take_halves(s, EDGE, kd),
         .v = take_halves(s, EDGE, vd),
         .dbias = take_floats(s, EDGE, VLANES),
-        .p = take_halves(s, EDGE, EDGE),
-        .ds = take_halves(s, EDGE, EDGE),
-        .dst = take_halves(s, EDGE, EDGE),
+        .p = take_halves(s, BATCH, SQUARE),
+        .ds = take_halves(s, BATCH, SQUARE),
+        .dst = take_halves(s, BATCH, SQUARE),
         .s = take_floats(s, EDGE, EDGE),
         .dp = take_floats(s, EDGE, EDGE),
         .x = take_floats(s, EDGE, EDGE),
@@ -63,18 +68,21 @@ static enum weft_status tiles_bwd_plan(const struct weft_call *max, struct weft_
 
 /* Packs 64 rows of one head, from row `at` of the sequence on. delta = <do, o> - dlse; <do, o> is the diagonal of the
  * product that dP is, with o for v: where a row has one key, dP - <do, o> is exactly 0. */
-static void start_queries(const struct weft_call *call, const struct sizes *n, const struct tiles_backward *b,
-                          int64_t row, int64_t rows, int64_t h, int64_t at)
+static void pack_queries(const struct weft_call *call, const struct sizes *n, const struct tiles_backward *b,
+                         int64_t row, int64_t rows, int64_t h, int64_t at)
 {
     int64_t kd = deep(n->k), vd = deep(n->v);
     const struct weft_tensor *dlse = call->gout[LSE];
+    fetch(head_of(call->in[Q], row + EDGE, h, n->heads), EDGE);
+    fetch(head_of(call->out[O], row + EDGE, h, n->heads), EDGE);
     stage(b->rows, head_of(call->in[Q], row, h, n->heads), rows, EDGE);
     weft_dnn_tiles_pack(EDGE, kd, b->rows, b->q + at * kd);
     weft_dnn_tiles_pack_transposed(kd, EDGE, b->rows, b->qt + at * kd);
-    if (call->gout[O])
+    memset(b->rows, 0, (size_t)(EDGE * vd) * sizeof *b->rows);
+    if (call->gout[O]) {
+        fetch(head_of(call->gout[O], row + EDGE, h, n->heads), EDGE);
         stage(b->rows, head_of(call->gout[O], row, h, n->heads), rows, EDGE);
-    else
-        memset(b->rows, 0, (size_t)(EDGE * vd) * sizeof *b->rows);
+    }
     weft_dnn_tiles_pack(EDGE, vd, b->rows, b->go + at * vd);
     weft_dnn_tiles_pack_transposed(vd, EDGE, b->rows, b->got + at * vd);
     stage(b->v, head_of(call->out[O], row, h, n->heads), rows, EDGE);
@@ -103,10 +111,15 @@ VINLINE void add_extras(struct extras *e, int64_t c, int64_t r, vf s, vf d)
     vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
 }
 
+/* Where a square's P and dS go. */
+struct softened {
+    uint16_t *p, *ds, *dst;
+};
+
 /* For the 32 queries from r on of the square at row `at`, from logits x (times factor) and dP: P and scale times dS,
  * and the extras if wanted. */
-WITH_BF16 VINLINE void soften_back_tile(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                        int64_t at, int64_t r, struct extras *extras)
+WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const float *x, float factor, float scale,
+                                   int64_t at, int64_t r, struct softened to, struct extras *extras)
 {
     vf lse[GROUPS], delta[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
@@ -126,31 +139,31 @@ WITH_BF16 VINLINE void soften_back_tile(const struct tiles_backward *b, const fl
                 d[g] *= vset(scale);
             }
             ds[i] = halves(d[0], d[1]);
-            _mm512_storeu_si512(b->p + (c + i) * EDGE + r, halves(p[0], p[1]));
-            _mm512_storeu_si512(b->ds + (c + i) * EDGE + r, ds[i]);
+            _mm512_storeu_si512(to.p + (c + i) * EDGE + r, halves(p[0], p[1]));
+            _mm512_storeu_si512(to.ds + (c + i) * EDGE + r, ds[i]);
         }
-        _mm512_storeu_si512(b->dst + r * EDGE + c * VLANES, alternate(ds[0], ds[1], 0));
-        _mm512_storeu_si512(b->dst + (r + VLANES) * EDGE + c * VLANES, alternate(ds[0], ds[1], VLANES));
+        _mm512_storeu_si512(to.dst + r * EDGE + c * VLANES, alternate(ds[0], ds[1], 0));
+        _mm512_storeu_si512(to.dst + (r + VLANES) * EDGE + c * VLANES, alternate(ds[0], ds[1], VLANES));
     }
 }
 
 WITH_BF16 static void soften_plain(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                   int64_t at)
+                                   int64_t at, struct softened to)
 {
     for (int64_t r = 0; r < EDGE; r += SPAN)
-        soften_back_tile(b, x, factor, scale, at, r, NULL);
+        soften_span(b, x, factor, scale, at, r, to, NULL);
 }
 
 WITH_BF16 static void soften_extras(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                    int64_t at, struct extras *extras)
+                                    int64_t at, struct softened to, struct extras *extras)
 {
     for (int64_t r = 0; r < EDGE; r += SPAN)
-        soften_back_tile(b, x, factor, scale, at, r, extras);
+        soften_span(b, x, factor, scale, at, r, to, extras);
 }
 
-/* One square: its part of dq, and of dk, dv and the other sums. */
-static void backward_square(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
-                            float *dk, float *dv, bool add)
+/* P and dS of one square, and its part of the sums that are not products. */
+static void soften_square(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
+                          struct softened to)
 {
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
@@ -164,17 +177,32 @@ static void backward_square(const struct job *job, const struct tiles_backward *
         set_logits(job, t, b->s, b->x, EDGE);
     if (gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS]) {
         struct extras extras = {b->dbias, diagonals, vset(0)};
-        soften_extras(b, x, factor, scale, at, &extras);
+        soften_extras(b, x, factor, scale, at, to, &extras);
         job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
     } else {
-        soften_plain(b, x, factor, scale, at);
+        soften_plain(b, x, factor, scale, at, to);
     }
     float *parts = job->pos_parts + which * n->heads * n->offsets;
     for (int64_t d = 0; n->offsets && d < 2 * EDGE - 1; d++)
         parts[square_offset(job, t, d)] += diagonals[d];
-    weft_dnn_tiles_product(EDGE, vd, EDGE, b->p, b->go + at * vd, dv, add);
-    weft_dnn_tiles_product(EDGE, kd, EDGE, b->ds, b->q + at * kd, dk, add);
-    weft_dnn_tiles_product(kd, EDGE, EDGE, b->kt, b->dst, b->dq + at * kd, t->j > 0);
+}
+
+/* Some squares from row `first` on: their parts of dq, dk, dv and the other sums. */
+static void backward_squares(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
+                             int64_t first, int64_t count, float *dk, float *dv, bool add)
+{
+    int64_t kd = deep(job->n.k), vd = deep(job->n.v);
+    for (int64_t x = 0; x < count; x++) {
+        struct softened to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
+        t->i = first + x * EDGE;
+        soften_square(job, b, t, which, to);
+    }
+    for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
+        weft_dnn_tiles_product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);
+    for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
+        weft_dnn_tiles_product(EDGE, kd, EDGE, b->ds + x * SQUARE, b->q + at * kd, dk, add || x > 0);
+    for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
+        weft_dnn_tiles_product(kd, EDGE, EDGE, b->kt, b->dst + x * SQUARE, b->dq + at * kd, t->j > 0);
 }
 
 /* All queries of one head that see the key tile. */
@@ -187,13 +215,20 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     int64_t keys = weft_min(EDGE, span.rows - t->j), row = key_row(call, ints(call, SEQ)[span.row], t->j);
     int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = deep(n->k), vd = deep(n->v);
     float *dk = b->dk + kept * kd, *dv = b->dv + kept * vd;
+    fetch(head_of(call->in[K], row + EDGE, kv, n->kv_heads), EDGE);
+    fetch(head_of(call->in[V], row + EDGE, kv, n->kv_heads), EDGE);
+    if (call->gin[K])
+        fetch(head_of(call->gin[K], row, kv, n->kv_heads), keys);
+    if (call->gin[V])
+        fetch(head_of(call->gin[V], row, kv, n->kv_heads), keys);
     stage(b->k, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
     weft_dnn_tiles_transpose(EDGE, kd, b->k, b->kt);
     stage(b->v, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
     memset(b->dbias, 0, (size_t)(EDGE * VLANES) * sizeof(float));
     set_key_bias(job, t, row, keys);
-    for (t->i = t->j; t->i < span.rows; t->i += EDGE)
-        backward_square(job, b, t, which, dk, dv, g > 0 || t->i > t->j);
+    for (int64_t i = t->j; i < span.rows; i += BATCH * EDGE)
+        backward_squares(job, b, t, which, i, weft_min(BATCH, weft_div_up(span.rows - i, EDGE)), dk, dv,
+                         g > 0 || i > t->j);
     for (int64_t c = 0; call->gin[KEY_BIAS] && c < keys; c++)
         ((float *)call->gin[KEY_BIAS]->data)[(row + c) * n->heads + t->h] =
             vsum(vload_f32(b->dbias + c * VLANES, VLANES));
@@ -220,7 +255,7 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
     for (int64_t g = 0; g < n->group; g++) {
         struct square t = start_square(job, first + g);
         for (int64_t r = 0; r < span.rows; r += EDGE)
-            start_queries(call, n, &b, span.row + r, weft_min(EDGE, span.rows - r), t.h, r);
+            pack_queries(call, n, &b, span.row + r, weft_min(EDGE, span.rows - r), t.h, r);
         for (t.j = 0; t.j < span.rows; t.j += EDGE)
             backward_tile_keys(job, &b, &t, which, g);
         for (int64_t r = 0; call->gin[Q] && r < span.rows; r += EDGE)
