@@ -8,10 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef WEFT_VERSION
-#define WEFT_VERSION "0.1.0"
-#endif
-
 static _Thread_local char story[2048];
 static _Thread_local size_t story_length;
 
