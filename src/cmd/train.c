@@ -128,8 +128,11 @@ static enum weft_status train(const struct args *a, struct weft_model *model, co
     enum weft_status status = weft_model_init(model);
     if (status == WEFT_OK)
         status = weft_trainer_create(&t, model, recipe);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
+                       weft_threads());
         status = weft_train(t, tell, &line, &score);
+    }
     if (status == WEFT_OK)
         status = print_result(a, t, &line.last, &score);
     else if (line.terminal && line.last.step)

@@ -224,6 +224,10 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
     if (!p)
         return FAIL(WEFT_NOMEM, "no memory to plan a product of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
+    if (s->dtype == WEFT_BF16 && weft_dnn_bf16_emulated())
+        weft_note_once("bf16",
+                       "this processor has no bf16 products: they are emulated in f32 and slow; dtype=f32 is as "
+                       "fast and more exact");
     *p = (struct weft_dnn_product){engine_of(s->dtype), *s, plan_of(s, false), out};
     TRY(p->engine->plan(&p->plan));
     *product = p;

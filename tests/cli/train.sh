@@ -28,6 +28,12 @@ for dtype in bf16 f32; do
     result $? "$dtype: another seed gives others"
 done
 
+quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=2)
+[[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'instruction set') == 1 ]]
+result $? "which instruction set runs is told once"
+[[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'they are emulated') == 1 ]]
+result $? "emulated bf16 is warned of once"
+
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show tells what recomputing saves"
 
