@@ -269,7 +269,7 @@ static void tiles_bwd(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
     struct job job = lay_job(call, &scratch);
-    job.span_count = cut_spans(call, INT32_MAX, job.spans);
+    job.span_count = cut_spans(call->in[SEQ], call->in[POS], INT32_MAX, job.spans);
     weft_parallel(job.span_count * job.n.kv_heads, tiles_bwd_unit, &job);
     weft_parallel(job.n.heads, sum_parts, &job);
 }

@@ -244,7 +244,7 @@ static void tiles_run(const struct weft_call *call)
     struct tiles_job t = {.job = {.call = call, .n = sizes_of(call)}};
     t.job.spans = take(&scratch, t.job.n.rows, 1, sizeof(struct span));
     t.packed = lay_packed(call, &scratch);
-    t.job.span_count = cut_spans(call, SPAN, t.job.spans);
+    t.job.span_count = cut_spans(call->in[SEQ], call->in[POS], SPAN, t.job.spans);
     memset(t.packed.seen, 0, (size_t)t.job.n.slots * sizeof *t.packed.seen);
     for (int64_t r = 0; r < t.job.n.rows; r++) {
         int64_t *seen = &t.packed.seen[ints(call, SEQ)[r]];

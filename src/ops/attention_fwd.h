@@ -149,7 +149,7 @@ static void run_unit(void *context, int64_t unit, int thread)
 static void vector_run(const struct weft_call *call)
 {
     struct job job = {.call = call, .n = sizes_of(call), .spans = (struct span *)call->scratch};
-    job.span_count = cut_spans(call, ROW_TILE, job.spans);
+    job.span_count = cut_spans(call->in[SEQ], call->in[POS], ROW_TILE, job.spans);
     weft_parallel(job.span_count * job.n.kv_heads, run_unit, &job);
 }
 

@@ -10,24 +10,6 @@
 
 /* ---- the list of work */
 
-struct span { /* consecutive rows of one sequence at consecutive positions */
-    int64_t row, rows;
-};
-
-/* Cuts the call's rows into spans, anew at every position that is a multiple of `unit`. */
-static int64_t cut_spans(const struct weft_call *call, int64_t unit, struct span *spans)
-{
-    const int32_t *seq = ints(call, SEQ), *pos = ints(call, POS);
-    int64_t count = 0;
-    for (int64_t r = 0; r < call->in[SEQ]->dim[0]; r++) {
-        if (r > 0 && seq[r] == seq[r - 1] && pos[r] == pos[r - 1] + 1 && pos[r] % unit)
-            spans[count - 1].rows++;
-        else
-            spans[count++] = (struct span){r, 1};
-    }
-    return count;
-}
-
 struct job {
     const struct weft_call *call;
     struct sizes n;

@@ -239,7 +239,7 @@ static void run_unit(void *context, int64_t unit, int thread)
 static void run(const struct weft_call *call)
 {
     struct job job = {call, call->attr, sizes_of(call), (struct span *)call->scratch, 0};
-    job.span_count = cut_spans(call, job.spans);
+    job.span_count = cut_spans(call->in[SEQ], call->in[POS], ROW_TILE, job.spans);
     weft_parallel(job.span_count, run_unit, &job);
 }
 

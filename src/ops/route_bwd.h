@@ -448,7 +448,7 @@ static void bwd(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
     struct backward_job bj = lay_job(call, &scratch);
-    bj.job.span_count = cut_spans(call, bj.job.spans);
+    bj.job.span_count = cut_spans(call->in[SEQ], call->in[POS], ROW_TILE, bj.job.spans);
     if (bj.job.n.topk)
         sort_pairs(&bj);
     weft_parallel(STRIPES, rows_unit, &bj);

@@ -17,23 +17,6 @@
  * multiples of WEFT_KEY_TILE they end in the same key tile; in training they are also the rows of one key tile. */
 enum { ROW_TILE = WEFT_KEY_TILE, KEY_VECS = WEFT_KEY_TILE / VLANES, TILE = ROW_TILE * WEFT_KEY_TILE };
 
-struct span {
-    int64_t row, rows;
-};
-
-static int64_t cut_spans(const struct weft_call *call, struct span *spans)
-{
-    const int32_t *seq = ints(call, SEQ), *pos = ints(call, POS);
-    int64_t count = 0;
-    for (int64_t r = 0; r < call->in[SEQ]->dim[0]; r++) {
-        if (r > 0 && seq[r] == seq[r - 1] && pos[r] == pos[r - 1] + 1 && pos[r] % ROW_TILE)
-            spans[count - 1].rows++;
-        else
-            spans[count++] = (struct span){r, 1};
-    }
-    return count;
-}
-
 struct job {
     const struct weft_call *call;
     const struct attr *attr;

@@ -207,4 +207,25 @@ SHARED enum weft_status book(struct weft_booking *booking, const struct space *s
     return WEFT_OK;
 }
 
+/* ---- the list of work */
+
+struct span { /* consecutive rows of one sequence at consecutive positions */
+    int64_t row, rows;
+};
+
+/* Cuts the rows that stand at seq and pos, i32 [M], into spans, anew at every position that is a multiple of `unit`. */
+SHARED int64_t cut_spans(const struct weft_tensor *at_seq, const struct weft_tensor *at_pos, int64_t unit,
+                         struct span *spans)
+{
+    const int32_t *seq = at_seq->data, *pos = at_pos->data;
+    int64_t count = 0;
+    for (int64_t r = 0; r < at_seq->dim[0]; r++) {
+        if (r > 0 && seq[r] == seq[r - 1] && pos[r] == pos[r - 1] + 1 && pos[r] % unit)
+            spans[count - 1].rows++;
+        else
+            spans[count++] = (struct span){r, 1};
+    }
+    return count;
+}
+
 #endif
