@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * alibi - attention with linear biases (Press, Smith, Lewis, ICLR 2022): a constant f32 [H, offsets] table,
+ *
+ *     y[h,d] = -slope_h d
+ *
+ * For H a power of two, slope_h = 2^(-8(h+1)/H). Else the first P heads, P the power of two below H, have the slopes of
+ * P heads and the others every second slope of 2P heads, from the first on. It depends on nothing, so it is made once.
+ */
+#include "ops/ops.h"
+
+#include <math.h>
+
+struct attr {
+    int64_t heads, offsets;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    if (attr->heads < 1 || attr->offsets < 1)
+        return weft_node_fail(node, "%lld heads and %lld offsets: each must be at least 1", (long long)attr->heads,
+                              (long long)attr->offsets);
+    return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(attr->heads), weft_fixed(attr->offsets)));
+}
+
+static double slope(int64_t h, int64_t heads)
+{
+    int64_t power = 1;
+    while (2 * power <= heads)
+        power *= 2;
+    double step = h < power ? (double)(h + 1) : (double)(h - power) + 0.5;
+    return exp2(-8 * step / (double)power);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    double *y = call->out[0]->data;
+    for (int64_t h = 0; h < attr->heads; h++)
+        for (int64_t d = 0; d < attr->offsets; d++)
+            y[h * attr->offsets + d] = -slope(h, attr->heads) * (double)d;
+}
+
+/* Tile: one head. The product is rounded once, from double. */
+static void run_tile(void *context, int64_t h, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    float *y = (float *)call->out[0]->data + h * attr->offsets;
+    double down = -slope(h, attr->heads);
+    for (int64_t d = 0; d < attr->offsets; d++)
+        y[d] = (float)(down * (double)d);
+}
+
+static void run(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    weft_parallel(attr->heads, run_tile, (void *)call);
+}
+
+/* n: heads, offsets */
+static const struct weft_case cases[] = {
+    {"one", {1, 1}, {0}},        {"one head", {1, 37}, {0}}, {"two", {2, 17}, {0}},
+    {"three", {3, 16}, {0}},     {"eight", {8, 64}, {0}},    {"twelve", {12, 100}, {0}},
+    {"one offset", {6, 1}, {0}}, {"many", {33, 15}, {0}},    {"long", {4, 5000}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    weft_graph_output(g, weft_alibi(g, c->n[0], c->n[1]));
+}
+
+const struct weft_op WEFT_OP(alibi) = {
+    .name = "alibi",
+    .summary = "y = -slope_h d, the published slopes",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_alibi(struct weft_graph *g, int64_t heads, int64_t offsets)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_alibi), &(struct attr){heads, offsets}, 0, NULL);
+    return node ? node->out[0] : NULL;
+}
