@@ -237,7 +237,7 @@ static struct weft_value *gelu(struct run *r) { return weft_gelu(r->g, rows(r, "
 static struct weft_value *silu(struct run *r) { return weft_silu(r->g, rows(r, "x")); }
 static struct weft_value *swiglu(struct run *r) { return weft_swiglu(r->g, rows(r, "gate"), rows(r, "up")); }
 static struct weft_value *sigmoid(struct run *r) { return weft_sigmoid(r->g, rows(r, "x")); }
-static struct weft_value *softplus(struct run *r) { return weft_softplus(r->g, rows(r, "x")); }
+static struct weft_value *softplus(struct run *r) { return weft_softplus(r->g, rows(r, "x"), number(r, "offset")); }
 static struct weft_value *concat(struct run *r) { return weft_concat(r->g, rows(r, "a"), rows(r, "b")); }
 static struct weft_value *embed(struct run *r) { return weft_embed(r->g, param(r, "table"), ints(r, "ids")); }
 

@@ -6,11 +6,17 @@
  *     static double exact(double x), exact_slope(double x)       the specification: y and dy/dx
  *     VINLINE vf value(vf x), slope(vf x)                        the same for sixteen floats
  *     #define BUILDER weft_name                                  what its cases build with
+ *     #define EXACT(call, x), VALUE(call, x)                     y again, only where attributes have a say in it
  * and gets shape, kernels and cases, named in UNARY_FIELDS for its descriptor. Backward reads x again and may take the
  * memory of dy.
  */
 #ifndef WEFT_UNARY_H
 #define WEFT_UNARY_H
+
+#ifndef VALUE
+#define EXACT(call, x) exact(x)
+#define VALUE(call, x) value(x)
+#endif
 
 enum { TILE = 16384 }; /* elements */
 
@@ -28,7 +34,7 @@ static void ref(const struct weft_call *call)
     double *y = call->out[0]->data;
     int64_t n = weft_tensor_count(call->out[0]);
     for (int64_t i = 0; i < n; i++)
-        y[i] = exact(x[i]);
+        y[i] = EXACT(call, x[i]);
 }
 
 static void bwd_ref(const struct weft_call *call)
@@ -47,7 +53,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
     int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
     for (int64_t i = tile * TILE; i < n; i += VLANES)
-        vstore(y->data, y->dtype, i, n, value(vload(x->data, x->dtype, i, n)));
+        vstore(y->data, y->dtype, i, n, VALUE(call, vload(x->data, x->dtype, i, n)));
 }
 
 static void run(const struct weft_call *call)
