@@ -267,6 +267,30 @@ static struct weft_value *rope(struct run *r)
     return weft_rope(r->g, rows(r, "x"), ints(r, "pos"), whole(r, "heads"), number(r, "base"));
 }
 
+static struct weft_value *join_heads(struct run *r)
+{
+    return weft_join_heads(r->g, rows(r, "a"), whole(r, "a_heads"), rows(r, "b"), whole(r, "b_heads"),
+                           whole(r, "heads"));
+}
+
+static struct weft_value *alibi(struct run *r) { return weft_alibi(r->g, whole(r, "heads"), whole(r, "offsets")); }
+static struct weft_value *square_sum(struct run *r) { return weft_square_sum(r->g, rows(r, "x"), whole(r, "heads")); }
+
+static struct weft_value *whiten(struct run *r)
+{
+    return weft_whiten(r->g, rows(r, "mu"), rows(r, "sigma"), whole(r, "heads"), whole(r, "sigma_heads"));
+}
+
+static struct weft_value *temperature(struct run *r)
+{
+    return weft_temperature(r->g, param(r, "theta"), number(r, "factor"), number(r, "eps"));
+}
+
+static struct weft_value *head_bias(struct run *r)
+{
+    return weft_head_bias(r->g, floats(r, "n", "rows"), param(r, "scale"));
+}
+
 /* In training the key store's queries are the call's own. */
 static struct weft_attention geometry(struct run *r)
 {
@@ -361,12 +385,18 @@ static const struct {
     {"softplus", softplus},
     {"swiglu", swiglu},
     {"concat", concat},
+    {"join_heads", join_heads},
     {"slice", slice},
     {"embed", embed},
     {"linear", linear},
     {"layernorm", layernorm},
     {"rmsnorm", rmsnorm},
     {"rope", rope},
+    {"alibi", alibi},
+    {"whiten", whiten},
+    {"square_sum", square_sum},
+    {"temperature", temperature},
+    {"head_bias", head_bias},
     {"attention", attention},
     {"route", route},
     {"cross_entropy", cross_entropy},
@@ -671,7 +701,7 @@ static void run_dropout(void)
 int main(int argc, char **argv)
 {
     static const char *const families[] = {
-        "pointwise",  "embed", "linear",        "norm",     "rope", "attention",
+        "pointwise",  "embed", "linear",        "norm",     "rope", "heads", "attention",
         "reciprocal", "route", "cross_entropy", "sequence", "gpt2", "llama",
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)

@@ -117,6 +117,7 @@ def pointwise():
     for op, fn in curves.items():
         simple(op, "odd", fn, dict(x=(m, c)))
         case(f, op, "tails", fn, dict(x=draw(f"{op}/tails/x", m, c, unit=2.0**-2, spread=8.0)))
+    simple("softplus", "offset", lambda x, offset: curves["softplus"](x) + offset, dict(x=(m, c)), offset=0.125)
     simple("swiglu", "odd", lambda gate, up: F.silu(gate) * up, dict(gate=(m, c), up=(m, c)))
     simple("slice", "middle", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=3, width=7)
     simple("slice", "end", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=16, width=3)
@@ -201,6 +202,67 @@ def rope():
         case("rope", "rope", name, rotate, inputs, fixed=dict(pos=pos), heads=heads, base=10000.0)
     inputs = tensors("rope", "base", x=(3, 12))
     case("rope", "rope", "base", rotate, inputs, fixed=dict(pos=[0, 2, 9]), heads=2, base=500.0)
+
+
+# ---- heads: what the distance geometries make of queries and keys, and the slopes of linear biases
+
+
+def heads():
+    def split(x, own, heads):
+        """[M, heads, width] of x in `own` heads, each repeated for those that share it."""
+        return x.unflatten(1, (own, -1)).repeat_interleave(heads // own, 1)
+
+    def join(a, b, a_heads, b_heads, heads):
+        return torch.cat((split(a, a_heads, heads), split(b, b_heads, heads)), 2).flatten(1)
+
+    def square_sum(x, heads):
+        return torch.linalg.vector_norm(split(x, heads, heads), dim=2) ** 2
+
+    def temperature(theta, factor, eps):
+        return factor / (torch.exp(theta) + eps)
+
+    def head_bias(n, scale):
+        return n.repeat_interleave(len(scale) // n.shape[1], 1) * scale * -0.5
+
+    def whiten(mu, sigma, heads, sigma_heads):
+        s = split(sigma, sigma_heads, heads)
+        return (split(mu, heads, heads) * s.rsqrt()).flatten(1), s.log().sum(2)
+
+    f, m = "heads", 5
+    for name, heads, a_heads, b_heads in (("own", 3, 3, 3), ("shared", 4, 4, 1), ("groups", 6, 1, 3)):
+        inputs = tensors("join_heads", name, a=(m, a_heads * 7), b=(m, b_heads * 4))
+        case(f, "join_heads", name, join, inputs, a_heads=a_heads, b_heads=b_heads, heads=heads)
+    for name, heads, width in (("odd", 3, 5), ("wide", 2, 19)):
+        case(f, "square_sum", name, square_sum, tensors("square_sum", name, x=(m, heads * width)), heads=heads)
+    for name, factor, eps in (("w2", 2.0, 1e-6), ("eps", 1.0, 0.25)):
+        inputs = tensors("temperature", name, theta=(6,))
+        case(f, "temperature", name, temperature, inputs, factor=factor, eps=eps)
+    for name, heads, norms in (("own", 3, 3), ("groups", 6, 2)):
+        case(f, "head_bias", name, head_bias, tensors("head_bias", name, n=(m, norms), scale=(heads,)))
+    for name, heads, sigma_heads, seeded in (
+        ("own", 3, 3, (0, 1)),
+        ("shared", 4, 1, (0, 1)),
+        ("values", 4, 2, (0,)),
+        ("logarithms", 2, 1, (1,)),
+    ):
+        inputs = tensors("whiten", name, mu=(m, heads * 7))
+        inputs["sigma"] = draw(f"whiten/{name}/sigma", m, sigma_heads * 7).abs() + 2.0**-5
+        assert torch.equal(inputs["sigma"].bfloat16().double(), inputs["sigma"])
+        case(f, "whiten", name, whiten, inputs, None, seeded, heads=heads, sigma_heads=sigma_heads)
+
+    def slopes(n):
+        """A geometric sequence that starts at its own ratio; between powers of two, the rest from the one above."""
+        if n & (n - 1) == 0:
+            ratio = 2.0 ** -(8 / n)
+            return [ratio * ratio**i for i in range(n)]
+        lower = 1 << (n.bit_length() - 1)
+        return slopes(lower) + slopes(2 * lower)[::2][: n - lower]
+
+    def alibi(heads, offsets):
+        return -torch.outer(torch.tensor(slopes(heads)), torch.arange(offsets, dtype=torch.float64))
+
+    for heads in (1, 8, 12):
+        case(f, "alibi", f"{heads}_heads", alibi, {}, seeded=(), heads=heads, offsets=9)
 
 
 # ---- attention, one query row and head at a time
@@ -617,7 +679,7 @@ def text(value, depth=0):
 
 
 def main():
-    for make in (pointwise, embed, linear, norm, rope, attention, route, cross_entropy):
+    for make in (pointwise, embed, linear, norm, rope, heads, attention, route, cross_entropy):
         make()
     for make in (prefix_mean, square_mean, info_nce, models):
         make()
