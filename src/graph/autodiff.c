@@ -4,7 +4,8 @@
  *
  * Gradients of one value from several users are summed in the order the users are met, which is the reverse of the
  * graph's order and nothing else. Where they meet they are f32, else they keep the value's dtype. A param's gradient is
- * a buffer of the host's that every run adds to, so that micro-batches sum without a pass of their own.
+ * a buffer of the host's that every run adds to, so that micro-batches sum without a pass of their own. Kernels that
+ * accumulate add to it directly; a gradient that is a value of its own (of a view, of a product) is added by one node.
  */
 #include "graph/internal.h"
 
@@ -14,6 +15,7 @@ struct weft_grads {
     struct weft_graph *graph;
     struct weft_node *node;      /* being differentiated */
     struct weft_value **partial; /* by value id: what has been summed so far */
+    struct weft_value **buffer;  /* by value id: what its accumulating users add to; its own, never an alias */
     bool *needed;                /* by value id: leads to something that wants a gradient */
     int *users;                  /* by value id: differentiable uses */
 };
@@ -56,11 +58,32 @@ bool weft_grad_wanted(struct weft_grads *grads, int i)
     return differentiable(grads->node, i) && grads->needed[grads->node->in[i]->id];
 }
 
-struct weft_value *weft_grad_partial(struct weft_grads *grads, int i) { return grads->partial[grads->node->in[i]->id]; }
+struct weft_value *weft_grad_partial(struct weft_grads *grads, int i)
+{
+    const struct weft_value *v = grads->node->in[i];
+    return v->kind == WEFT_PARAM ? NULL : grads->partial[v->id];
+}
+
+/* buffer += gradient, by the backward kernel of a + b. */
+static void accumulate(struct weft_graph *g, struct weft_value *buffer, struct weft_value *gradient)
+{
+    if (!buffer || !gradient || g->status != WEFT_OK)
+        return;
+    struct weft_node *node = weft_graph_node(g, g->arithmetic.add, NULL, true);
+    if (!node)
+        return;
+    node->gout[0] = gradient;
+    node->gin[0] = buffer;
+    weft_graph_append(g, node);
+}
 
 void weft_grad_set(struct weft_grads *grads, int i, struct weft_value *gradient)
 {
-    grads->partial[grads->node->in[i]->id] = gradient;
+    const struct weft_value *v = grads->node->in[i];
+    if (v->kind == WEFT_PARAM)
+        accumulate(grads->graph, weft_grad_accumulator(grads, i), gradient);
+    else
+        grads->partial[v->id] = gradient;
 }
 
 static struct weft_value *sum(struct weft_graph *g, struct weft_value *a, struct weft_value *b)
@@ -95,15 +118,12 @@ struct weft_value *weft_grad_accumulator(struct weft_grads *grads, int i)
 {
     struct weft_graph *g = grads->graph;
     struct weft_value *v = grads->node->in[i], *so_far = grads->partial[v->id];
-    if (so_far && (so_far->kind == WEFT_GRAD || (so_far->node && so_far->node->every_run)))
+    if (so_far && so_far == grads->buffer[v->id])
         return so_far;
     struct weft_value *buffer =
         v->kind == WEFT_PARAM ? weft_graph_value(g, WEFT_GRAD, v->name, WEFT_F32, &v->shape) : zeroed(g, &v->shape);
-    if (buffer && so_far) { /* another user handed over a plain gradient before: it goes into the buffer first */
-        weft_graph_break(g, weft_node_fail(grads->node, "input %d is summed into by one user and added by another", i));
-        return NULL;
-    }
-    grads->partial[v->id] = buffer;
+    accumulate(g, buffer, so_far); /* what other users handed over goes into the buffer first */
+    grads->partial[v->id] = grads->buffer[v->id] = buffer;
     return buffer;
 }
 
@@ -225,6 +245,7 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
     size_t room = (size_t)forward_values;
     struct weft_grads grads = {.graph = g,
                                .partial = weft_graph_alloc(g, room * sizeof(struct weft_value *)),
+                               .buffer = weft_graph_alloc(g, room * sizeof(struct weft_value *)),
                                .needed = weft_graph_alloc(g, room * sizeof(bool)),
                                .users = weft_graph_alloc(g, room * sizeof(int))};
     TRY(weft_graph_status(g));

@@ -63,7 +63,8 @@ struct weft_node {
     struct weft_value *in[WEFT_MAX_ARGS], *out[WEFT_MAX_ARGS], *gout[WEFT_MAX_ARGS], *gin[WEFT_MAX_ARGS];
 };
 
-/* The two ops that differentiation itself emits, so that this room never names one: a constant, and a + b. */
+/* The two ops that differentiation itself emits, so that this room never names one: a constant, and a + b, whose
+ * backward kernel adds gout[0] to gin[0]. */
 struct weft_fill {
     double value;
     struct weft_shape shape;
@@ -124,8 +125,9 @@ struct weft_value *weft_graph_gradient(const struct weft_value *v);
 enum weft_status weft_graph_recompute(struct weft_graph *g);
 
 /* For an op's grad(): the gradient of out[o] (NULL: none arrived), whether in[i] needs one, what has been summed for it
- * so far (NULL: nothing; an op that can add takes it as addend and hands the sum to weft_grad_set), and two ways to
- * hand one over: add (the graph emits the sum) or set (replaces what was there). */
+ * so far (NULL: nothing, or a param's, whose sum is the host's; an op that can add takes it as addend and hands the sum
+ * to weft_grad_set), and two ways to hand one over: add (the graph emits the sum) or set (replaces what
+ * weft_grad_partial gave). */
 struct weft_value *weft_grad_out(struct weft_grads *grads, int o);
 bool weft_grad_wanted(struct weft_grads *grads, int i);
 struct weft_value *weft_grad_partial(struct weft_grads *grads, int i);

@@ -200,10 +200,10 @@ static enum weft_status assign_storages(struct planner *p)
             if (list[i]->kind != WEFT_VALUE || p->storage_of[list[i]->id] >= 0)
                 continue;
             const struct weft_value *source = shared_source(p, p->steps[s].node, list[i], s);
-            if (source && source->kind != WEFT_PARAM && source->kind != WEFT_GRAD)
-                p->storage_of[list[i]->id] = p->storage_of[source->id];
-            else if (!source)
+            if (!source)
                 TRY(new_storage(p, list[i], s));
+            else if (p->storage_of[source->id] >= 0)
+                p->storage_of[list[i]->id] = p->storage_of[source->id];
             else
                 continue; /* a view of bound memory: bound with it */
             touch(p, list[i], last[list[i]->id]);

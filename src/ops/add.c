@@ -2,6 +2,8 @@
  *
  * add - y = a + b, elementwise, f32 or bf16 each. y is f32 when either is: the residual stream stays f32 whatever is
  * added to it. May run in place on a. Both inputs get y's gradient as it is.
+ *
+ * The backward kernel, da += dy, is not this op's derivative but the graph's way to add a gradient to a buffer.
  */
 #include "base/vmath.h"
 #include "ops/ops.h"
@@ -43,6 +45,31 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
 }
 
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *dy = call->gout[0]->data;
+    double *da = call->gin[0]->data;
+    int64_t n = weft_tensor_count(call->gin[0]);
+    for (int64_t i = 0; i < n; i++)
+        da[i] += dy[i];
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *dy = call->gout[0];
+    float *da = call->gin[0]->data;
+    int64_t n = weft_min(weft_tensor_count(dy), (tile + 1) * TILE);
+    for (int64_t i = tile * TILE; i < n; i += VLANES)
+        vstore_f32(da + i, n - i, vload_f32(da + i, n - i) + vload(dy->data, dy->dtype, i, n));
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_count(call->gout[0]), TILE), bwd_tile, (void *)call);
+}
+
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {
     (void)node;
@@ -51,16 +78,22 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
             weft_grad_add(grads, i, weft_cast(g, weft_grad_out(grads, 0), weft_grad_dtype(grads, i)));
 }
 
-/* n: rows, width, and which of a (1) and b (2) are f32 in any graph */
+/* n: rows, width, and which of a (1) and b (2) are f32 in any graph, or whether they are one parameter (4) */
 static const struct weft_case cases[] = {
-    {"one", {1, 1, 0}, {0}},     {"one row", {1, 37, 1}, {0}},      {"odd", {7, 5, 2}, {0}},
-    {"lanes", {1, 16, 3}, {0}},  {"lanes+1", {1, 17, 0}, {0}},      {"tile-1", {1, TILE - 1, 1}, {0}},
-    {"tile", {TILE, 1, 0}, {0}}, {"tile+1", {1, TILE + 1, 2}, {0}}, {"tiles", {331, 100, 1}, {0}},
+    {"one", {1, 1, 0}, {0}},          {"one row", {1, 37, 1}, {0}},      {"odd", {7, 5, 2}, {0}},
+    {"lanes", {1, 16, 3}, {0}},       {"lanes+1", {1, 17, 0}, {0}},      {"tile-1", {1, TILE - 1, 1}, {0}},
+    {"tile", {TILE, 1, 0}, {0}},      {"tile+1", {1, TILE + 1, 2}, {0}}, {"tiles", {331, 100, 1}, {0}},
+    {"param", {1, TILE + 1, 4}, {0}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     enum weft_dtype compute = weft_graph_compute(g);
+    if (c->n[2] == 4) {
+        struct weft_value *w = weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(c->n[0]), weft_fixed(c->n[1])));
+        weft_graph_output(g, weft_add(g, w, w));
+        return;
+    }
     struct weft_value *a = weft_case_input(g, "a", c->n[2] & 1 ? WEFT_F32 : compute, c->n[0], c->n[1]);
     struct weft_value *b = weft_case_input(g, "b", c->n[2] & 2 ? WEFT_F32 : compute, c->n[0], c->n[1]);
     weft_graph_output(g, weft_add(g, a, b));
@@ -71,8 +104,10 @@ const struct weft_op WEFT_OP(add) = {
     .summary = "y = a + b",
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
+    .bwd = {.run = bwd, .ref = bwd_ref},
     .grad = grad,
     .differentiable = 3,
+    .accumulates = 1,
     .inplace = 1,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,

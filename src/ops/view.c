@@ -34,20 +34,24 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, back, weft_grad_dtype(grads, 0)));
 }
 
-/* n: rows, width, and into how many parts the width is split */
+/* n: rows, width, into how many parts the width is split, and whether x is a parameter */
 static const struct weft_case cases[] = {
-    {"one", {1, 1, 1}, {0}},    {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},   {"columns", {5, 24, 24}, {0}},
-    {"lanes", {3, 32, 2}, {0}}, {"same", {17, 16, 1}, {0}},   {"heads", {9, 64, 8}, {0}}, {"large", {331, 96, 3}, {0}},
+    {"one", {1, 1, 1}, {0}},       {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},
+    {"columns", {5, 24, 24}, {0}}, {"lanes", {3, 32, 2}, {0}},   {"same", {17, 16, 1}, {0}},
+    {"heads", {9, 64, 8}, {0}},    {"large", {331, 96, 3}, {0}}, {"param", {6, 20, 5, 1}, {0}},
 };
 
-/* Through three dimensions and on to one, scaled on both sides so that the views stand between nodes. */
+/* Through three dimensions and on to one, scaled on both sides so that the views stand between nodes; of a parameter at
+ * once, so that they are views of bound memory. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
-    struct weft_dim rows = weft_times(weft_graph_symbol(g, "rows", c->n[0]), 1);
-    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]);
-    struct weft_value *y = weft_scale(g, x, 2);
+    bool of_param = c->n[3];
+    struct weft_dim rows = of_param ? weft_fixed(c->n[0]) : weft_times(weft_graph_symbol(g, "rows", c->n[0]), 1);
+    struct weft_value *y = of_param
+                               ? weft_graph_param(g, "w", WEFT_SHAPE(rows, weft_fixed(c->n[1])))
+                               : weft_scale(g, weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]), 2);
     y = weft_view(g, y, WEFT_SHAPE(rows, weft_fixed(c->n[2]), weft_fixed(c->n[1] / c->n[2])));
-    y = weft_view(g, y, WEFT_SHAPE(weft_times(rows.symbol, c->n[1])));
+    y = weft_view(g, y, WEFT_SHAPE((struct weft_dim){rows.symbol, rows.times * c->n[1]}));
     weft_graph_output(g, weft_scale(g, y, 0.5));
 }
 
