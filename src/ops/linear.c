@@ -4,14 +4,18 @@
  *
  *     y[m,n] = sum_k x[m,k] W[n,k] + b[n] + addend[m,n]
  *
- * x [M,K] in the compute dtype, W [N,K] an f32 parameter read in its packed form p, b [N] f32 and addend [M,N] f32 or
- * bf16 optional, y [M,N] f32 or bf16; y may share addend's memory. With W [G,N,K] there are G products side by side:
- * group g takes columns gK.. of x to columns gN.. of y.
+ * x [M,K] in the compute dtype, W [N,K] f32, a parameter or made of parameters, read in its packed form p, b [N] f32
+ * and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may share addend's memory. With W [G,N,K] there are G
+ * products side by side: group g takes columns gK.. of x to columns gN.. of y.
  *
  * Backward, from dY rounded to the compute dtype once:
  *     dX = dY W         another node of this op, over W packed the other way; it takes what the other users of x have
- *                       summed so far as its addend, so that the gradients of q, k and v meet without a pass of their
- * own dW += dY^t X      the backward kernel, into the parameter's own gradient db += sum_m dY    likewise d addend = dY
+ *                       summed so far as its addend, so that the gradients of q, k and v meet without a pass of
+ *                       their own
+ *     dW += dY^t X      the backward kernel, into the parameter's own gradient (of a made W: into its sum)
+ *     db += sum_m dY    likewise
+ *     d addend = dY
+ *
  * Only x is kept for it. W is an input so that grad can find it; no kernel reads it.
  */
 #include "base/vmath.h"
@@ -225,8 +229,8 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* ---- cases. n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32. What is not f32 has
- * the graph's compute dtype. */
+/* ---- cases. n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, what W is. What is not
+ * f32 has the graph's compute dtype. */
 
 enum {
     NONE,
@@ -235,6 +239,8 @@ enum {
     MADE, /* f32, and nobody else reads it, so that y takes its memory */
     SAME, /* x itself */
 };
+
+enum { PARAM, TRANSPOSED, VIEWED }; /* W: a parameter, or a transpose or a view of one */
 
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 0, 0, NONE, 1}},
@@ -253,15 +259,29 @@ static const struct weft_case cases[] = {
     {.name = "deep", .n = {5, 7, 300, 0, 0, NONE, 0}},
     {.name = "groups", .n = {18, 16, 32, 3, 1, F32, 1}},
     {.name = "odd groups", .n = {5, 17, 9, 2, 1, NONE, 0}},
+    {.name = "transposed", .n = {13, 40, 24, 0, 1, NONE, 1, 0, TRANSPOSED}},
+    {.name = "transposed groups", .n = {5, 17, 9, 2, 0, NONE, 0, 0, TRANSPOSED}},
+    {.name = "heads of a matrix", .n = {10, 16, 24, 4, 0, NONE, 1, 0, VIEWED}},
 };
+
+static struct weft_value *case_matrix(struct weft_graph *g, const struct weft_case *c)
+{
+    int64_t groups = weft_max(c->n[3], 1);
+    struct weft_dim n = weft_fixed(c->n[1]), k = weft_fixed(c->n[2]), of = weft_fixed(groups);
+    struct weft_shape s = c->n[3] ? WEFT_SHAPE(of, n, k) : WEFT_SHAPE(n, k);
+    if (c->n[8] == TRANSPOSED)
+        return weft_transpose(g, weft_graph_param(g, "w", c->n[3] ? WEFT_SHAPE(of, k, n) : WEFT_SHAPE(k, n)));
+    if (c->n[8] == VIEWED)
+        return weft_view(g, weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(groups * c->n[1]), k)), s);
+    return weft_graph_param(g, "w", s);
+}
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     int64_t rows = c->n[0], groups = weft_max(c->n[3], 1);
     enum weft_dtype compute = weft_graph_compute(g), out = c->n[6] ? WEFT_F32 : compute;
-    struct weft_dim n = weft_fixed(c->n[1]), k = weft_fixed(c->n[2]);
     struct weft_value *x = weft_case_input(g, "x", c->n[7] ? WEFT_F32 : compute, rows, groups * c->n[2]);
-    struct weft_value *w = weft_graph_param(g, "w", c->n[3] ? WEFT_SHAPE(weft_fixed(groups), n, k) : WEFT_SHAPE(n, k));
+    struct weft_value *w = case_matrix(g, c);
     struct weft_value *b = c->n[4] ? weft_graph_param(g, "b", WEFT_SHAPE(weft_fixed(groups * c->n[1]))) : NULL;
     struct weft_value *addend = NULL;
     if (c->n[5] == SAME)
