@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gate_heads - z[m,h,d] = s[m,h] o[m,h,d],  s = 1 - alpha + alpha gate: attention's heads weighed by a gate that has
+ * the share alpha in it. o [M, H*D] and z f32 or bf16, gate f32 [M,H], alpha f32 [1]. May run in place on o.
+ *
+ * Backward, with e[m,h] = sum_d dz o:  do = s dz,  dgate = alpha e,  dalpha += sum over m, h of (gate - 1) e. Blocks of
+ * ROWS rows leave their part of dalpha in scratch; then the blocks are added in order. All three inputs are read again.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16 }; /* of a tile; it orders the sum */
+enum { O, GATE, ALPHA, INPUTS };
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *o = node->in[O], *gate = node->in[GATE], *alpha = node->in[ALPHA];
+    if (!weft_dtype_is_float(o->dtype))
+        return weft_node_fail(node, "o is %s, not a float type", weft_dtype_name(o->dtype));
+    int64_t heads = weft_shape_width(&gate->shape), width = weft_shape_width(&o->shape);
+    if (gate->dtype != WEFT_F32 || !weft_dim_same(weft_shape_rows(&gate->shape), weft_shape_rows(&o->shape)))
+        return weft_node_fail(node, "the gate must be f32, one row per row of o");
+    if (width % heads)
+        return weft_node_fail(node, "%lld gates do not divide the width of o, %lld", (long long)heads,
+                              (long long)width);
+    if (alpha->dtype != WEFT_F32 || !weft_shape_same(&alpha->shape, &WEFT_SHAPE(weft_fixed(1))))
+        return weft_node_fail(node, "alpha must be f32 [1]");
+    return weft_node_output(node, 0, o->dtype, o->shape);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *o = call->in[O]->data, *gate = call->in[GATE]->data, *alpha = call->in[ALPHA]->data;
+    double *z = call->out[0]->data;
+    int64_t width = weft_tensor_width(call->in[O]) / weft_tensor_width(call->in[GATE]);
+    for (int64_t i = 0; i < weft_tensor_count(call->in[O]); i++)
+        z[i] = o[i] * (1 - *alpha + *alpha * gate[i / width]);
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    const double *o = call->in[O]->data, *gate = call->in[GATE]->data, *alpha = call->in[ALPHA]->data;
+    const double *dz = call->gout[0]->data;
+    double *d_o = call->gin[O] ? call->gin[O]->data : NULL, *dgate = call->gin[GATE] ? call->gin[GATE]->data : NULL;
+    double *dalpha = call->gin[ALPHA] ? call->gin[ALPHA]->data : NULL;
+    int64_t width = weft_tensor_width(call->in[O]) / weft_tensor_width(call->in[GATE]);
+    for (int64_t h = 0; h < weft_tensor_count(call->in[GATE]); h++) {
+        double e = 0;
+        for (int64_t i = h * width; i < (h + 1) * width; i++) {
+            e += dz[i] * o[i];
+            if (d_o)
+                d_o[i] = (1 - *alpha + *alpha * gate[h]) * dz[i];
+        }
+        if (dgate)
+            dgate[h] = *alpha * e;
+        if (dalpha)
+            *dalpha += (gate[h] - 1) * e;
+    }
+}
+
+/* The heads of a tile's rows, counted through: head h has elements h * width .. of o, whatever row it is in. */
+struct heads {
+    int64_t first, end, width;
+};
+
+static struct heads tile_heads(const struct weft_call *call, int64_t tile)
+{
+    int64_t per_row = weft_tensor_width(call->in[GATE]);
+    int64_t rows = weft_min(weft_tensor_rows(call->in[O]), (tile + 1) * ROWS);
+    return (struct heads){tile * ROWS * per_row, rows * per_row, weft_tensor_width(call->in[O]) / per_row};
+}
+
+static float share(const struct weft_call *call, int64_t h)
+{
+    float alpha = *(const float *)call->in[ALPHA]->data, gate = ((const float *)call->in[GATE]->data)[h];
+    return 1 - alpha + alpha * gate;
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *o = call->in[O], *z = call->out[0];
+    struct heads t = tile_heads(call, tile);
+    for (int64_t h = t.first; h < t.end; h++) {
+        vf s = vset(share(call, h));
+        for (int64_t i = h * t.width, end = i + t.width; i < end; i += VLANES)
+            vstore(z->data, z->dtype, i, end, s * vload(o->data, o->dtype, i, end));
+    }
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[O]), ROWS), run_tile, (void *)call);
+}
+
+/* ---- backward. Scratch: a sum per block of rows. */
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t blocks = (size_t)weft_div_up(weft_tensor_rows(max->in[O]), ROWS);
+    return weft_size_mul(blocks, sizeof(double), &booking->scratch);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *o = call->in[O], *dz = call->gout[0], *d_o = call->gin[O], *dgate = call->gin[GATE];
+    const float *gate = call->in[GATE]->data, alpha = *(const float *)call->in[ALPHA]->data;
+    struct heads t = tile_heads(call, tile);
+    double dalpha = 0;
+    for (int64_t h = t.first; h < t.end; h++) {
+        vf s = vset(share(call, h)), dot = vset(0);
+        for (int64_t i = h * t.width, end = i + t.width; i < end; i += VLANES) {
+            vf d = vload(dz->data, dz->dtype, i, end);
+            dot = vfma(d, vload(o->data, o->dtype, i, end), dot);
+            if (d_o)
+                vstore(d_o->data, d_o->dtype, i, end, s * d);
+        }
+        float e = vsum(dot);
+        if (dgate)
+            ((float *)dgate->data)[h] = alpha * e;
+        dalpha += (gate[h] - 1) * e;
+    }
+    ((double *)call->scratch)[tile] = dalpha;
+}
+
+static void bwd(const struct weft_call *call)
+{
+    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[O]), ROWS);
+    weft_parallel(blocks, bwd_tile, (void *)call);
+    if (!call->gin[ALPHA])
+        return;
+    double sum = 0;
+    for (int64_t block = 0; block < blocks; block++)
+        sum += ((const double *)call->scratch)[block];
+    *(float *)call->gin[ALPHA]->data += (float)sum;
+}
+
+/* n: rows, heads, width of a head, whether alpha is a constant, whether other ops stand around it, which brings
+ * gradients in its own type and work in place */
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 1}},
+    {.name = "one row", .n = {1, 3, 7}},
+    {.name = "one head", .n = {5, 1, 37}},
+    {.name = "odd", .n = {7, 5, 3}},
+    {.name = "lanes", .n = {4, 2, 16}},
+    {.name = "lanes+1", .n = {4, 2, 17}},
+    {.name = "tile-1", .n = {ROWS - 1, 4, 8}},
+    {.name = "tile", .n = {ROWS, 4, 8}},
+    {.name = "tile+1", .n = {ROWS + 1, 4, 8}},
+    {.name = "tiles", .n = {100, 3, 64}},
+    {.name = "constant", .n = {20, 5, 10, 1}},
+    {.name = "inside", .n = {20, 5, 10, 0, 1}},
+    {.name = "constant inside", .n = {20, 5, 10, 1, 1}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *o = weft_case_input(g, "o", weft_graph_compute(g), c->n[0], c->n[1] * c->n[2]);
+    struct weft_value *gate = weft_case_input(g, "gate", WEFT_F32, c->n[0], c->n[1]);
+    struct weft_shape one = WEFT_SHAPE(weft_fixed(1));
+    struct weft_value *alpha = c->n[3] ? weft_fill(g, 0.3, one) : weft_graph_param(g, "alpha", one);
+    struct weft_value *z = weft_gate_heads(g, c->n[4] ? weft_silu(g, o) : o, weft_sigmoid(g, gate), alpha);
+    weft_graph_output(g, c->n[4] ? weft_scale(g, z, 2) : z);
+}
+
+const struct weft_op WEFT_OP(gate_heads) = {
+    .name = "gate_heads",
+    .summary = "z = o (1 - alpha + alpha gate), one gate per row and head",
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << O | 1 << GATE | 1 << ALPHA,
+    .differentiable = 1 << O | 1 << GATE | 1 << ALPHA,
+    .accumulates = 1 << ALPHA,
+    .inplace = 1 + O,
+    .inplace_grad = 1,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_gate_heads(struct weft_graph *g, struct weft_value *o, struct weft_value *gate,
+                                   struct weft_value *alpha)
+{
+    struct weft_value *in[INPUTS] = {o, gate, alpha};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_gate_heads), NULL, INPUTS, in);
+    return node ? node->out[0] : NULL;
+}
