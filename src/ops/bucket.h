@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bucket.h - what bucket_mean and bucket_spread share: F columns in L buckets, the buckets dealt out to heads.
+ *
+ *     bucket(f) = floor(f L / F)      head(l): floor(head L / heads) <= l < floor((head+1) L / heads)
+ *
+ * Both need F >= L >= heads >= 1, so that no bucket and no head is empty. Kernels go the other way, from a bucket to
+ * its columns and its head. Gradients of the heads' weights: blocks of ROWS rows leave a sum per head in scratch, in
+ * double, since a head may have few buckets and many rows; then the blocks are added in order.
+ */
+#ifndef WEFT_BUCKET_H
+#define WEFT_BUCKET_H
+
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+enum { ROWS = 16 }; /* of a tile; it orders the sums */
+
+struct buckets {
+    int64_t columns, count, heads; /* F, L and how many weights there are */
+};
+
+static inline enum weft_status check_buckets(const struct weft_node *node, struct buckets b)
+{
+    const struct weft_value *x = node->in[0], *weight = node->in[1];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "the rows are %s, not a float type", weft_dtype_name(x->dtype));
+    if (weight->dtype != WEFT_F32 || weight->shape.ndim != 1)
+        return weft_node_fail(node, "the weights must be f32, one per head");
+    if (b.count < b.heads || b.columns < b.count)
+        return weft_node_fail(node, "%lld columns, %lld buckets, %lld heads: each must be at least the next",
+                              (long long)b.columns, (long long)b.count, (long long)b.heads);
+    return WEFT_OK;
+}
+
+/* The specification's way, by search. */
+static inline int64_t exact_bucket(struct buckets b, int64_t f) { return f * b.count / b.columns; }
+static inline int64_t exact_head(struct buckets b, int64_t l)
+{
+    int64_t head = 0;
+    while ((head + 1) * b.count / b.heads <= l)
+        head++;
+    return head;
+}
+
+/* The kernels' way: bucket l has columns first_column(l) .. first_column(l+1)-1. */
+static inline int64_t first_column(struct buckets b, int64_t l) { return weft_div_up(l * b.columns, b.count); }
+static inline int64_t head_of(struct buckets b, int64_t l) { return ((l + 1) * b.heads - 1) / b.count; }
+
+/* Sum of bucket l of the row that begins at element `at`. */
+static inline float sum_bucket(struct buckets b, const struct weft_tensor *x, int64_t at, int64_t l)
+{
+    vf sum = vset(0);
+    for (int64_t i = at + first_column(b, l), end = at + first_column(b, l + 1); i < end; i += VLANES)
+        sum += vload(x->data, x->dtype, i, end);
+    return vsum(sum);
+}
+
+static inline void fill_bucket(struct buckets b, const struct weft_tensor *x, int64_t at, int64_t l, float value)
+{
+    for (int64_t i = at + first_column(b, l), end = at + first_column(b, l + 1); i < end; i += VLANES)
+        vstore(x->data, x->dtype, i, end, vset(value));
+}
+
+/* Element i of f32 or bf16, for what is one number per bucket. */
+static inline float load_one(const struct weft_tensor *x, int64_t i) { return vload(x->data, x->dtype, i, i + 1)[0]; }
+static inline void store_one(const struct weft_tensor *x, int64_t i, float value)
+{
+    vstore(x->data, x->dtype, i, i + 1, vset(value));
+}
+
+/* ---- the heads' sums. The weights are input 1. */
+
+static inline enum weft_status book_sums(const struct weft_call *max, int64_t rows, struct weft_booking *booking)
+{
+    size_t blocks = (size_t)weft_div_up(rows, ROWS);
+    return weft_size_mul(blocks, (size_t)weft_tensor_count(max->in[1]) * sizeof(double), &booking->scratch);
+}
+
+static inline double *block_sums(const struct weft_call *call, int64_t block)
+{
+    int64_t heads = weft_tensor_count(call->in[1]);
+    double *sums = (double *)call->scratch + block * heads;
+    memset(sums, 0, (size_t)heads * sizeof *sums);
+    return sums;
+}
+
+static inline void add_blocks(const struct weft_call *call, int64_t rows)
+{
+    int64_t heads = weft_tensor_count(call->in[1]), blocks = weft_div_up(rows, ROWS);
+    float *to = call->gin[1]->data;
+    for (int64_t head = 0; head < heads; head++) {
+        double sum = 0;
+        for (int64_t block = 0; block < blocks; block++)
+            sum += ((const double *)call->scratch)[block * heads + head];
+        to[head] += (float)sum;
+    }
+}
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bucket_spread - h[m,f] = gamma[head(l)] * c[m,l], l = bucket(f): the way back of bucket_mean. c [M,L], gamma f32
+ * [heads], h [M,F] in c's dtype. Buckets and heads are those of bucket.h.
+ *
+ * Backward, with s[m,l] = sum of dh[m,f] over the f of bucket l:  dc = gamma s,  dgamma += sum over m and the head's l
+ * of c s. Both inputs are read again.
+ */
+#include "ops/bucket.h"
+
+enum { C, GAMMA };
+
+static struct buckets sizes(const struct weft_call *call)
+{
+    return (struct buckets){*(const int64_t *)call->attr, weft_tensor_width(call->in[C]),
+                            weft_tensor_count(call->in[GAMMA])};
+}
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const int64_t *columns = node->attr;
+    struct weft_shape s = node->in[C]->shape;
+    TRY(check_buckets(node,
+                      (struct buckets){*columns, weft_shape_width(&s), weft_shape_width(&node->in[GAMMA]->shape)}));
+    s.dim[s.ndim - 1] = weft_fixed(*columns);
+    return weft_node_output(node, 0, node->in[C]->dtype, s);
+}
+
+static void ref(const struct weft_call *call)
+{
+    struct buckets b = sizes(call);
+    const double *c = call->in[C]->data, *gamma = call->in[GAMMA]->data;
+    double *h = call->out[0]->data;
+    for (int64_t f = 0; f < b.columns; f++) {
+        int64_t l = exact_bucket(b, f), head = exact_head(b, l);
+        for (int64_t r = 0; r < weft_tensor_rows(call->in[C]); r++)
+            h[r * b.columns + f] = gamma[head] * c[r * b.count + l];
+    }
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    struct buckets b = sizes(call);
+    const double *c = call->in[C]->data, *gamma = call->in[GAMMA]->data, *dh = call->gout[0]->data;
+    double *dc = call->gin[C] ? call->gin[C]->data : NULL, *dgamma = call->gin[GAMMA] ? call->gin[GAMMA]->data : NULL;
+    int64_t rows = weft_tensor_rows(call->in[C]);
+    for (int64_t i = 0; dc && i < rows * b.count; i++)
+        dc[i] = 0;
+    for (int64_t f = 0; f < b.columns; f++) {
+        int64_t l = exact_bucket(b, f), head = exact_head(b, l);
+        for (int64_t r = 0; r < rows; r++) {
+            if (dc)
+                dc[r * b.count + l] += gamma[head] * dh[r * b.columns + f];
+            if (dgamma)
+                dgamma[head] += c[r * b.count + l] * dh[r * b.columns + f];
+        }
+    }
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    struct buckets b = sizes(call);
+    const float *gamma = call->in[GAMMA]->data;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[C]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t l = 0; l < b.count; l++) {
+            float c = load_one(call->in[C], r * b.count + l);
+            fill_bucket(b, call->out[0], r * b.columns, l, gamma[head_of(b, l)] * c);
+        }
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[C]), ROWS), run_tile, (void *)call);
+}
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    return book_sums(max, weft_tensor_rows(max->in[C]), booking);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    struct buckets b = sizes(call);
+    const float *gamma = call->in[GAMMA]->data;
+    double *dgamma = block_sums(call, tile);
+    int64_t rows = weft_min(weft_tensor_rows(call->in[C]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t l = 0; l < b.count; l++) {
+            int64_t head = head_of(b, l), at = r * b.count + l;
+            float sum = sum_bucket(b, call->gout[0], r * b.columns, l);
+            dgamma[head] += load_one(call->in[C], at) * sum;
+            if (call->gin[C])
+                store_one(call->gin[C], at, gamma[head] * sum);
+        }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    int64_t rows = weft_tensor_rows(call->in[C]);
+    weft_parallel(weft_div_up(rows, ROWS), bwd_tile, (void *)call);
+    if (call->gin[GAMMA])
+        add_blocks(call, rows);
+}
+
+/* n: rows, F, L, heads, whether other ops stand around it, which brings gradients in its own type */
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 1, 1}},
+    {.name = "one row", .n = {1, 37, 5, 2}},
+    {.name = "one bucket", .n = {3, 37, 1, 1}},
+    {.name = "one column each", .n = {5, 9, 9, 4}},
+    {.name = "one bucket each", .n = {5, 9, 4, 4}},
+    {.name = "odd", .n = {7, 17, 5, 3}},
+    {.name = "lanes", .n = {4, 64, 4, 2}},
+    {.name = "lanes+1", .n = {4, 68, 4, 2}},
+    {.name = "tile-1", .n = {ROWS - 1, 24, 8, 4}},
+    {.name = "tile", .n = {ROWS, 24, 8, 4}},
+    {.name = "tile+1", .n = {ROWS + 1, 25, 8, 3}},
+    {.name = "tiles", .n = {100, 200, 33, 7}},
+    {.name = "inside", .n = {20, 50, 12, 5, 1}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *x = weft_case_input(g, "c", weft_graph_compute(g), c->n[0], c->n[2]);
+    struct weft_value *gamma = weft_graph_param(g, "gamma", WEFT_SHAPE(weft_fixed(c->n[3])));
+    struct weft_value *h = weft_bucket_spread(g, c->n[4] ? weft_silu(g, x) : x, gamma, c->n[1]);
+    weft_graph_output(g, c->n[4] ? weft_scale(g, h, 2) : h);
+}
+
+const struct weft_op WEFT_OP(bucket_spread) = {
+    .name = "bucket_spread",
+    .summary = "h = gamma of its head * c, the same in a whole bucket of columns",
+    .attr_bytes = sizeof(int64_t),
+    .shape = shape,
+    .fwd = {.run = run, .ref = ref},
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
+    .bwd_reads_in = 1 << C | 1 << GAMMA,
+    .differentiable = 1 << C | 1 << GAMMA,
+    .accumulates = 1 << GAMMA,
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+};
+
+struct weft_value *weft_bucket_spread(struct weft_graph *g, struct weft_value *c, struct weft_value *gamma,
+                                      int64_t columns)
+{
+    struct weft_value *in[] = {c, gamma};
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_bucket_spread), &columns, 2, in);
+    return node ? node->out[0] : NULL;
+}
