@@ -349,7 +349,7 @@ static struct weft_value *route(struct run *r)
 static struct weft_value *prefix_mean(struct run *r)
 {
     struct weft_rows at = places(r);
-    return weft_prefix_mean(r->g, rows(r, "x"), &at, NULL);
+    return weft_prefix_mean(r->g, rows(r, "x"), &at, NULL, flag(r, "whole"));
 }
 
 static struct weft_value *square_mean(struct run *r)

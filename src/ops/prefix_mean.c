@@ -7,8 +7,12 @@
  * the call's first row of each slot (without it a sequence starts in this call, at position 0), and output 1, f32 [S,
  * G], is the sum after its last row: state, or 0, where a slot has no rows. tiles [S, *] only tells S.
  *
+ * `whole` gives every row the mean that its sequence's last row of the call has. So a row sees what comes after it:
+ * this is kept to show that the leak is caught, and its bits do depend on how a sequence is cut.
+ *
  * Backward, state taken as constant: dx_s = sum over t >= s of dy_t / (t+1), running from the call's last row to its
- * first. Nothing is saved. Both directions may work in place: a row is read before it is written, and not again.
+ * first; `whole`: the sum over all t of dy_t / (last+1), for every s. Nothing is saved. Both directions may work in
+ * place: a row is read before it is written, and not again.
  */
 #include "base/vmath.h"
 #include "ops/ops.h"
@@ -16,6 +20,10 @@
 enum { COLUMNS = 64, VECTORS = COLUMNS / VLANES }; /* a tile is one sequence and this many columns */
 enum { X, SEQ, POS, TILES, STATE, INPUTS };
 enum { Y, SUM };
+
+struct attr {
+    bool whole;
+};
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -35,6 +43,17 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, SUM, WEFT_F32, sums);
 }
 
+/* The row whose mean row r gets: itself, or the last of its sequence. */
+static int64_t mean_row(const struct weft_call *call, int64_t r)
+{
+    const struct attr *attr = call->attr;
+    const int32_t *seq = call->in[SEQ]->data;
+    int64_t last = call->in[SEQ]->dim[0] - 1;
+    while (attr->whole && seq[last] != seq[r])
+        last--;
+    return attr->whole ? last : r;
+}
+
 static void ref(const struct weft_call *call)
 {
     const double *x = call->in[X]->data, *state = call->in[STATE] ? call->in[STATE]->data : NULL;
@@ -48,10 +67,14 @@ static void ref(const struct weft_call *call)
             sum[seq[r] * width + i] += x[r * width + i];
             y[r * width + i] = sum[seq[r] * width + i] / (pos[r] + 1);
         }
+    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++)
+        for (int64_t i = 0; i < width; i++)
+            y[r * width + i] = y[mean_row(call, r) * width + i];
 }
 
 static void bwd_ref(const struct weft_call *call)
 {
+    const struct attr *attr = call->attr;
     const double *dy = call->gout[Y]->data;
     const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
     double *dx = call->gin[X]->data;
@@ -60,9 +83,16 @@ static void bwd_ref(const struct weft_call *call)
         for (int64_t i = 0; i < width; i++) {
             double sum = 0;
             for (int64_t t = s; t < rows; t++)
-                sum += seq[t] == seq[s] ? dy[t * width + i] / (pos[t] + 1) : 0;
+                sum += seq[t] == seq[s] ? dy[t * width + i] / (pos[mean_row(call, t)] + 1) : 0;
             dx[s * width + i] = sum;
         }
+    for (int64_t s = 0; attr->whole && s < rows; s++) {
+        int64_t first = 0;
+        while (seq[first] != seq[s])
+            first++;
+        for (int64_t i = 0; i < width; i++)
+            dx[s * width + i] = dx[first * width + i];
+    }
 }
 
 /* Tile `tile` of sequences x columns: the columns i with *first <= i < *end of the sequence that is returned. */
@@ -74,15 +104,26 @@ static int64_t tile_place(int64_t tile, int64_t width, int64_t *first, int64_t *
     return tile / across;
 }
 
+/* Every row of the sequence gets the same. */
+static void store_all(const struct weft_tensor *to, const int32_t *seq, int64_t slot, int64_t first, int64_t end,
+                      const vf *same)
+{
+    int64_t width = weft_tensor_width(to);
+    for (int64_t r = 0; r < weft_tensor_rows(to); r++)
+        for (int64_t i = first, v = 0; seq[r] == slot && i < end; i += VLANES, v++)
+            vstore(to->data, to->dtype, r * width + i, r * width + end, same[v]);
+}
+
 static void run_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y], *state = call->in[STATE];
     const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
     int64_t first, end, width = weft_tensor_width(x), slot = tile_place(tile, width, &first, &end);
     float *after = (float *)call->out[SUM]->data + slot * width;
-    vf sum[VECTORS] = {0};
+    vf sum[VECTORS] = {0}, mean[VECTORS] = {0};
     for (int64_t i = first, v = 0; state && i < end; i += VLANES, v++)
         sum[v] = vload_f32((const float *)state->data + slot * width + i, end - i);
     for (int64_t r = 0; r < weft_tensor_rows(x); r++) {
@@ -91,9 +132,12 @@ static void run_tile(void *context, int64_t tile, int thread)
         vf count = vset((float)(pos[r] + 1));
         for (int64_t i = first, v = 0; i < end; i += VLANES, v++) {
             sum[v] += vload(x->data, x->dtype, r * width + i, r * width + end);
-            vstore(y->data, y->dtype, r * width + i, r * width + end, sum[v] / count);
+            mean[v] = sum[v] / count;
+            vstore(y->data, y->dtype, r * width + i, r * width + end, mean[v]);
         }
     }
+    if (attr->whole)
+        store_all(y, seq, slot, first, end, mean);
     for (int64_t i = first, v = 0; i < end; i += VLANES, v++)
         vstore_f32(after + i, end - i, sum[v]);
 }
@@ -108,19 +152,23 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
     const struct weft_tensor *dy = call->gout[Y], *dx = call->gin[X];
     const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
     int64_t first, end, width = weft_tensor_width(dx), slot = tile_place(tile, width, &first, &end);
-    vf sum[VECTORS] = {0};
+    vf sum[VECTORS] = {0}, count = vset(0);
     for (int64_t r = weft_tensor_rows(dx) - 1; r >= 0; r--) {
         if (seq[r] != slot)
             continue;
-        vf count = vset((float)(pos[r] + 1));
+        vf own = vset((float)(pos[r] + 1));
+        count = attr->whole ? vmax(count, own) : own; /* the last row is met first and has the largest */
         for (int64_t i = first, v = 0; i < end; i += VLANES, v++) {
             sum[v] += vload(dy->data, dy->dtype, r * width + i, r * width + end) / count;
             vstore(dx->data, dx->dtype, r * width + i, r * width + end, sum[v]);
         }
     }
+    if (attr->whole)
+        store_all(dx, seq, slot, first, end, sum);
 }
 
 static void bwd(const struct weft_call *call)
@@ -131,8 +179,8 @@ static void bwd(const struct weft_call *call)
 
 /* n: sequences, rows of the first of them, by how many each is shorter than the one before (down to none), width,
  * position of the first rows (not 0: with a state), whether other ops stand around it, which brings gradients in its
- * own type and work in place; whether the sequences' rows take turns instead of following each other */
-enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, TURNS };
+ * own type and work in place; whether the sequences' rows take turns instead of following each other; whole */
+enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, TURNS, WHOLE };
 
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 0, 1}},
@@ -150,6 +198,9 @@ static const struct weft_case cases[] = {
     {.name = "state, without rows", .n = {5, 3, 2, 33, 1}},
     {.name = "inside", .n = {3, 20, 4, 40, 0, 1}},
     {.name = "turns", .n = {3, 20, 0, 40, 2, 1, 1}},
+    {.name = "whole", .n = {4, 9, 3, 70, 0, 0, 0, 1}},
+    {.name = "whole, state", .n = {3, 6, 1, 24, 11, 0, 0, 1}},
+    {.name = "whole inside", .n = {3, 20, 0, 40, 2, 1, 1, 1}},
 };
 
 static int64_t case_length(const struct weft_case *c, int64_t s)
@@ -157,21 +208,35 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
+/* Rows of `whole` do depend on each other: they are a fixed number, so that the harness does not demand otherwise. */
+static struct weft_value *case_input(struct weft_graph *g, const struct weft_case *c, const char *name,
+                                     enum weft_dtype dtype, int64_t rows, int64_t width)
+{
+    if (!c->n[WHOLE])
+        return weft_case_input(g, name, dtype, rows, width);
+    struct weft_shape s = WEFT_SHAPE(weft_fixed(rows), weft_fixed(width));
+    s.ndim = width ? 2 : 1;
+    struct weft_value *v = weft_graph_input(g, name, dtype, s);
+    if (v)
+        v->wants_grad = weft_dtype_is_float(dtype);
+    return v;
+}
+
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     int64_t count = 0, sequences = c->n[SEQUENCES];
     for (int64_t s = 0; s < sequences; s++)
         count += case_length(c, s);
-    struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), count, c->n[WIDTH]), *state = NULL;
+    struct weft_value *x = case_input(g, c, "x", weft_graph_compute(g), count, c->n[WIDTH]), *state = NULL;
     struct weft_dim S = weft_times(weft_graph_symbol(g, "sequences", sequences), 1);
     struct weft_rows rows = {
-        .seq = weft_case_input(g, "seq", WEFT_I32, count, 0),
-        .pos = weft_case_input(g, "pos", WEFT_I32, count, 0),
+        .seq = case_input(g, c, "seq", WEFT_I32, count, 0),
+        .pos = case_input(g, c, "pos", WEFT_I32, count, 0),
         .tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(S, weft_fixed(1))),
     };
     if (c->n[START])
         state = weft_graph_input(g, "state", WEFT_F32, WEFT_SHAPE(S, weft_fixed(c->n[WIDTH])));
-    struct weft_value *y = weft_prefix_mean(g, c->n[INSIDE] ? weft_silu(g, x) : x, &rows, state);
+    struct weft_value *y = weft_prefix_mean(g, c->n[INSIDE] ? weft_silu(g, x) : x, &rows, state, c->n[WHOLE]);
     weft_graph_output(g, c->n[INSIDE] ? weft_scale(g, y, 2) : y);
     weft_graph_output(g, weft_sibling(y, SUM));
 }
@@ -195,6 +260,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 const struct weft_op WEFT_OP(prefix_mean) = {
     .name = "prefix_mean",
     .summary = "y_t = mean of x over positions 0..t of its sequence",
+    .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.run = bwd, .ref = bwd_ref},
@@ -210,9 +276,9 @@ const struct weft_op WEFT_OP(prefix_mean) = {
 };
 
 struct weft_value *weft_prefix_mean(struct weft_graph *g, struct weft_value *x, const struct weft_rows *rows,
-                                    struct weft_value *state)
+                                    struct weft_value *state, bool whole)
 {
     struct weft_value *in[INPUTS] = {x, rows->seq, rows->pos, rows->tiles, state};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_prefix_mean), NULL, INPUTS, in);
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_prefix_mean), &(struct attr){whole}, INPUTS, in);
     return node ? node->out[Y] : NULL;
 }
