@@ -241,6 +241,23 @@ static struct weft_value *softplus(struct run *r) { return weft_softplus(r->g, r
 static struct weft_value *concat(struct run *r) { return weft_concat(r->g, rows(r, "a"), rows(r, "b")); }
 static struct weft_value *embed(struct run *r) { return weft_embed(r->g, param(r, "table"), ints(r, "ids")); }
 
+static struct weft_value *mix(struct run *r) { return weft_mix(r->g, rows(r, "x"), rows(r, "y"), param(r, "alpha")); }
+
+static struct weft_value *gate_heads(struct run *r)
+{
+    return weft_gate_heads(r->g, rows(r, "o"), floats(r, "gate", "rows"), param(r, "alpha"));
+}
+
+static struct weft_value *bucket_mean(struct run *r)
+{
+    return weft_bucket_mean(r->g, rows(r, "h"), param(r, "beta"), whole(r, "count"));
+}
+
+static struct weft_value *bucket_spread(struct run *r)
+{
+    return weft_bucket_spread(r->g, rows(r, "c"), param(r, "gamma"), whole(r, "columns"));
+}
+
 static struct weft_value *slice(struct run *r)
 {
     return weft_slice(r->g, rows(r, "x"), whole(r, "first"), whole(r, "width"));
@@ -249,6 +266,14 @@ static struct weft_value *slice(struct run *r)
 static struct weft_value *linear(struct run *r)
 {
     return weft_linear(r->g, rows(r, "x"), param(r, "w"), param(r, "b"), floats(r, "addend", "rows"), WEFT_F32);
+}
+
+/* There by w and back by its transpose. */
+static struct weft_value *transpose(struct run *r)
+{
+    struct weft_value *w = param(r, "w");
+    struct weft_value *there = weft_linear(r->g, rows(r, "x"), w, NULL, NULL, r->way->compute);
+    return weft_linear(r->g, there, weft_transpose(r->g, w), NULL, NULL, WEFT_F32);
 }
 
 static struct weft_value *layernorm(struct run *r)
@@ -378,6 +403,7 @@ static const struct {
     {"add", add},
     {"mul", mul},
     {"scale", scale},
+    {"mix", mix},
     {"bias", bias},
     {"gelu", gelu},
     {"silu", silu},
@@ -389,6 +415,7 @@ static const struct {
     {"slice", slice},
     {"embed", embed},
     {"linear", linear},
+    {"transpose", transpose},
     {"layernorm", layernorm},
     {"rmsnorm", rmsnorm},
     {"rope", rope},
@@ -399,6 +426,9 @@ static const struct {
     {"head_bias", head_bias},
     {"attention", attention},
     {"route", route},
+    {"gate_heads", gate_heads},
+    {"bucket_mean", bucket_mean},
+    {"bucket_spread", bucket_spread},
     {"cross_entropy", cross_entropy},
     {"prefix_mean", prefix_mean},
     {"square_mean", square_mean},

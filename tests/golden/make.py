@@ -122,6 +122,37 @@ def pointwise():
     simple("slice", "middle", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=3, width=7)
     simple("slice", "end", lambda x, first, width: x[:, first : first + width], dict(x=(m, c)), first=16, width=3)
     simple("concat", "unequal", lambda a, b: torch.cat((a, b), 1), dict(a=(m, 7), b=(m, 12)))
+    simple("mix", "odd", lambda x, y, alpha: x + alpha * y, dict(x=(m, c), y=(m, c), alpha=(1,)))
+
+
+def gates_and_buckets():
+    def gate_heads(o, gate, alpha):
+        heads = o.view(*gate.shape, -1)
+        return (heads * (1 - alpha + alpha * gate)[:, :, None]).flatten(1)
+
+    def weights(count, beta):  # each bucket's, from its head's
+        heads = len(beta)
+        sizes = [(h + 1) * count // heads - h * count // heads for h in range(heads)]
+        return beta.repeat_interleave(torch.tensor(sizes))
+
+    def bucket_mean(h, beta, count):
+        bucket = torch.arange(h.shape[1]) * count // h.shape[1]
+        means = [h[:, bucket == place].mean(1) for place in range(count)]
+        return torch.stack(means, 1) * weights(count, beta)
+
+    def bucket_spread(c, gamma, columns):
+        bucket = torch.arange(columns) * c.shape[1] // columns
+        return (c * weights(c.shape[1], gamma))[:, bucket]
+
+    m = 5
+    for name, heads, width in (("odd", 3, 7), ("one_head", 1, 18)):
+        inputs = tensors("gate_heads", name, o=(m, heads * width), gate=(m, heads), alpha=(1,))
+        case("pointwise", "gate_heads", name, gate_heads, inputs)
+    for name, columns, count, heads in (("odd", 23, 7, 3), ("even", 24, 6, 2), ("equal", 5, 5, 5)):
+        inputs = tensors("bucket_mean", name, h=(m, columns), beta=(heads,))
+        case("pointwise", "bucket_mean", name, bucket_mean, inputs, count=count)
+        inputs = tensors("bucket_spread", name, c=(m, count), gamma=(heads,))
+        case("pointwise", "bucket_spread", name, bucket_spread, inputs, columns=columns)
 
 
 # ---- rows against weights
@@ -153,6 +184,9 @@ def linear():
     grouped = tensors("linear", "grouped", x=(4, 3 * 5), w=(3, 2, 5), b=(3 * 2,))
     case("linear", "linear", "grouped", fn, grouped)
     case("linear", "linear", "column", fn, tensors("linear", "column", x=(3, 5), w=(1, 5), b=(1,)))
+    for name, x, w in (("tied", (m, k), (n, k)), ("tied_groups", (4, 3 * 5), (3, 2, 5))):  # there and back by one w
+        tied = tensors("transpose", name, x=x, w=w)
+        case("linear", "transpose", name, lambda x, w: fn(fn(x, w), w.transpose(-1, -2)), tied)
 
 
 # ---- norms
@@ -503,9 +537,14 @@ def prefix_mean():
     def fn(x, seq, pos, tiles):
         return torch.cat([part.cumsum(0) / torch.arange(1, len(part) + 1)[:, None] for part in sequences(x, seq)])
 
+    def whole(x, seq, pos, tiles, whole):
+        return torch.cat([part.mean(0).expand_as(part) for part in sequences(x, seq)])
+
     for name, lengths, width in (("one", (9,), 17), ("packed", (5, 1, 8), 3), ("long", (70,), 2)):
         inputs = tensors("prefix_mean", name, x=(sum(lengths), width))
         case("sequence", "prefix_mean", name, fn, inputs, packed(*lengths))
+    inputs = tensors("prefix_mean", "whole", x=(14, 3))
+    case("sequence", "prefix_mean", "whole", whole, inputs, packed(5, 1, 8), whole=True)
 
 
 def square_mean():
@@ -679,7 +718,7 @@ def text(value, depth=0):
 
 
 def main():
-    for make in (pointwise, embed, linear, norm, rope, heads, attention, route, cross_entropy):
+    for make in (pointwise, gates_and_buckets, embed, linear, norm, rope, heads, attention, route, cross_entropy):
         make()
     for make in (prefix_mean, square_mean, info_nce, models):
         make()
