@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - results as flat objects, over jansson: it keeps the order, escapes texts and writes exact integers.
+ * json.c - flat objects over jansson: it keeps the order, escapes texts, writes exact integers and fears no input.
  */
 #include "base/json.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- results */
 
 struct weft_result {
     json_t *object;
@@ -71,4 +75,105 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
     if (fflush(to) || ferror(to))
         return FAIL(WEFT_IO, "the result could not be written: is the disk full or the pipe closed?");
     return WEFT_OK;
+}
+
+/* ---- files */
+
+enum { LARGEST = 1 << 20 };
+
+void weft_json_real(double x, char *text, size_t size)
+{
+    /* From six digits up: below that %g would write 10000 as 1e+04. It drops zeros at the end by itself. */
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    size_t n = strlen(text);
+    if (!strpbrk(text, ".e"))
+        snprintf(text + n, size - n, ".0");
+}
+
+/* At most LARGEST bytes, of anything that can be opened; the caller frees them. */
+static enum weft_status slurp(const char *path, char **text, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    *text = malloc(LARGEST + 1);
+    errno = 0;
+    *size = *text ? fread(*text, 1, LARGEST + 1, f) : 0;
+    int error = ferror(f) ? errno : 0;
+    fclose(f);
+    if (!*text)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", path);
+    if (error)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(error));
+    if (*size > LARGEST)
+        return FAIL(WEFT_FORMAT, "%s is larger than %d bytes: it is no config file", path, LARGEST);
+    return WEFT_OK;
+}
+
+/* What a file says may end up on a terminal: control characters become question marks. Tells whether there were any. */
+static bool clean(const char *from, char *text, size_t size)
+{
+    bool found = false;
+    snprintf(text, size, "%s", from);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) {
+            *c = '?';
+            found = true;
+        }
+    return found;
+}
+
+static enum weft_status hand_on(const char *path, const char *name, const json_t *value, weft_json_entry_fn *entry,
+                                void *context)
+{
+    char key[128], text[1024];
+    if (clean(name, key, sizeof key) || strlen(name) >= sizeof key)
+        return FAIL(WEFT_FORMAT, "%s: the key \"%s\" cannot be an option's name", path, key);
+    if (json_is_boolean(value))
+        snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");
+    else if (json_is_integer(value))
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        weft_json_real(json_real_value(value), text, sizeof text);
+    else if (!json_is_string(value))
+        return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: give a number, a text, true or false", path,
+                    key);
+    else if (clean(json_string_value(value), text, sizeof text) || json_string_length(value) >= sizeof text)
+        return FAIL(WEFT_FORMAT, "%s: the text of %s is too long or has control characters", path, key);
+    TRY(entry(context, key, text));
+    return WEFT_OK;
+}
+
+static enum weft_status read_object(const char *path, const char *bytes, size_t size, weft_json_entry_fn *entry,
+                                    void *context)
+{
+    json_error_t error;
+    json_t *object = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+    char what[sizeof error.text];
+    enum weft_status status = WEFT_OK;
+    if (!object) {
+        clean(error.text, what, sizeof what);
+        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, what);
+    }
+    if (!json_is_object(object))
+        status = FAIL(WEFT_FORMAT, "%s is a list: write one object, {\"preset\": \"gpt2\", \"layers\": 4}", path);
+    for (void *at = json_object_iter(object); status == WEFT_OK && at; at = json_object_iter_next(object, at))
+        status = hand_on(path, json_object_iter_key(at), json_object_iter_value(at), entry, context);
+    json_decref(object);
+    return status;
+}
+
+enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    enum weft_status status = slurp(path, &bytes, &size);
+    if (status == WEFT_OK)
+        status = read_object(path, bytes, size, entry, context);
+    free(bytes);
+    return status;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.h - a result: named numbers and texts in order, printed as one flat JSON object or as lines for people.
+ * json.h - flat JSON objects: results, printed as one or as lines for people, and files that are one.
  *
- * Adding never fails visibly: when memory is out, printing says so. A number that is not finite prints as null.
+ * Adding to a result never fails visibly: when memory is out, printing says so. A number that is not finite prints as
+ * null.
  */
 #ifndef WEFT_JSON_H
 #define WEFT_JSON_H
@@ -19,5 +20,14 @@ void weft_result_text(struct weft_result *r, const char *name, const char *value
 void weft_result_int(struct weft_result *r, const char *name, int64_t value);
 void weft_result_real(struct weft_result *r, const char *name, double value);
 enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool json);
+
+/* Hands on the entries of a file that is one flat object, in order, as one would write them as settings: true is "yes",
+ * 2 is "2", 2.0 is "2.0". Any bytes are safe. What is refused: a file above 1 MiB, syntax errors (told with the line),
+ * a key that stands twice, numbers that do not fit, lists, objects, null, and control characters. */
+typedef enum weft_status weft_json_entry_fn(void *context, const char *name, const char *value);
+enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context);
+
+/* The shortest text that reads back as the same finite double, and as a real number: "0.1", "2.0", "1e-05". */
+void weft_json_real(double x, char *text, size_t size);
 
 #endif

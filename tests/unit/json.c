@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - results print in order, as JSON that keeps integers exact and as lines, and a full disk is noticed.
+ * json.c - results print in order, as JSON that keeps integers exact and as lines, and a full disk is noticed; reals
+ * are written short. What is read is tested in opt.c, with config files.
  */
 #include "base/json.h"
 
@@ -70,12 +71,38 @@ static void nothing_and_nowhere(void **state)
     fclose(full);
 }
 
+static void reals_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *text;
+    } rows[] = {
+        {0, "0.0"},
+        {-0.0, "-0.0"},
+        {2, "2.0"},
+        {10000, "10000.0"},
+        {0.1, "0.1"},
+        {1e-5, "1e-05"},
+        {1234567, "1234567.0"},
+        {1.0 / 3, "0.3333333333333333"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {1e30, "1e+30"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[40];
+        weft_json_real(rows[i].x, text, sizeof text);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_json),
         cmocka_unit_test(as_lines),
         cmocka_unit_test(nothing_and_nowhere),
+        cmocka_unit_test(reals_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
