@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings, the owners that take them, and help from the same tables.
+ * opt.c - settings from the command line and from files, the owners that take them, and what is left over.
  */
 #include "base/opt.h"
+#include "base/json.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,78 +16,144 @@ void weft_settings_release(struct weft_settings *s)
     *s = (struct weft_settings){0};
 }
 
+/* ---- collecting */
+
+/* Puts a setting at a place of the list, which is also its rank: later ones win. */
+static enum weft_status insert(struct weft_settings *s, int at, struct weft_setting setting)
+{
+    if (!setting.name || !setting.value)
+        return FAIL(WEFT_NOMEM, "no memory left for settings");
+    if (s->count == WEFT_MAX_SETTINGS)
+        return FAIL(WEFT_INVALID, "more than %d settings", WEFT_MAX_SETTINGS);
+    memmove(&s->setting[at + 1], &s->setting[at], (size_t)(s->count - at) * sizeof setting);
+    s->setting[at] = setting;
+    s->count++;
+    return WEFT_OK;
+}
+
 enum weft_status weft_settings_add(struct weft_settings *s, const char *text)
 {
     const char *is = strchr(text, '=');
     if (!is || is == text || !is[1])
         return FAIL(WEFT_INVALID, "\"%s\" is no setting: write NAME=VALUE, for example layers=4", text);
-    if (s->count == WEFT_MAX_SETTINGS)
-        return FAIL(WEFT_INVALID, "more than %d settings", WEFT_MAX_SETTINGS);
-    struct weft_setting *setting = &s->setting[s->count];
-    setting->name = weft_arena_print(&s->arena, "%.*s", (int)(is - text), text);
-    setting->value = weft_arena_print(&s->arena, "%s", is + 1);
-    if (!setting->name || !setting->value)
-        return FAIL(WEFT_NOMEM, "no memory left for settings");
-    s->count++;
+    struct weft_setting setting = {.name = weft_arena_print(&s->arena, "%.*s", (int)(is - text), text),
+                                   .value = weft_arena_print(&s->arena, "%s", is + 1)};
+    TRY(insert(s, s->count, setting));
     return WEFT_OK;
 }
 
-static void describe_range(const struct weft_opt *opt, char *text, size_t size)
+struct loading {
+    struct weft_settings *s;
+    const char *file;
+};
+
+static enum weft_status load_entry(void *context, const char *name, const char *value)
 {
-    size_t used = 0;
-    if (opt->type == WEFT_OPT_BOOL)
-        snprintf(text, size, "yes or no");
-    else if (opt->type != WEFT_OPT_CHOICE)
-        snprintf(text, size, "%.10g to %.10g", opt->min, opt->max);
-    else
-        for (int i = 0; opt->choices[i] && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", opt->choices[i]);
+    const struct loading *l = context;
+    struct weft_settings *s = l->s;
+    const char *copy = weft_arena_print(&s->arena, "%s", value);
+    if (strcmp(name, "preset") == 0) {
+        s->preset_name = copy;
+        return copy ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory left for settings");
+    }
+    TRY(insert(s, s->loaded, (struct weft_setting){weft_arena_print(&s->arena, "%s", name), copy, l->file, false}));
+    s->loaded++;
+    return WEFT_OK;
 }
 
-static enum weft_status refuse(const struct weft_opt *opt, const char *value)
+enum weft_status weft_settings_load(struct weft_settings *s, const char *path)
+{
+    struct loading loading = {s, weft_arena_print(&s->arena, "%s", path)};
+    if (!loading.file)
+        return FAIL(WEFT_NOMEM, "no memory left for settings");
+    TRY(weft_json_load(path, load_entry, &loading));
+    return WEFT_OK;
+}
+
+/* ---- values */
+
+static enum weft_status refuse(const struct weft_opt *opt, const char *value, const char *file)
 {
     char range[256];
-    describe_range(opt, range, sizeof range);
+    weft_opt_range(opt, range, sizeof range);
     int n = 0;
     while (opt->type == WEFT_OPT_CHOICE && opt->choices[n])
         n++;
     const char *near = weft_suggest(value, opt->choices, n);
-    return FAIL(WEFT_INVALID, "%s=%s is not possible: give %s%s%s%s", opt->name, value, range,
-                near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return FAIL(WEFT_INVALID, "%s%s%s=%s is not possible: give %s%s%s%s", file ? file : "", file ? ": " : "", opt->name,
+                value, range, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static bool parse_number(const struct weft_opt *opt, const char *text, char *target)
+/* Decimal only: no spaces, no hexadecimal, no names of infinity. */
+static bool parse_number(const struct weft_opt *opt, const char *text, void *at)
 {
     char *end = NULL;
+    bool whole = opt->type == WEFT_OPT_INT;
     errno = 0;
-    if (opt->type == WEFT_OPT_INT) {
+    if (!*text || text[strspn(text, whole ? "0123456789+-" : "0123456789+-.eE")])
+        return false;
+    if (whole) {
         long long n = strtoll(text, &end, 10);
-        *(int64_t *)(target + opt->offset) = n;
+        *(int64_t *)at = n;
         return !errno && *end == '\0' && (double)n >= opt->min && (double)n <= opt->max;
     }
     double x = strtod(text, &end);
-    *(double *)(target + opt->offset) = x;
+    *(double *)at = x;
     return !errno && *end == '\0' && x >= opt->min && x <= opt->max;
 }
 
-static bool parse(const struct weft_opt *opt, const char *text, char *target)
+static bool parse(const struct weft_opt *opt, const char *text, void *at)
 {
     bool yes = strcmp(text, "yes") == 0;
     switch (opt->type) {
     case WEFT_OPT_BOOL:
-        *(bool *)(target + opt->offset) = yes;
+        *(bool *)at = yes;
         return yes || strcmp(text, "no") == 0;
     case WEFT_OPT_CHOICE:
         for (int i = 0; opt->choices[i]; i++)
             if (strcmp(text, opt->choices[i]) == 0) {
-                *(int *)(target + opt->offset) = i;
+                *(int *)at = i;
                 return true;
             }
         return false;
     default:
-        return parse_number(opt, text, target);
+        return parse_number(opt, text, at);
     }
 }
+
+enum { VALUE_TEXT = 40 };
+
+static const char *value_text(const struct weft_opt *opt, const void *at, char text[VALUE_TEXT])
+{
+    switch (opt->type) {
+    case WEFT_OPT_INT:
+        snprintf(text, VALUE_TEXT, "%lld", (long long)*(const int64_t *)at);
+        return text;
+    case WEFT_OPT_REAL:
+        weft_json_real(*(const double *)at, text, VALUE_TEXT);
+        return text;
+    case WEFT_OPT_BOOL:
+        return *(const bool *)at ? "yes" : "no";
+    default:
+        return opt->choices[*(const int *)at];
+    }
+}
+
+/* Equal as values: 1e4 is 10000. */
+static bool is_initial(const struct weft_opt *opt, const char *value)
+{
+    union {
+        int64_t n;
+        double x;
+        bool yes;
+        int choice;
+    } given, initial;
+    char a[VALUE_TEXT], b[VALUE_TEXT];
+    return parse(opt, value, &given) && parse(opt, opt->initial, &initial) &&
+           strcmp(value_text(opt, &given, a), value_text(opt, &initial, b)) == 0;
+}
+
+/* ---- taking */
 
 static const char *preset_value(const char *const *preset, const char *name)
 {
@@ -98,16 +166,17 @@ static const char *preset_value(const char *const *preset, const char *name)
 
 static enum weft_status take_one(struct weft_settings *s, const struct weft_opt *opt, void *target)
 {
-    const char *value = preset_value(s->preset, opt->name);
+    const char *value = preset_value(s->preset, opt->name), *file = NULL;
     if (!value)
         value = opt->initial;
     for (int i = 0; i < s->count; i++)
         if (strcmp(s->setting[i].name, opt->name) == 0) {
             value = s->setting[i].value;
+            file = s->setting[i].file;
             s->setting[i].taken = true;
         }
-    if (!parse(opt, value, target))
-        return refuse(opt, value);
+    if (!parse(opt, value, (char *)target + opt->offset))
+        return refuse(opt, value, file);
     return WEFT_OK;
 }
 
@@ -121,73 +190,88 @@ enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_o
     return WEFT_OK;
 }
 
-static const struct weft_owner *owner_of(const struct weft_settings *s, const char *name)
+/* ---- what is left over */
+
+static bool is_overruled(const struct weft_settings *s, int i)
 {
-    for (int o = 0; o < s->owner_count; o++)
-        for (int i = 0; i < s->owner[o].owner->count; i++)
-            if (strcmp(name, s->owner[o].owner->options[i].name) == 0)
-                return s->owner[o].owner;
-    return NULL;
+    for (int later = i + 1; later < s->count; later++)
+        if (strcmp(s->setting[later].name, s->setting[i].name) == 0)
+            return true;
+    return false;
 }
 
-enum weft_status weft_settings_finish(const struct weft_settings *s)
+static enum weft_status refuse_unknown(const struct weft_settings *s, const struct weft_setting *setting)
 {
     const char *names[512];
     int n = 0;
     for (int o = 0; o < s->owner_count; o++)
         for (int i = 0; i < s->owner[o].owner->count && n < 512; i++)
             names[n++] = s->owner[o].owner->options[i].name;
-    for (int i = 0; i < s->count; i++) {
-        const char *name = s->setting[i].name;
-        if (s->setting[i].taken)
-            continue;
-        const struct weft_owner *owner = owner_of(s, name);
-        if (owner)
-            return FAIL(WEFT_INVALID, "%s is an option of %s, which has no part in this: leave it out%s%s", name,
-                        owner->name, strchr(owner->name, '=') ? ", or set " : "",
-                        strchr(owner->name, '=') ? owner->name : "");
-        const char *near = weft_suggest(name, names, n);
-        return FAIL(WEFT_INVALID, "there is no option \"%s\"%s%s%s `weft help options` lists all", name,
-                    near ? ": did you mean " : "", near ? near : "", near ? "?" : ".");
-    }
+    const char *near = weft_suggest(setting->name, names, n), *file = setting->file;
+    return FAIL(WEFT_INVALID, "%s%sthere is no option \"%s\"%s%s%s `weft help options` lists all", file ? file : "",
+                file ? ": " : "", setting->name, near ? ": did you mean " : "", near ? near : "", near ? "?" : ".");
+}
+
+/* Several owners may have an option of one name; here none of them has a part in the model. */
+static enum weft_status check_unused(const struct weft_settings *s, const struct weft_setting *setting)
+{
+    char owners[256] = "";
+    size_t used = 0;
+    const struct weft_opt *opt = NULL;
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; i < s->owner[o].owner->count && used < sizeof owners; i++)
+            if (strcmp(setting->name, s->owner[o].owner->options[i].name) == 0) {
+                opt = &s->owner[o].owner->options[i];
+                if (is_initial(opt, setting->value))
+                    return WEFT_OK;
+                used += (size_t)snprintf(owners + used, sizeof owners - used, "%s%s", used ? " or " : "",
+                                         s->owner[o].owner->name);
+            }
+    if (!opt)
+        return refuse_unknown(s, setting);
+    bool choosable = strchr(owners, '=');
+    return FAIL(WEFT_INVALID, "%s%s%s is an option of %s, which has no part in this: leave it out or at %s%s%s",
+                setting->file ? setting->file : "", setting->file ? ": " : "", setting->name, owners, opt->initial,
+                choosable ? ", or set " : "", choosable ? owners : "");
+}
+
+enum weft_status weft_settings_finish(const struct weft_settings *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!s->setting[i].taken && !is_overruled(s, i))
+            TRY(check_unused(s, &s->setting[i]));
     return WEFT_OK;
 }
 
-static const char *value_text(const struct weft_opt *opt, const char *target, char *text, size_t size)
-{
-    const char *at = target + opt->offset;
-    switch (opt->type) {
-    case WEFT_OPT_INT:
-        snprintf(text, size, "%lld", (long long)*(const int64_t *)at);
-        return text;
-    case WEFT_OPT_REAL:
-        snprintf(text, size, "%.9g", *(const double *)at);
-        return text;
-    case WEFT_OPT_BOOL:
-        return *(const bool *)at ? "yes" : "no";
-    default:
-        return opt->choices[*(const int *)at];
-    }
-}
+/* ---- telling */
 
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value))
 {
-    char text[32];
+    char text[VALUE_TEXT];
     for (int o = 0; o < s->owner_count; o++)
         for (int i = 0; s->owner[o].target && i < s->owner[o].owner->count; i++) {
             const struct weft_opt *opt = &s->owner[o].owner->options[i];
-            visit(context, opt, value_text(opt, s->owner[o].target, text, sizeof text));
+            visit(context, opt, value_text(opt, (const char *)s->owner[o].target + opt->offset, text));
         }
 }
 
-void weft_owner_print(const struct weft_owner *owner, FILE *to)
+/* Names and values come from tables, where nothing needs escaping. */
+static void save_entry(void *context, const struct weft_opt *opt, const char *value)
 {
-    fprintf(to, "%s\n", owner->name);
-    for (int i = 0; i < owner->count; i++) {
-        const struct weft_opt *opt = &owner->options[i];
-        char range[256];
-        describe_range(opt, range, sizeof range);
-        fprintf(to, "  %-14s %s\n  %-14s %s; default %s\n", opt->name, opt->help, "", range, opt->initial);
-    }
+    if (opt->type == WEFT_OPT_BOOL)
+        value = strcmp(value, "yes") == 0 ? "true" : "false";
+    const char *quote = opt->type == WEFT_OPT_CHOICE ? "\"" : "";
+    fprintf(context, ",\n  \"%s\": %s%s%s", opt->name, quote, value, quote);
+}
+
+enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to)
+{
+    assert(s->preset_name);
+    fprintf(to, "{\n  \"preset\": \"%s\"", s->preset_name);
+    weft_settings_each(s, to, save_entry);
+    fputs("\n}\n", to);
+    if (fflush(to) || ferror(to))
+        return FAIL(WEFT_IO, "the config could not be written: is the disk full or the pipe closed?");
+    return WEFT_OK;
 }

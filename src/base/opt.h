@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * opt.h - options by name. Whoever owns options (the model's spec, a variant, a task, an optimiser, training itself)
- * has one table of them; parsing, ranges, printing, suggestions and help all come from that table.
+ * has one table of them; parsing, ranges, config files, suggestions, help, Kconfig and the page of options all come
+ * from that table.
  *
  * A setting is a text "name=value". Settings are collected first and taken by their owners later, because which owners
- * there are depends on other settings. An option's value is the last setting of its name, else the preset's, else the
- * default. A setting nobody took is refused by weft_settings_finish, never ignored.
+ * there are depends on other settings. An option's value is the last setting of its name, else the config file's, else
+ * the preset's, else the default. A setting nobody took is refused by weft_settings_finish unless it asks for the
+ * default of an option that has no part here: such a setting would change nothing in any model.
  */
 #ifndef WEFT_OPT_H
 #define WEFT_OPT_H
@@ -29,9 +31,11 @@ struct weft_opt {
     double min, max;            /* of numbers, both allowed */
     const char *const *choices; /* ends with NULL */
     const char *help;
+    const char *symbol; /* Kconfig's name; NULL: WEFT_ and the name in capitals */
+    const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
 };
 
-/* A table and whose it is, e.g. "model", "pos=rope". */
+/* A table and whose it is. A name "option=value", e.g. "pos=rope" or "m1=yes", says what the owner depends on. */
 struct weft_owner {
     const char *name;
     const struct weft_opt *options;
@@ -46,10 +50,12 @@ enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 64 };
 
 struct weft_settings {
     struct weft_arena arena;
+    const char *preset_name;   /* read by weft_settings_load; needed by weft_settings_save */
     const char *const *preset; /* settings that stand below the collected ones; ends with NULL, may be NULL */
-    int count;
+    int count, loaded;         /* the first so many come from a file */
     struct weft_setting {
         const char *name, *value;
+        const char *file; /* NULL: the command line */
         bool taken;
     } setting[WEFT_MAX_SETTINGS];
     int owner_count;
@@ -62,6 +68,8 @@ struct weft_settings {
 /* Needs no init beyond {0}. */
 void weft_settings_release(struct weft_settings *s);
 enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_value);
+/* A config file: one flat JSON object of options, and "preset". Its settings stand below those that were added. */
+enum weft_status weft_settings_load(struct weft_settings *s, const char *path);
 /* Writes every option of the owner into target. NULL target: only makes the names known, for better messages. */
 enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_owner *owner, void *target);
 enum weft_status weft_settings_finish(const struct weft_settings *s);
@@ -69,7 +77,15 @@ enum weft_status weft_settings_finish(const struct weft_settings *s);
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value));
 
-/* The table for people: name, default, range, help. */
-void weft_owner_print(const struct weft_owner *owner, FILE *to);
+/* The same as a config file. Loading it gives the same values, bit for bit. */
+enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to);
+
+/* ---- pages of all options (opt_page.c) */
+
+/* What may be given, for people: "1 to 1024", "yes or no", "gelu, swiglu". */
+void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
+
+enum weft_page { WEFT_PAGE_TEXT, WEFT_PAGE_MARKDOWN, WEFT_PAGE_KCONFIG };
+void weft_owners_print(const struct weft_owner *const *owners, int count, enum weft_page page, FILE *to);
 
 #endif

@@ -20,25 +20,46 @@ const struct weft_cmd *weft_cmd_at(int i)
 
 struct args {
     char *topic;
+    enum weft_page page;
+};
+
+static const struct argp_option options[] = {
+    {"markdown", 'm', NULL, 0, "options: as a page, docs/options.md", 0},
+    {"kconfig", 'k', NULL, 0, "options: for Kconfig, configs/Kconfig", 0},
+    {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
-    if (key != ARGP_KEY_ARG || state->arg_num > 0)
+    switch (key) {
+    case 'm':
+        a->page = WEFT_PAGE_MARKDOWN;
+        return 0;
+    case 'k':
+        a->page = WEFT_PAGE_KCONFIG;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->topic)
+            return ARGP_ERR_UNKNOWN;
+        a->topic = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (a->page && (!a->topic || strcmp(a->topic, "options") != 0))
+            argp_error(state, "--markdown and --kconfig are for `weft help options`");
+        return 0;
+    default:
         return ARGP_ERR_UNKNOWN;
-    a->topic = arg;
-    return 0;
+    }
 }
 
 static const struct argp argp = {
-    NULL,
-    parse,
-    "[TOPIC]",
-    "Lists the commands, or tells about TOPIC: a command, `models` (all presets) or `options` (all that --set takes).",
-    NULL,
-    NULL,
-    NULL};
+    .options = options,
+    .parser = parse,
+    .args_doc = "[TOPIC]",
+    .doc = "Lists the commands, or tells about TOPIC: a command, `models` (all presets) or `options` (all that --set "
+           "takes).",
+};
 
 static void print_commands(void)
 {
@@ -57,15 +78,15 @@ static void print_models(void)
         printf("  %-12s %s\n", name, summary);
 }
 
-static void print_options(void)
+static void print_options(enum weft_page page)
 {
-    const struct weft_owner *owner;
-    for (int i = 0; (owner = weft_nn_owner_at(i)); i++)
-        if (owner->count)
-            weft_owner_print(owner, stdout);
-    for (int i = 0; (owner = weft_train_owner_at(i)); i++)
-        if (owner->count)
-            weft_owner_print(owner, stdout);
+    const struct weft_owner *owners[WEFT_MAX_OWNERS], *owner;
+    int n = 0;
+    for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_nn_owner_at(i)); i++)
+        owners[n++] = owner;
+    for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_train_owner_at(i)); i++)
+        owners[n++] = owner;
+    weft_owners_print(owners, n, page, stdout);
 }
 
 static enum weft_status print_command(const char *topic)
@@ -88,13 +109,14 @@ static enum weft_status print_command(const char *topic)
 
 static enum weft_status run(void *args)
 {
-    const char *topic = ((const struct args *)args)->topic;
+    const struct args *a = args;
+    const char *topic = a->topic;
     if (!topic)
         print_commands();
     else if (strcmp(topic, "models") == 0)
         print_models();
     else if (strcmp(topic, "options") == 0)
-        print_options();
+        print_options(a->page);
     else
         return print_command(topic);
     return WEFT_OK;

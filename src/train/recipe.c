@@ -29,7 +29,7 @@ enum { TASKS = sizeof tasks / sizeof tasks[0], OPTIMS = sizeof optims / sizeof o
 static const struct weft_opt options[] = {
     {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = task_names, .help = "what is learned"},
     {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = optim_names, .help = "optimiser"},
-    {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights"},
+    {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights", .symbol = "GPT2_MAX_ITERS"},
     {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "highest learning rate"},
     {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12,
      .help = "steps until the learning rate is at its highest; from there a cosine leads to a tenth"},

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings: which value wins, what is refused and with which words, and that nothing is ignored.
+ * opt.c - settings: which value wins, what is refused and with which words, that nothing is ignored; config files,
+ * good and hostile; pages; and that the tables of this program are sound.
  */
-#include "base/opt.h"
+#define _GNU_SOURCE
+#include "train/train.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -30,6 +33,7 @@ static const struct weft_opt rope_options[] = {
     {"rope_base", WEFT_OPT_REAL, 0, "10000", 2, 1e12, .help = "base"},
 };
 static const struct weft_owner rope = WEFT_OWNER("pos=rope", rope_options);
+static const struct weft_owner turned = WEFT_OWNER("pos=turned", rope_options);
 
 /* Takes `texts` (ends with NULL) over `preset`; the first failure of adding, taking or finishing. */
 static enum weft_status resolve(struct target *t, const char *const *preset, const char *const *texts)
@@ -41,6 +45,7 @@ static enum weft_status resolve(struct target *t, const char *const *preset, con
         TRY(weft_settings_add(&s, *texts));
     TRY(weft_settings_take(&s, &owner, t));
     TRY(weft_settings_take(&s, &rope, NULL));
+    TRY(weft_settings_take(&s, &turned, NULL));
     enum weft_status status = weft_settings_finish(&s);
     weft_settings_release(&s);
     return status;
@@ -82,15 +87,22 @@ static void refusals_say_what_to_do(void **state)
         {"layers=-1", "give 1 to 1024"},
         {"layers=3x", "give 1 to 1024"},
         {"layers=2.5", "give 1 to 1024"},
+        {"layers= 3", "give 1 to 1024"},
+        {"layers=1e2", "give 1 to 1024"},
         {"layers=99999999999999999999", "give 1 to 1024"},
         {"rate=nan", "give 0 to 1"},
         {"rate=inf", "give 0 to 1"},
         {"rate=much", "give 0 to 1"},
+        {"rate=0x1p-1", "give 0 to 1"},
+        {"rate= 1", "give 0 to 1"},
+        {"rate=-", "give 0 to 1"},
         {"bias=maybe", "give yes or no"},
         {"kind=swigul", "did you mean swiglu?"},
         {"kind=zzzzzzzz", "give gelu, swiglu"},
         {"laers=3", "did you mean layers?"},
-        {"rope_base=500", "set pos=rope"},
+        {"rope_base=500", "set pos=rope or pos=turned"},
+        {"rope_base=500", "leave it out or at 10000"},
+        {"rope_base=much", "set pos=rope"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct target t;
@@ -99,6 +111,16 @@ static void refusals_say_what_to_do(void **state)
         if (!strstr(weft_error(), rows[i].words))
             fail_msg("%s: expected \"%s\" in: %s", rows[i].setting, rows[i].words, weft_error());
     }
+}
+
+static void a_default_without_effect_is_silent(void **state)
+{
+    (void)state;
+    struct target t;
+    assert_int_equal(resolve(&t, NULL, SETTINGS("rope_base=10000")), WEFT_OK);
+    assert_int_equal(resolve(&t, NULL, SETTINGS("rope_base=1e4")), WEFT_OK);
+    assert_int_equal(resolve(&t, NULL, SETTINGS("rope_base=500", "rope_base=10000")), WEFT_OK);
+    assert_int_equal(resolve(&t, NULL, SETTINGS("rope_base=10000", "rope_base=500")), WEFT_INVALID);
 }
 
 static void too_many_settings(void **state)
@@ -131,15 +153,210 @@ static void values_read_as_written(void **state)
     weft_settings_release(&s);
 }
 
-static void help_names_everything(void **state)
+/* ---- config files */
+
+static char path[64];
+
+/* A file in memory: the tests write it thousands of times. */
+static int make_path(void **state)
 {
     (void)state;
+    int file = memfd_create("config", 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    return file < 0;
+}
+
+static void write_path(const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Loads the file below `texts`. */
+static enum weft_status load(struct weft_settings *s, struct target *t, const char *const *texts)
+{
+    for (; *texts; texts++)
+        TRY(weft_settings_add(s, *texts));
+    TRY(weft_settings_load(s, path));
+    TRY(weft_settings_take(s, &owner, t));
+    TRY(weft_settings_take(s, &rope, NULL));
+    TRY(weft_settings_finish(s));
+    return WEFT_OK;
+}
+
+static enum weft_status load_text(const char *text, size_t size, struct target *t, const char *const *texts)
+{
+    static struct weft_settings s;
+    weft_settings_release(&s);
+    write_path(text, size);
+    enum weft_status status = load(&s, t, texts);
+    weft_settings_release(&s);
+    return status;
+}
+
+static void a_file_stands_below_the_command_line(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"preset\": \"x\", \"layers\": 3, \"rate\": 1, \"bias\": false, \"kind\": \"swiglu\"}";
+    struct target t;
+    assert_int_equal(load_text(text, strlen(text), &t, SETTINGS(NULL)), WEFT_OK);
+    assert_true(t.layers == 3 && t.rate == 1 && !t.bias && t.kind == 1);
+    assert_int_equal(load_text(text, strlen(text), &t, SETTINGS("layers=4", "bias=yes")), WEFT_OK);
+    assert_true(t.layers == 4 && t.rate == 1 && t.bias && t.kind == 1);
+    assert_int_equal(load_text("{}", 2, &t, SETTINGS(NULL)), WEFT_OK);
+    assert_true(t.layers == 2 && t.rate == 0.5 && t.bias && t.kind == 0);
+}
+
+static void a_saved_file_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static struct weft_settings s;
+    for (uint64_t i = 0; i < 300; i++) {
+        struct target t = {(int64_t)weft_below(1, i, 1024) + 1, weft_uniform(2, i), i & 1, (i & 2) != 0}, again;
+        if (i < 4)
+            t.rate = (const double[]){0, -0.0, 2.2250738585072014e-308, 1}[i];
+        struct target wanted = t;
+        assert_int_equal(weft_settings_take(&s, &owner, &t), WEFT_OK);
+        t = wanted;
+        s.preset_name = "small";
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(weft_settings_save(&s, f), WEFT_OK);
+        fclose(f);
+        weft_settings_release(&s);
+        assert_int_equal(load(&s, &again, SETTINGS(NULL)), WEFT_OK);
+        assert_string_equal(s.preset_name, "small");
+        assert_memory_equal(&again.rate, &wanted.rate, sizeof wanted.rate);
+        assert_true(again.layers == wanted.layers && again.bias == wanted.bias && again.kind == wanted.kind);
+        weft_settings_release(&s);
+    }
+}
+
+static void bad_files_are_refused_by_name(void **state)
+{
+    (void)state;
+#define FILE_IS(text, words)                                                                                           \
+    {                                                                                                                  \
+        text, sizeof text - 1, words                                                                                   \
+    }
+    static const struct {
+        const char *text;
+        size_t size;
+        const char *words;
+    } rows[] = {
+        FILE_IS("", ":1: "),
+        FILE_IS("{\n\"layers\": }", ":2: "),
+        FILE_IS("{\"layers\": 3", ":1: "),
+        FILE_IS("{\"layers\": 3} x", ":1: "),
+        FILE_IS("{\n\n\"layers\": 3, \"layers\": 3}", ":3: duplicate"),
+        FILE_IS("[1, 2]", "is a list"),
+        FILE_IS("7", ":1: "),
+        FILE_IS("{\"layers\": [1]}", ": layers is null, a list or an object"),
+        FILE_IS("{\"layers\": {\"a\": 1}}", ": layers is null"),
+        FILE_IS("{\"layers\": null}", ": layers is null"),
+        FILE_IS("{\"layers\": 0}", ": layers=0 is not possible: give 1 to 1024"),
+        FILE_IS("{\"layers\": 2.0}", ": layers=2.0 is not possible"),
+        FILE_IS("{\"layers\": 1e2}", ": layers=100.0 is not possible"),
+        FILE_IS("{\"layers\": true}", ": layers=yes is not possible"),
+        FILE_IS("{\"layers\": \"\"}", ": layers= is not possible"),
+        FILE_IS("{\"layers\": 99999999999999999999}", ":1: too big integer"),
+        FILE_IS("{\"rate\": 1e999}", ":1: real number overflow"),
+        FILE_IS("{\"rate\": NaN}", ":1: invalid token"),
+        FILE_IS("{\"rate\": \"0.5 \"}", ": rate=0.5  is not possible"),
+        FILE_IS("{\"bias\": 1}", ": bias=1 is not possible: give yes or no"),
+        FILE_IS("{\"laers\": 1}", ": there is no option \"laers\": did you mean layers?"),
+        FILE_IS("{\"rope_base\": 500}", ": rope_base is an option of pos=rope"),
+        FILE_IS("{\"la\\u0000yers\": 1}", ":1: "),
+        FILE_IS("{\"kind\": \"ge\\u0000lu\"}", ":1: "),
+        FILE_IS("{\"lay\0ers\": 1}", ":1: "),
+        FILE_IS("{\"layers\": 1}\0", ":1: "),
+        FILE_IS("{\"a\\u001b[2J\": 1}", ": the key \"a?[2J\" cannot"),
+        FILE_IS("{\"kind\": \"\\u001b[2J\"}", ": the text of kind"),
+        FILE_IS("{\"kind\": \x1b[2J}", ":1: "),
+        FILE_IS("{\"kind\": \"\xff\xfe\"}", ":1: "),
+        FILE_IS("\xef\xbb\xbf{}", ":1: "),
+    };
+#undef FILE_IS
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct target t;
+        enum weft_status status = load_text(rows[i].text, rows[i].size, &t, SETTINGS(NULL));
+        if (status != WEFT_FORMAT && status != WEFT_INVALID)
+            fail_msg("%s was not refused", rows[i].text);
+        const char *words = weft_error() + strlen(path);
+        if (strncmp(weft_error(), path, strlen(path)) != 0 || !strstr(words, rows[i].words))
+            fail_msg("%s: expected \"%s\" in: %s", rows[i].text, rows[i].words, weft_error());
+        if (strchr(weft_error(), 0x1b))
+            fail_msg("row %zu: a control character reached the message", i);
+    }
+}
+
+static void large_and_missing_files(void **state)
+{
+    (void)state;
+    struct target t;
+    static char text[(1 << 20) + 1];
+    memset(text, ' ', sizeof text);
+    memcpy(text, "{}", 2);
+    assert_int_equal(load_text(text, sizeof text - 1, &t, SETTINGS(NULL)), WEFT_OK);
+    assert_int_equal(load_text(text, sizeof text, &t, SETTINGS(NULL)), WEFT_FORMAT);
+    assert_non_null(strstr(weft_error(), "larger than 1048576 bytes"));
+    memset(text, '[', sizeof text);
+    assert_int_equal(load_text(text, sizeof text - 1, &t, SETTINGS(NULL)), WEFT_FORMAT);
+    memset(text, 'x', sizeof text);
+    memcpy(text, "{\"kind\": \"", 10);
+    memcpy(text + (1 << 20) - 2, "\"}", 2);
+    assert_int_equal(load_text(text, sizeof text - 1, &t, SETTINGS(NULL)), WEFT_FORMAT);
+    assert_non_null(strstr(weft_error(), "too long"));
+
+    size_t n = (size_t)sprintf(text, "{\"k0\": 1");
+    for (int i = 1; i <= WEFT_MAX_SETTINGS; i++)
+        n += (size_t)sprintf(text + n, ", \"k%d\": 1", i);
+    text[n++] = '}';
+    assert_int_equal(load_text(text, n, &t, SETTINGS(NULL)), WEFT_INVALID);
+
+    static struct weft_settings s;
+    assert_int_equal(weft_settings_load(&s, "/no/such/file"), WEFT_IO);
+    assert_non_null(strstr(weft_error(), "/no/such/file cannot be read"));
+    assert_int_equal(weft_settings_load(&s, "/"), WEFT_IO);
+    weft_settings_release(&s);
+}
+
+/* Whatever the bytes, loading ends, in a value inside its range or in a refusal. */
+static void any_bytes_are_safe(void **state)
+{
+    (void)state;
+    static const char good[] = "{\"preset\": \"x\", \"layers\": 3, \"rate\": 0.25, \"bias\": true, \"kind\": \"gelu\"}";
+    char text[sizeof good - 1];
+    for (uint64_t round = 0; round < 2000; round++) {
+        struct target t;
+        memcpy(text, good, sizeof text);
+        size_t size = round % 5 ? sizeof text : (size_t)weft_below(round, 99, sizeof text);
+        for (uint64_t i = 0; i <= round % 4; i++)
+            text[weft_below(round, 2 * i, sizeof text)] = (char)weft_below(round, 2 * i + 1, 256);
+        if (load_text(text, size, &t, SETTINGS(NULL)) == WEFT_OK)
+            assert_true(t.layers >= 1 && t.layers <= 1024 && t.rate >= 0 && t.rate <= 1);
+    }
+}
+
+/* ---- pages */
+
+static char *page_of(const struct weft_owner *const *owners, int count, enum weft_page page)
+{
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    weft_owner_print(&owner, f);
+    weft_owners_print(owners, count, page, f);
     fclose(f);
+    return text;
+}
+
+static void help_names_everything(void **state)
+{
+    (void)state;
+    char *text = page_of((const struct weft_owner *const[]){&owner}, 1, WEFT_PAGE_TEXT);
     for (int i = 0; i < owner.count; i++) {
         assert_non_null(strstr(text, options[i].name));
         assert_non_null(strstr(text, options[i].help));
@@ -149,12 +366,94 @@ static void help_names_everything(void **state)
     free(text);
 }
 
+static void pages_tell_symbols_and_dependencies(void **state)
+{
+    (void)state;
+    static const struct weft_opt gate[] = {
+        {"alpha", WEFT_OPT_REAL, 0, "0.1", 0, 1, .help = "a \"share\"; of|all", .symbol = "SHARE"},
+    };
+    static const struct weft_owner when_yes = WEFT_OWNER("bias=yes", gate), when_kind = WEFT_OWNER("kind=gelu", gate);
+    static const struct weft_owner *const owners[] = {&owner, &when_yes, &when_kind};
+    char *kconfig = page_of(owners, 3, WEFT_PAGE_KCONFIG), *markdown = page_of(owners, 3, WEFT_PAGE_MARKDOWN);
+    assert_non_null(strstr(kconfig, "config WEFT_LAYERS\n\tint \"blocks\"\n\trange 1 1024\n\tdefault 2\n"));
+    assert_non_null(strstr(kconfig, "config WEFT_BIAS\n\tbool \"biases\"\n\tdefault y\n"));
+    assert_non_null(strstr(kconfig, "menu \"bias=yes\"\n\tdepends on WEFT_BIAS\n"));
+    assert_non_null(strstr(kconfig, "menu \"kind=gelu\"\n\tdepends on WEFT_KIND = \"gelu\"\n"));
+    assert_non_null(strstr(kconfig, "config SHARE\n\tstring \"a \\\"share\\\"\"\n\tdefault \"0.1\"\n"));
+    assert_non_null(strstr(markdown, "| `layers` | whole number, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
+    assert_non_null(strstr(markdown, "| `SHARE` | a \"share\"; of\\|all |"));
+    free(kconfig);
+    free(markdown);
+}
+
+/* ---- the tables of this program */
+
+static const struct weft_owner *owner_at(int i)
+{
+    static int of_nn;
+    for (; weft_nn_owner_at(of_nn); of_nn++)
+        ;
+    return i < of_nn ? weft_nn_owner_at(i) : weft_train_owner_at(i - of_nn);
+}
+
+/* `value` is one that the option of this name takes. */
+static bool takes(const char *name, size_t length, const char *value)
+{
+    static struct weft_settings s;
+    union {
+        int64_t n;
+        double x;
+    } at;
+    bool taken = false;
+    for (int o = 0; owner_at(o); o++)
+        for (int i = 0; i < owner_at(o)->count; i++) {
+            struct weft_opt opt = owner_at(o)->options[i];
+            if (strlen(opt.name) != length || memcmp(opt.name, name, length) != 0)
+                continue;
+            opt.initial = value;
+            opt.offset = 0;
+            taken = weft_settings_take(&s, &(struct weft_owner){"test", &opt, 1}, &at) == WEFT_OK;
+            weft_settings_release(&s);
+        }
+    return taken;
+}
+
+static void every_table_is_sound(void **state)
+{
+    (void)state;
+    for (int o = 0; owner_at(o); o++) {
+        const char *is = strchr(owner_at(o)->name, '=');
+        if (is && !takes(owner_at(o)->name, (size_t)(is - owner_at(o)->name), is + 1))
+            fail_msg("the owner %s depends on nothing there is", owner_at(o)->name);
+        for (int i = 0; i < owner_at(o)->count; i++) {
+            const struct weft_opt *opt = &owner_at(o)->options[i];
+            if (!takes(opt->name, strlen(opt->name), opt->initial))
+                fail_msg("%s does not take its default %s", opt->name, opt->initial);
+            if (opt->off && !takes(opt->name, strlen(opt->name), opt->off))
+                fail_msg("%s does not take %s, which shall switch it off", opt->name, opt->off);
+            if (!opt->help || !*opt->help)
+                fail_msg("%s has no help", opt->name);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_word_wins),      cmocka_unit_test(limits_are_inside),
-        cmocka_unit_test(refusals_say_what_to_do), cmocka_unit_test(too_many_settings),
-        cmocka_unit_test(values_read_as_written),  cmocka_unit_test(help_names_everything),
+        cmocka_unit_test(the_last_word_wins),
+        cmocka_unit_test(limits_are_inside),
+        cmocka_unit_test(refusals_say_what_to_do),
+        cmocka_unit_test(a_default_without_effect_is_silent),
+        cmocka_unit_test(too_many_settings),
+        cmocka_unit_test(values_read_as_written),
+        cmocka_unit_test(a_file_stands_below_the_command_line),
+        cmocka_unit_test(a_saved_file_gives_the_same_bits),
+        cmocka_unit_test(bad_files_are_refused_by_name),
+        cmocka_unit_test(large_and_missing_files),
+        cmocka_unit_test(any_bytes_are_safe),
+        cmocka_unit_test(help_names_everything),
+        cmocka_unit_test(pages_tell_symbols_and_dependencies),
+        cmocka_unit_test(every_table_is_sound),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_path, NULL);
 }
