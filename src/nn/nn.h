@@ -44,6 +44,9 @@ void weft_spec_release(struct weft_spec *spec);
 /* Presets and owners of options in order; NULL past the last. For help and generated pages. */
 const char *weft_preset_at(int i, const char **summary);
 const struct weft_owner *weft_nn_owner_at(int i);
+/* MODEL as commands take it: a preset's name, a config file or a folder with config.json, whose settings are loaded
+ * (config.c). *preset is the preset's name. */
+enum weft_status weft_model_find(const char *model, struct weft_settings *settings, const char **preset);
 
 /* ---- weights (param.c) */
 
