@@ -71,12 +71,13 @@ check_printing() {
         sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
 
-# both_ways TABLE MACRO FOLDER: every MACRO(name row of the table has its file in the folder, and every file its row.
+# both_ways TABLE MACRO FOLDER: every MACRO(name row of the table has its file in the folder, and every file its row,
+# except the files that serve the others.
 both_ways() {
     local table=$1 folder=$3 rows files
     [[ -e $table ]] || return 0
     rows=$(sed -nE "s/^$2\(([a-z0-9_]+).*/\1/p" "$table" | sort)
-    files=$(find "$folder" -maxdepth 1 -name '*.c' ! -name registry.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
+    files=$(find "$folder" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
     comm -13 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$folder/&.c has no row in $table|"
     comm -23 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$table: the row & has no file $folder/&.c|"
     uniq -d <<<"$rows" | sed "s|.*|$table: two rows name &|"

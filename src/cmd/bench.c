@@ -10,24 +10,20 @@
 #include <string.h>
 
 struct args {
-    const char *what, *preset, *route;
-    struct weft_settings settings;
+    struct weft_common common;
+    const char *what, *route;
     double seconds;
     int64_t length;
-    int threads;
-    bool json, profile, f32;
+    bool profile, f32;
 };
 
 static const struct argp_option options[] = {
-    {"preset", 'p', "NAME", 0, "train: which model (default gpt2-mini)", 0},
-    {"set", 's', "NAME=VALUE", 0, "train: change an option of the model", 0},
+    {"preset", 'p', "MODEL", 0, "train: which model (default gpt2-mini)", 0},
     {"length", 'l', "T", 0, "attention: tokens of a sequence (default 1024; two sequences, above 1024 one)", 0},
     {"route", 'r', "MODE", 0, "attention: also gather rows by its routes: topk (8), rms or none", 0},
-    {"seconds", 't', "N", 0, "How long to measure, about (default 50)", 0},
-    {"threads", 'n', "N", 0, "Threads (default: one per core)", 0},
+    {"seconds", 'S', "N", 0, "How long to measure, about (default 50)", 0},
     {"f32", 'f', NULL, 0, "engine: f32 products instead of bf16", 0},
     {"profile", 'P', NULL, 0, "train: tell the time per op, on stderr", 0},
-    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
     {0},
 };
 
@@ -37,18 +33,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
-        a->preset = "gpt2-mini";
+        state->child_inputs[0] = &a->common;
+        a->common.model = "gpt2-mini";
         a->seconds = 50;
         a->length = 1024;
         return 0;
     case 'p':
-        a->preset = arg;
+        a->common.model = arg;
         return 0;
-    case 's':
-        if (weft_settings_add(&a->settings, arg) != WEFT_OK)
-            argp_error(state, "%s", weft_error());
-        return 0;
-    case 't':
+    case 'S':
         a->seconds = strtod(arg, &end);
         if (*end || !(a->seconds >= 1 && a->seconds <= 36000))
             argp_error(state, "--seconds %s: give 1 to 36000", arg);
@@ -61,19 +54,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'r':
         a->route = arg;
         return 0;
-    case 'n':
-        a->threads = (int)strtol(arg, &end, 10);
-        if (*end || a->threads < 1)
-            argp_error(state, "--threads %s: give a whole number from 1 up", arg);
-        return 0;
     case 'f':
         a->f32 = true;
         return 0;
     case 'P':
         a->profile = true;
-        return 0;
-    case 'j':
-        a->json = true;
         return 0;
     case ARGP_KEY_ARG:
         if (a->what)
@@ -88,24 +73,27 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+static const struct argp_child children[] = {{&weft_common_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
-    options,
-    parse,
-    "engine|attention|train",
-    "Measures speed against the bare engine: oneDNN's fastest formulation of each product, same threads, same run.\v"
-    "engine: the three training products through the graph; ratio = bare time / our time.\n"
-    "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a bare "
-    "product.\n"
-    "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products run bare.",
-    NULL,
-    NULL,
-    NULL};
+    .options = options,
+    .parser = parse,
+    .children = children,
+    .args_doc = "engine|attention|train",
+    .doc =
+        "Measures speed against the bare engine: oneDNN's fastest formulation of each product, same threads, same "
+        "run.\v"
+        "engine: the three training products through the graph; ratio = bare time / our time.\n"
+        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a bare "
+        "product.\n"
+        "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products run "
+        "bare.",
+};
 
 static void tell_row(void *context, const struct weft_engine_row *r)
 {
     const struct args *a = context;
     static const char *const kinds[] = {"Y", "dX", "dW"};
-    if (!a->json)
+    if (!a->common.json)
         printf("%5lld x %5lld x %4lld  %-2s  %7.0f GFLOP/s   bare %7.0f   ratio %.2f   (%d rounds; %s)\n",
                (long long)r->product.m, (long long)r->product.n, (long long)r->product.k, kinds[r->product.kind],
                r->gflops, r->bare_gflops, r->ratio, r->rounds, r->bare_name);
@@ -115,7 +103,7 @@ static void tell_row(void *context, const struct weft_engine_row *r)
 static enum weft_status bench_engine(struct args *a, struct weft_result *result)
 {
     double geomean, min;
-    TRY(weft_settings_finish(&a->settings));
+    TRY(weft_settings_finish(&a->common.settings));
     TRY(weft_bench_engine(a->f32 ? WEFT_F32 : WEFT_BF16, a->seconds, &geomean, &min, tell_row, a));
     weft_result_real(result, "geomean", geomean);
     weft_result_real(result, "min", min);
@@ -139,7 +127,7 @@ static enum weft_status bench_attention(struct args *a, struct weft_result *resu
 {
     struct weft_attention_bench b;
     struct weft_route route;
-    TRY(weft_settings_finish(&a->settings));
+    TRY(weft_settings_finish(&a->common.settings));
     if (a->route)
         TRY(find_route(a->route, &route));
     TRY(weft_bench_attention(a->length > 1024 ? 1 : 2, a->length, a->route ? &route : NULL, a->seconds, &b));
@@ -155,12 +143,10 @@ static enum weft_status bench_attention(struct args *a, struct weft_result *resu
 
 static enum weft_status bench_train(struct args *a, struct weft_result *result)
 {
-    struct weft_spec spec;
     struct weft_train_bench b;
-    TRY(weft_spec_init(&spec, a->preset, &a->settings));
-    TRY(weft_settings_finish(&a->settings));
-    TRY(weft_bench_train(&spec, a->seconds, &b, a->profile ? stderr : NULL));
-    weft_result_text(result, "preset", a->preset);
+    TRY(weft_common_init(&a->common));
+    TRY(weft_bench_train(&a->common.spec, a->seconds, &b, a->profile ? stderr : NULL));
+    weft_result_text(result, "preset", a->common.spec.preset);
     weft_result_real(result, "tokens_per_s", b.tokens_per_s);
     weft_result_real(result, "ratio_bare", b.ratio_bare);
     weft_result_real(result, "step_seconds", b.step_seconds);
@@ -193,15 +179,16 @@ static enum weft_status run_named(struct args *a, struct weft_result *result)
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    TRY(weft_threads_set(a->threads));
     struct weft_result *result = weft_result_create();
-    enum weft_status status = run_named(a, result);
+    enum weft_status status = a->common.status;
+    if (status == WEFT_OK)
+        status = run_named(a, result);
     weft_result_int(result, "threads", weft_threads());
     weft_result_text(result, "engine", weft_dnn_describe());
     if (status == WEFT_OK)
-        status = weft_result_print(result, stdout, a->json);
+        status = weft_result_print(result, stdout, a->common.json);
     weft_result_free(result);
-    weft_settings_release(&a->settings);
+    weft_common_release(&a->common);
     return status;
 }
 

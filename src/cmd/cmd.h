@@ -12,10 +12,9 @@
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H
 
-#include "weft.h"
+#include "train/train.h"
 
 #include <argp.h>
-#include <stddef.h>
 
 struct weft_cmd {
     const char *name;
@@ -28,6 +27,26 @@ struct weft_cmd {
 #define CMD(name) extern const struct weft_cmd weft_cmd_##name;
 #include "cmd/cmds.def"
 #undef CMD
+
+/* ---- what commands on a model have in common (common.c) */
+
+/* The options --set, --threads and --json, and what they and MODEL come to. Needs no init beyond {0}. */
+struct weft_common {
+    const char *model;
+    struct weft_settings settings;
+    enum weft_status status; /* of the first option that was none; checked by weft_common_init */
+    bool json;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+};
+
+/* Children for a command's argp; their input is a struct weft_common, handed on at ARGP_KEY_INIT through
+ * state->child_inputs. The second one also reads the argument MODEL. */
+extern const struct argp weft_common_argp, weft_model_argp;
+
+/* Finds the model, resolves spec and recipe, and refuses settings that are left over. Release also after a failure. */
+enum weft_status weft_common_init(struct weft_common *c);
+void weft_common_release(struct weft_common *c);
 
 /* All commands in the order of cmds.def; NULL past the last. */
 const struct weft_cmd *weft_cmd_at(int i);

@@ -3,7 +3,6 @@
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
 #include "cmd/cmd.h"
-#include "train/train.h"
 
 #include <string.h>
 

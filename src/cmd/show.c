@@ -4,35 +4,28 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "train/train.h"
 
 #include <string.h>
 
 struct args {
-    const char *model;
-    struct weft_settings settings;
-    enum weft_status status; /* of the first setting that was none */
-    bool json, graph, dot;
+    struct weft_common common;
+    bool graph, dot, config;
 };
 
 static const struct argp_option options[] = {
-    {"set", 's', "NAME=VALUE", 0, "Set an option of the model (see `weft help options`); may be repeated", 0},
-    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
     {"graph", 'g', NULL, 0, "Print the nodes of the training graph instead", 0},
     {"dot", 'd', NULL, 0, "Print the training graph for Graphviz instead", 0},
+    {"config", 'c', NULL, 0, "Print all options as a config file instead, which is a MODEL too", 0},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    (void)arg;
     struct args *a = state->input;
     switch (key) {
-    case 's':
-        if (a->status == WEFT_OK)
-            a->status = weft_settings_add(&a->settings, arg);
-        return 0;
-    case 'j':
-        a->json = true;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->common;
         return 0;
     case 'g':
         a->graph = true;
@@ -40,24 +33,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'd':
         a->dot = true;
         return 0;
-    case ARGP_KEY_ARG:
-        if (a->model)
-            return ARGP_ERR_UNKNOWN;
-        a->model = arg;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which MODEL? `weft help models` lists them");
+    case 'c':
+        a->config = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
+static const struct argp_child children[] = {{&weft_model_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
-    options, parse,
-    "MODEL", "Tells what MODEL would be at its micro-batch and context: weights, FLOPs of training per token, bytes.",
-    NULL,    NULL,
-    NULL};
+    .options = options,
+    .parser = parse,
+    .children = children,
+    .doc = "Tells what MODEL, a preset or a config file, would be at its micro-batch and context: weights, FLOPs of "
+           "training per token, bytes.",
+};
 
 static int64_t count_weights(const struct weft_params *p, const char *part)
 {
@@ -97,7 +88,7 @@ static enum weft_status measure(const struct weft_model *model, bool recompute, 
     return status;
 }
 
-static enum weft_status print_sizes(const struct args *a, const struct weft_model *m)
+static enum weft_status print_sizes(const struct weft_common *c, const struct weft_model *m)
 {
     const struct weft_spec *spec = m->spec;
     struct sizes kept, again;
@@ -116,17 +107,15 @@ static enum weft_status print_sizes(const struct args *a, const struct weft_mode
     weft_result_int(r, "activation_bytes", own->activation_bytes);
     weft_result_int(r, "recompute_saves_bytes", kept.activation_bytes - again.activation_bytes);
     weft_result_real(r, "recompute_flops_ratio", again.flops / kept.flops);
-    if (!a->json)
-        weft_settings_each(&a->settings, NULL, print_option);
-    enum weft_status status = weft_result_print(r, stdout, a->json);
+    if (!c->json)
+        weft_settings_each(&c->settings, NULL, print_option);
+    enum weft_status status = weft_result_print(r, stdout, c->json);
     weft_result_free(r);
     return status;
 }
 
-static enum weft_status show(struct args *a, const struct weft_model *m)
+static enum weft_status print_graph(const struct args *a, const struct weft_model *m)
 {
-    if (!a->graph && !a->dot)
-        return print_sizes(a, m);
     struct weft_net net;
     enum weft_status status = weft_net_init(&net, m, WEFT_TRAIN, m->spec->batch, m->spec->context);
     if (status == WEFT_OK)
@@ -135,27 +124,27 @@ static enum weft_status show(struct args *a, const struct weft_model *m)
     return status;
 }
 
-static enum weft_status run(void *args)
+static enum weft_status show(const struct args *a)
 {
-    struct args *a = args;
-    struct weft_spec spec = {0};
     struct weft_model *model = NULL;
-    enum weft_status status = a->status;
+    if (a->config)
+        return weft_settings_save(&a->common.settings, stdout);
+    enum weft_status status = weft_model_create(&model, &a->common.spec);
     if (status == WEFT_OK)
-        status = weft_spec_init(&spec, a->model, &a->settings);
-    for (int i = 0; status == WEFT_OK && weft_train_owner_at(i); i++)
-        status = weft_settings_take(&a->settings, weft_train_owner_at(i), NULL); /* for a better refusal */
-    if (status == WEFT_OK)
-        status = weft_settings_finish(&a->settings);
-    if (status == WEFT_OK)
-        status = weft_model_create(&model, &spec);
-    if (status == WEFT_OK)
-        status = show(a, model);
+        status = a->graph || a->dot ? print_graph(a, model) : print_sizes(&a->common, model);
     weft_model_free(model);
-    weft_spec_release(&spec);
-    weft_settings_release(&a->settings);
     return status;
 }
 
-const struct weft_cmd weft_cmd_show = {"show", "what a model would be: weights, FLOPs, memory, graph", &argp,
+static enum weft_status run(void *args)
+{
+    struct args *a = args;
+    enum weft_status status = weft_common_init(&a->common);
+    if (status == WEFT_OK)
+        status = show(a);
+    weft_common_release(&a->common);
+    return status;
+}
+
+const struct weft_cmd weft_cmd_show = {"show", "what a model would be: weights, FLOPs, memory, graph, config", &argp,
                                        sizeof(struct args), run};

@@ -28,6 +28,9 @@ says 0 out "usage: weft COMMAND" help
 says 0 out "usage: weft COMMAND" --help
 says 0 out "gpt2-124m" help models
 says 0 out "layers" help options
+says 0 out '| `layers` | whole number, 1 to 1024 | 2 |' help options --markdown
+says 0 out "config WEFT_LAYERS" help options --kconfig
+says 2 err "for \`weft help options\`" help models --markdown
 for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
     says 0 out "  $command " help
     says 0 out "Usage: weft $command" "$command" --help
@@ -50,4 +53,6 @@ says 1 err "make width a multiple of heads" show gpt2 --set heads=3
 says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op
 says 2 err "engine" bench
+says 1 err "write NAME=VALUE" bench engine --set layers
+says 1 err "give a number from 0 to 4096" show gpt2 --threads many
 finish

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * common.c - what commands on a model have in common: --set, --threads, --json and MODEL, parsed and resolved.
+ */
+#include "cmd/cmd.h"
+
+#include <stdlib.h>
+
+static const struct argp_option options[] = {
+    {"set", 's', "NAME=VALUE", 0,
+     "Set an option of the model or of training (see `weft help options`); may be repeated", 0},
+    {"threads", 't', "N", 0, "Threads to use; 0, the default, is one per core. Results do not depend on it", 0},
+    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
+    {0},
+};
+
+static enum weft_status set_threads(const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || n < 0 || n > 4096)
+        return FAIL(WEFT_INVALID, "--threads %s: give a number from 0 to 4096", text);
+    return weft_threads_set((int)n);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct weft_common *c = state->input;
+    switch (key) {
+    case 's':
+        if (c->status == WEFT_OK)
+            c->status = weft_settings_add(&c->settings, arg);
+        return 0;
+    case 't':
+        if (c->status == WEFT_OK)
+            c->status = set_threads(arg);
+        return 0;
+    case 'j':
+        c->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp weft_common_argp = {.options = options, .parser = parse};
+
+static error_t parse_model(int key, char *arg, struct argp_state *state)
+{
+    struct weft_common *c = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = c;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (c->model)
+            return ARGP_ERR_UNKNOWN;
+        c->model = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which MODEL? `weft help models` lists presets; a config file or a folder with config.json "
+                          "is one too");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&weft_common_argp, 0, NULL, 0}, {0}};
+const struct argp weft_model_argp = {.parser = parse_model, .args_doc = "MODEL", .children = children};
+
+enum weft_status weft_common_init(struct weft_common *c)
+{
+    const char *preset;
+    if (c->status != WEFT_OK)
+        return c->status;
+    TRY(weft_model_find(c->model, &c->settings, &preset));
+    TRY(weft_spec_init(&c->spec, preset, &c->settings));
+    TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
+    return WEFT_OK;
+}
+
+void weft_common_release(struct weft_common *c)
+{
+    weft_recipe_release(&c->recipe);
+    weft_spec_release(&c->spec);
+    weft_settings_release(&c->settings);
+}
