@@ -4,6 +4,7 @@
 #   make check                every quick test; check-long: the slow ones too
 #   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
 #   make lint format          what a machine can say about style and structure, and do about it
+#   make generated            the files that are written from tables: docs/options.md, configs/Kconfig
 #   make install uninstall    under $(DESTDIR)$(PREFIX)
 #
 # A flavour is a build directory and its flags: $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
@@ -82,7 +83,7 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build check check-long lint format asan tsan coverage install uninstall clean FORCE
+.PHONY: all build check check-long lint format generated asan tsan coverage install uninstall clean FORCE
 .DELETE_ON_ERROR:
 
 all: build
@@ -171,6 +172,11 @@ lint:
 
 format:
 	clang-format -i $$(find src include tests -name '*.[ch]')
+
+generated: $(PROGRAM)
+	@mkdir -p docs configs
+	$(PROGRAM) help options --markdown >docs/options.md
+	$(PROGRAM) help options --kconfig >configs/Kconfig
 
 # ---- installing
 

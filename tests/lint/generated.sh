@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# generated.sh - the files written from option tables are what the tables say now, and Kconfig reads its own.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+current() { # FILE OPTION
+    "$weft" help options "$2" | diff "$1" - >"$scratch/diff"
+    result $? "$1 is what the option tables say; if not, run \`make generated\` and commit it"
+    sed 's/^/# /' "$scratch/diff"
+}
+current docs/options.md --markdown
+current configs/Kconfig --kconfig
+
+if ! command -v kconfig-conf >/dev/null; then
+    result 0 "kconfig-conf reads configs/Kconfig # SKIP it is not installed (package kconfig-frontends)"
+    finish
+fi
+for mode in alldefconfig olddefconfig allyesconfig; do
+    KCONFIG_CONFIG=$scratch/config kconfig-conf --$mode configs/Kconfig >/dev/null 2>"$scratch/err" &&
+        [[ ! -s $scratch/err ]] && grep -q '^CONFIG_WEFT_LAYERS=2$' "$scratch/config"
+    result $? "kconfig-conf --$mode reads configs/Kconfig without warnings"
+    sed 's/^/# /' "$scratch/err"
+done
+finish
