@@ -146,6 +146,13 @@ static void not_elementwise(const struct weft_call *call)
     weft_tensor_set(call->out[0], 0, weft_tensor_get(call->out[0], 0) + 1e-7 * first);
 }
 
+/* A row of a state changed that nobody asked for, by one bit. */
+static void stray_bit(const struct weft_call *call)
+{
+    right->fwd.run(call);
+    *(char *)call->out[0]->data ^= 1;
+}
+
 /* ---- the tests */
 
 struct mutant {
@@ -165,6 +172,7 @@ static const struct mutant mutants[] = {
     {"a factor forgotten in kernel and reference", WEFT_OP_gelu, .bwd = scaled_kernel, .bwd_ref = scaled_reference,
      .found = "differences say"},
     {"a row that knows how many there are", WEFT_OP_scale, .fwd = row_dependent, .found = "rows when they come alone"},
+    {"a row of a state touched unasked", WEFT_OP_store, .fwd = stray_bit, .found = "the reference says"},
     {"not elementwise but in place", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
 };
 

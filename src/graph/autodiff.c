@@ -196,7 +196,8 @@ static void differentiate(struct weft_grads *grads, struct weft_node *node)
 }
 
 /* Drops forward nodes whose outputs their backward node yields, then delays every node until what it reads is made:
- * the few users of such an output (sums of losses) move behind the backward node. Everything else stays in order. */
+ * the few users of such an output (sums of losses) move behind the backward node. Everything else stays in order, and
+ * so do all nodes that read states among themselves. */
 static void settle_order(struct weft_graph *g, int forward_nodes)
 {
     struct weft_node **old = weft_graph_alloc(g, (size_t)g->node_count * sizeof *old);
@@ -212,14 +213,16 @@ static void settle_order(struct weft_graph *g, int forward_nodes)
     }
     for (bool moved = true; moved && waiting;) {
         moved = false;
+        bool states_wait = false;
         int kept = 0;
         for (int n = 0; n < waiting; n++) {
             struct weft_value *reads[MAX_TOUCHED], *writes[MAX_TOUCHED];
             int r = weft_node_reads(old[n], reads), w = weft_node_writes(old[n], writes);
-            bool ready = true;
+            bool reads_state = weft_node_reads_state(old[n]), ready = !(reads_state && states_wait);
             for (int i = 0; i < r; i++)
                 ready &= reads[i]->kind != WEFT_VALUE || made[reads[i]->id] || reads[i]->node == old[n];
             if (!ready) {
+                states_wait |= reads_state;
                 old[kept++] = old[n];
                 continue;
             }

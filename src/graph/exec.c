@@ -37,24 +37,13 @@ void weft_exec_free(struct weft_exec *exec)
     free(exec);
 }
 
-/* What a chain of views looks at in the end. */
-static const struct weft_value *viewed(const struct weft_value *v)
-{
-    while (v->node && !v->node->backward && v->node->op->is_view)
-        v = v->node->in[0];
-    return v;
-}
-
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data)
 {
-    assert(v->kind == WEFT_PARAM || v->kind == WEFT_GRAD);
-    exec->tensors[v->id].data = data;
-    /* Views of bound memory, and views of those, have none of their own. */
-    for (int s = 0; s < exec->prepare_count + exec->run_count; s++) {
-        const struct weft_node *node = exec->prepare[s].node;
-        if (!node->backward && node->op->is_view && viewed(node->in[0]) == v)
-            exec->tensors[node->out[0]->id].data = data;
-    }
+    const struct weft_graph *g = exec->graph;
+    assert(v->kind == WEFT_PARAM || v->kind == WEFT_GRAD || v->kind == WEFT_STATE);
+    for (int i = 0; i < g->value_count; i++) /* views and updates of bound memory have none of their own */
+        if (weft_value_root(g->values[i]) == v)
+            exec->tensors[i].data = data;
 }
 
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count)

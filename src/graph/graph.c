@@ -143,7 +143,7 @@ static struct weft_value *named(struct weft_graph *g, enum weft_kind kind, const
         return NULL;
     for (int i = 0; i < g->value_count; i++)
         if (g->values[i]->kind == kind && strcmp(g->values[i]->name, name) == 0) {
-            weft_graph_break(g, FAIL(WEFT_INVALID, "the graph has two inputs or parameters named %s", name));
+            weft_graph_break(g, FAIL(WEFT_INVALID, "the graph has two inputs, parameters or states named %s", name));
             return NULL;
         }
     for (int i = 0; i < s->ndim; i++)
@@ -166,6 +166,15 @@ struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, stru
     if (v)
         v->wants_grad = true;
     return v;
+}
+
+struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s)
+{
+    if (!weft_dtype_is_float(dtype)) {
+        weft_graph_break(g, FAIL(WEFT_INVALID, "state %s: %s is no float type", name, weft_dtype_name(dtype)));
+        return NULL;
+    }
+    return named(g, WEFT_STATE, name, dtype, &s);
 }
 
 void weft_graph_output(struct weft_graph *g, struct weft_value *v)
@@ -208,8 +217,57 @@ struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count)
     return grown;
 }
 
+/* Steps back from a view to what it is a view of, and with `updates` from an updated state to the state before. */
+static const struct weft_value *origin(const struct weft_value *v, bool updates)
+{
+    while (v->node && v == v->node->out[0] && !v->node->backward &&
+           (v->node->op->is_view || (updates && v->node->op->updates)))
+        v = v->node->in[0];
+    return v;
+}
+
+const struct weft_value *weft_value_root(const struct weft_value *v) { return origin(v, true); }
+
+bool weft_value_is_bound(const struct weft_value *v)
+{
+    enum weft_kind kind = weft_value_root(v)->kind;
+    return kind == WEFT_PARAM || kind == WEFT_GRAD || kind == WEFT_STATE;
+}
+
+bool weft_node_reads_state(const struct weft_node *node)
+{
+    struct weft_value *list[MAX_TOUCHED];
+    int n = weft_node_reads(node, list);
+    for (int i = 0; i < n; i++)
+        if (weft_value_root(list[i])->kind == WEFT_STATE)
+            return true;
+    return false;
+}
+
+/* A state's memory holds its latest value only. */
+static enum weft_status check_states(const struct weft_node *node)
+{
+    struct weft_value *list[MAX_TOUCHED];
+    int n = weft_node_reads(node, list);
+    for (int i = 0; i < n; i++) {
+        const struct weft_value *state = weft_value_root(list[i]);
+        if (state->latest && origin(list[i], false) != state->latest)
+            return weft_node_fail(node, "reads state %s as it was before an update", state->name);
+    }
+    if (node->op->updates && weft_value_root(node->in[0])->kind != WEFT_STATE)
+        return weft_node_fail(node, "only a state can be updated");
+    return WEFT_OK;
+}
+
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node)
 {
+    enum weft_status status = check_states(node);
+    if (status != WEFT_OK) {
+        weft_graph_break(g, status);
+        return false;
+    }
+    if (node->op->updates)
+        g->values[weft_value_root(node->in[0])->id]->latest = node->out[0];
     return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
 }
 

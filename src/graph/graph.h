@@ -12,6 +12,8 @@
  *    parameters are f32. In a reference execution every float is f64, whatever the graph says.
  *  - Nodes that depend on parameters and constants alone run in weft_exec_prepare, once per weight change: that is how
  *    weights are packed once per optimiser step.
+ *  - A state is memory that outlives a run. An op that updates it gives its memory another value; who reads the state
+ *    as it was must be emitted before, who reads it as it is takes the new value. A stale read breaks the graph.
  *  - An executable graph is one buffer; offsets come from liveness; running allocates nothing.
  */
 #ifndef WEFT_GRAPH_H
@@ -36,19 +38,21 @@ enum weft_kind {
     WEFT_INPUT, /* written by the host before a run; lives in the buffer */
     WEFT_PARAM, /* bound by the host: f32 master weights */
     WEFT_GRAD,  /* bound by the host: f32 gradient sums, added to by every run */
+    WEFT_STATE, /* bound by the host, read and written by nodes: keeps its content between runs */
     WEFT_VALUE, /* made by a node */
 };
 
 struct weft_value {
-    const char *name; /* unique for inputs and params, may be NULL for values */
+    const char *name; /* unique for inputs, params and states, may be NULL for values */
     enum weft_kind kind;
     enum weft_dtype dtype;
     struct weft_shape shape;
     size_t packed_bytes; /* not 0: an opaque layout of this many bytes on the fast path (see ops/pack) */
     int id;
-    struct weft_node *node;  /* producer; NULL for inputs, params, grads */
-    struct weft_value *grad; /* of params and differentiated inputs, after weft_graph_backward */
-    bool wants_grad;         /* params, and inputs that a check differentiates */
+    struct weft_node *node;    /* producer; NULL for inputs, params, grads, states */
+    struct weft_value *grad;   /* of params and differentiated inputs, after weft_graph_backward */
+    struct weft_value *latest; /* of a state: its value after the updates emitted so far, NULL before the first */
+    bool wants_grad;           /* params, and inputs that a check differentiates */
     bool is_output;
 };
 
@@ -92,6 +96,8 @@ int64_t weft_shape_width(const struct weft_shape *s);
 
 struct weft_value *weft_graph_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
 struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, struct weft_shape s);
+/* Any float dtype (f64 in a reference execution). Never differentiated; nodes that read it never run in prepare. */
+struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
 void weft_graph_output(struct weft_graph *g, struct weft_value *v); /* readable after a run */
 /* On the fast path inputs need not survive a run: their memory may be reused. Checks say so, since work in place on an
  * input is the sharpest test of it. */
@@ -153,7 +159,7 @@ struct weft_exec;
 
 enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode);
 void weft_exec_free(struct weft_exec *exec);
-/* Gives a param or grad its memory (f32, or f64 in a reference execution). */
+/* Gives a param, grad or state its memory: params and grads f32, states their dtype; f64 in a reference execution. */
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data);
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
 /* Run-time shape and memory of any value; values that are neither inputs nor outputs may have been overwritten. */

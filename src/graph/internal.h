@@ -34,6 +34,7 @@ struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, c
                                     const struct weft_shape *s);
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
 struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count); /* the list, with room for count */
+/* Puts a new node behind the others, and refuses one that reads a state as it no longer is. */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
 void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps the first failure */
 
@@ -41,6 +42,11 @@ void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps t
 enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };
 int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
 int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
+
+/* The value whose memory v is: through views, and through updates of a state. */
+const struct weft_value *weft_value_root(const struct weft_value *v);
+bool weft_value_is_bound(const struct weft_value *v); /* its memory is the host's */
+bool weft_node_reads_state(const struct weft_node *node);
 
 /* ---- the plan (plan.c), placing (place.c) */
 

@@ -100,6 +100,7 @@ struct weft_op {
     int8_t inplace;      /* 1 + index of the input whose memory out[0] may share (same bytes), 0: none */
     int8_t inplace_grad; /* 1 + o: gin[0] may share the memory of gout[o], 0: none */
     bool is_view;        /* out[0] is in[0]'s memory with another shape; run is never called */
+    bool updates;        /* out[0] is in[0]'s memory, a state's, after run changed it; runs although nobody reads it */
 
     /* Writes the op as ONNX nodes; NULL until the exporter has it. */
     enum weft_status (*onnx)(const struct weft_node *node, void *writer);

@@ -54,13 +54,14 @@ static enum weft_status value_bytes(const struct weft_exec *exec, const struct w
     return WEFT_OK;
 }
 
-/* Backward sweep: a node is alive when it writes an output or a gradient, or something an alive node reads. */
+/* Backward sweep: a node is alive when it writes an output, a gradient, a state, or something an alive node reads. */
 static void find_alive(struct planner *p, bool *read)
 {
     const struct weft_graph *g = p->exec->graph;
     for (int n = g->node_count - 1; n >= 0; n--) {
         struct weft_value *list[MAX_TOUCHED];
         int w = weft_node_writes(g->nodes[n], list);
+        p->alive[n] = g->nodes[n]->op->updates;
         for (int i = 0; i < w; i++)
             p->alive[n] |= list[i]->is_output || list[i]->kind == WEFT_GRAD || read[list[i]->id];
         if (!p->alive[n])
@@ -166,7 +167,7 @@ static struct weft_value *shared_source(const struct planner *p, const struct we
 {
     const struct weft_op *op = node->op;
     if (!node->backward && v == node->out[0]) {
-        if (op->is_view)
+        if (op->is_view || op->updates)
             return node->in[0];
         if (op->inplace && may_share(p, node->in[op->inplace - 1], v, s))
             return node->in[op->inplace - 1];
@@ -200,12 +201,12 @@ static enum weft_status assign_storages(struct planner *p)
             if (list[i]->kind != WEFT_VALUE || p->storage_of[list[i]->id] >= 0)
                 continue;
             const struct weft_value *source = shared_source(p, p->steps[s].node, list[i], s);
-            if (!source)
-                TRY(new_storage(p, list[i], s));
-            else if (p->storage_of[source->id] >= 0)
+            if (source && weft_value_is_bound(source))
+                continue; /* bound with it */
+            if (source)
                 p->storage_of[list[i]->id] = p->storage_of[source->id];
             else
-                continue; /* a view of bound memory: bound with it */
+                TRY(new_storage(p, list[i], s));
             touch(p, list[i], last[list[i]->id]);
         }
     }

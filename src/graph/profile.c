@@ -23,6 +23,8 @@ static struct weft_cost step_cost(const struct weft_exec *exec, const struct ste
     n += weft_node_writes(step->node, list + n);
     for (int i = 0; i < n; i++) {
         const struct weft_tensor *t = &exec->tensors[list[i]->id];
+        if (step->node->op->updates && weft_value_is_bound(list[i]))
+            continue; /* a few rows of a state that may be large: what is read for them counts */
         cost.bytes += list[i]->packed_bytes ? (double)list[i]->packed_bytes
                                             : (double)weft_tensor_count(t) * (double)weft_dtype_bytes(t->dtype);
     }

@@ -9,7 +9,8 @@
  *   fast, m    the same with fewer rows than planned for
  * Demanded: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to the
  * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
- * Accumulated gradients start from random numbers, so that overwriting instead of adding shows.
+ * Accumulated gradients and states start from random numbers, so that overwriting instead of adding shows, and so
+ * does touching what was to stay.
  */
 #include "lab/lab.h"
 
@@ -31,7 +32,7 @@ struct trial {
     const struct weft_case *c;
     struct weft_opcheck_case *verdict;
     struct weft_graph *graph;
-    struct weft_value *filled[MAX_VALUES]; /* inputs, params and grads: what the host writes */
+    struct weft_value *filled[MAX_VALUES]; /* inputs, params, grads and states: what the host writes */
     struct weft_value *result[MAX_VALUES]; /* outputs and grads: what it reads */
     int filled_count, result_count;
     struct weft_value *seeded[MAX_VALUES], *seeds[MAX_VALUES];
@@ -112,10 +113,9 @@ static enum weft_status build(struct trial *t, enum weft_dtype dtype)
     struct weft_value *const *all;
     int n = weft_graph_values(t->graph, &all);
     for (int i = 0; i < n; i++) {
-        bool bound = all[i]->kind == WEFT_PARAM || all[i]->kind == WEFT_GRAD;
         if (t->filled_count == MAX_VALUES || t->result_count == MAX_VALUES)
             return FAIL(WEFT_INVALID, "%s: case %s has too many values for the harness", t->op->name, t->c->name);
-        if (bound || all[i]->kind == WEFT_INPUT)
+        if (all[i]->kind != WEFT_VALUE)
             t->filled[t->filled_count++] = all[i];
         if (all[i]->is_output)
             t->result[t->result_count++] = all[i];

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The graph itself: states that outlive a run.
+ */
+#include "ops/ops.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 3, WIDTH = 4, SLOTS = 8 };
+
+/* ---- states */
+
+struct cache { /* x goes into a state, and y is twice the state before and after */
+    struct weft_graph *g;
+    struct weft_value *x, *index, *state, *stored, *before, *after;
+};
+
+static void open_cache(struct cache *c, enum weft_dtype dtype)
+{
+    c->g = weft_graph_new(dtype);
+    c->x = weft_case_input(c->g, "x", dtype, ROWS, WIDTH);
+    c->index = weft_case_input(c->g, "index", WEFT_I32, ROWS, 0);
+    c->state = weft_graph_state(c->g, "state", dtype, WEFT_SHAPE(weft_fixed(SLOTS), weft_fixed(WIDTH)));
+    weft_graph_output(c->g, c->before = weft_scale(c->g, c->state, 2));
+    c->stored = weft_store(c->g, c->state, c->x, c->index);
+    struct weft_value *flat = weft_view(c->g, c->stored, WEFT_SHAPE(weft_fixed(SLOTS * WIDTH)));
+    weft_graph_output(c->g, c->after = weft_scale(c->g, flat, 2));
+    assert_int_equal(weft_graph_status(c->g), WEFT_OK);
+}
+
+/* Sets every element of x to `value` and its rows' places, then runs. */
+static void put(const struct cache *c, struct weft_exec *exec, double value, const int32_t index[ROWS])
+{
+    struct weft_tensor *x = weft_exec_tensor(exec, c->x);
+    for (int64_t i = 0; i < weft_tensor_count(x); i++)
+        weft_tensor_set(x, i, value);
+    memcpy(weft_exec_tensor(exec, c->index)->data, index, ROWS * sizeof *index);
+    weft_exec_prepare(exec);
+    weft_exec_run(exec);
+}
+
+static void expect_rows(struct weft_exec *exec, const struct weft_value *v, double factor, const double rows[SLOTS])
+{
+    const struct weft_tensor *t = weft_exec_tensor(exec, v);
+    for (int64_t i = 0; i < SLOTS * WIDTH; i++)
+        assert_true(weft_tensor_get(t, i) == factor * rows[i / WIDTH]);
+}
+
+static void a_state_keeps_its_content(void **state)
+{
+    static const struct {
+        enum weft_dtype dtype;
+        enum weft_mode mode;
+    } ways[] = {{WEFT_F32, WEFT_FAST},
+                {WEFT_BF16, WEFT_FAST},
+                {WEFT_BF16, WEFT_GUARDED},
+                {WEFT_BF16, WEFT_ROUNDED},
+                {WEFT_F32, WEFT_REFERENCE}};
+    (void)state;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        struct cache c;
+        struct weft_exec *exec;
+        double memory[SLOTS * WIDTH] = {0}; /* large enough for any type */
+        open_cache(&c, ways[w].dtype);
+        assert_int_equal(weft_exec_create(&exec, c.g, ways[w].mode), WEFT_OK);
+        weft_exec_bind(exec, c.state, memory);
+        assert_ptr_equal(weft_exec_tensor(exec, c.state)->data, memory);
+        assert_ptr_equal(weft_exec_tensor(exec, c.stored)->data, memory);
+        put(&c, exec, 1, (int32_t[]){0, 7, 3});
+        expect_rows(exec, c.before, 2, (double[SLOTS]){0});
+        expect_rows(exec, c.after, 2, (double[SLOTS]){1, 0, 0, 1, 0, 0, 0, 1});
+        put(&c, exec, 2, (int32_t[]){4, -1, 3});
+        expect_rows(exec, c.before, 2, (double[SLOTS]){1, 0, 0, 1, 0, 0, 0, 1});
+        expect_rows(exec, c.after, 2, (double[SLOTS]){1, 0, 0, 2, 2, 0, 0, 1});
+        expect_rows(exec, c.state, 1, (double[SLOTS]){1, 0, 0, 2, 2, 0, 0, 1});
+        weft_exec_free(exec);
+        weft_graph_free(c.g);
+    }
+}
+
+static void a_store_runs_although_nobody_reads_it(void **state)
+{
+    (void)state;
+    float memory[SLOTS * WIDTH] = {0};
+    struct cache c = {.g = weft_graph_new(WEFT_F32)};
+    struct weft_exec *exec;
+    c.x = weft_case_input(c.g, "x", WEFT_F32, ROWS, WIDTH);
+    c.index = weft_case_input(c.g, "index", WEFT_I32, ROWS, 0);
+    c.state = weft_graph_state(c.g, "state", WEFT_F32, WEFT_SHAPE(weft_fixed(SLOTS), weft_fixed(WIDTH)));
+    weft_store(c.g, c.state, c.x, c.index);
+    assert_int_equal(weft_exec_create(&exec, c.g, WEFT_FAST), WEFT_OK);
+    weft_exec_bind(exec, c.state, memory);
+    put(&c, exec, 5, (int32_t[]){1, 2, SLOTS});
+    expect_rows(exec, c.state, 1, (double[SLOTS]){0, 5, 5});
+    weft_exec_free(exec);
+    weft_graph_free(c.g);
+}
+
+static void expect_broken(struct cache *c, const struct weft_value *y, const char *word)
+{
+    assert_null(y);
+    assert_int_equal(weft_graph_status(c->g), WEFT_INVALID);
+    assert_non_null(strstr(weft_error(), word));
+    weft_graph_free(c->g);
+}
+
+static void states_are_refused_when_misused(void **state)
+{
+    (void)state;
+    struct cache c;
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* memory no longer holds that */
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_store(c.g, c.state, c.x, c.index), "before an update");
+    open_cache(&c, WEFT_F32);
+    assert_non_null(weft_store(c.g, c.stored, c.x, c.index));
+    expect_broken(&c, weft_scale(c.g, c.stored, 2), "before an update");
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_store(c.g, c.before, c.x, c.index), "only a state");
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_store(c.g, c.stored, c.after, c.index), "wide");
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_store(c.g, c.stored, c.x, c.x), "index");
+    open_cache(&c, WEFT_F32);
+    expect_broken(&c, weft_graph_state(c.g, "more", WEFT_I32, c.state->shape), "float");
+}
+
+/* Differentiating moves the loss, and with it what reads it, to the reverse pass: the store stays behind the reader. */
+static void a_delayed_reader_still_comes_first(void **state)
+{
+    (void)state;
+    float weights[2 * WIDTH] = {1, 0, 0, 0, 0, 1, 0, 0}, sums[2 * WIDTH] = {0}, memory = 7;
+    struct cache c = {.g = weft_graph_new(WEFT_F32)};
+    struct weft_exec *exec;
+    struct weft_shape one = WEFT_SHAPE(weft_fixed(1)), cell = WEFT_SHAPE(weft_fixed(1), weft_fixed(1));
+    c.x = weft_case_input(c.g, "x", WEFT_F32, ROWS, WIDTH);
+    c.index = weft_case_input(c.g, "index", WEFT_I32, ROWS, 0);
+    c.state = weft_graph_state(c.g, "state", WEFT_F32, cell);
+    struct weft_value *w = weft_graph_param(c.g, "w", WEFT_SHAPE(weft_fixed(2), weft_fixed(WIDTH)));
+    struct weft_value *weight = weft_graph_input(c.g, "weight", WEFT_F32, one);
+    struct weft_value *slot = weft_graph_input(c.g, "slot", WEFT_I32, one);
+    struct weft_value *next = weft_graph_input(c.g, "next", WEFT_F32, cell);
+    struct weft_value *loss = weft_cross_entropy(c.g, c.x, w, c.index, weight, 0);
+    struct weft_value *sum = weft_add(c.g, loss, weft_view(c.g, c.state, one));
+    weft_store(c.g, c.state, next, slot);
+    weft_graph_output(c.g, loss);
+    weft_graph_output(c.g, sum);
+    assert_int_equal(weft_graph_backward(c.g, loss), WEFT_OK);
+    assert_int_equal(weft_exec_create(&exec, c.g, WEFT_FAST), WEFT_OK);
+    weft_exec_bind(exec, w, weights);
+    weft_exec_bind(exec, weft_graph_gradient(w), sums);
+    weft_exec_bind(exec, c.state, &memory);
+    *(int32_t *)weft_exec_tensor(exec, slot)->data = 0;
+    weft_tensor_set(weft_exec_tensor(exec, next), 0, 9);
+    weft_tensor_set(weft_exec_tensor(exec, weight), 0, 1);
+    put(&c, exec, 0, (int32_t[]){0, 1, 1});
+    double without = weft_tensor_get(weft_exec_tensor(exec, loss), 0);
+    assert_true(without > 0);
+    assert_true(weft_tensor_get(weft_exec_tensor(exec, sum), 0) == (float)(without + 7));
+    assert_true(memory == 9);
+    weft_exec_free(exec);
+    weft_graph_free(c.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_keeps_its_content),
+        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
+        cmocka_unit_test(states_are_refused_when_misused),
+        cmocka_unit_test(a_delayed_reader_still_comes_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
