@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph itself: states that outlive a run.
+ * The graph itself: states that outlive a run, and what has no gradient.
  */
 #include "ops/ops.h"
 
@@ -167,13 +167,37 @@ static void a_delayed_reader_still_comes_first(void **state)
     weft_graph_free(c.g);
 }
 
+/* ---- detach */
+
+static void what_is_detached_has_no_gradient(void **state)
+{
+    (void)state;
+    struct weft_graph *g = weft_graph_new(WEFT_F32);
+    struct weft_exec *exec;
+    struct weft_value *x = weft_case_input(g, "x", WEFT_F32, ROWS, WIDTH);
+    struct weft_value *lone = weft_case_input(g, "lone", WEFT_F32, ROWS, WIDTH);
+    struct weft_value *seed = weft_graph_input(g, "seed", WEFT_F32, x->shape);
+    struct weft_value *y = weft_add(g, weft_mul(g, weft_detach(g, x), x), weft_detach(g, lone));
+    assert_int_equal(weft_graph_backward_from(g, 1, &y, &seed), WEFT_OK);
+    assert_null(weft_graph_gradient(lone));
+    assert_int_equal(weft_exec_create(&exec, g, WEFT_FAST), WEFT_OK);
+    for (int64_t i = 0; i < ROWS * WIDTH; i++) {
+        weft_tensor_set(weft_exec_tensor(exec, x), i, (double)i);
+        weft_tensor_set(weft_exec_tensor(exec, seed), i, 1);
+    }
+    weft_exec_run(exec);
+    for (int64_t i = 0; i < ROWS * WIDTH; i++) /* of x^2 it would be 2x */
+        assert_true(weft_tensor_get(weft_exec_tensor(exec, weft_graph_gradient(x)), i) == (double)i);
+    weft_exec_free(exec);
+    weft_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_keeps_its_content),
-        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
-        cmocka_unit_test(states_are_refused_when_misused),
-        cmocka_unit_test(a_delayed_reader_still_comes_first),
+        cmocka_unit_test(a_state_keeps_its_content),        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
+        cmocka_unit_test(states_are_refused_when_misused),  cmocka_unit_test(a_delayed_reader_still_comes_first),
+        cmocka_unit_test(what_is_detached_has_no_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
