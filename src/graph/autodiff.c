@@ -243,6 +243,7 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
                                           struct weft_value *const *seeds)
 {
     TRY(weft_graph_status(g));
+    g->in_reverse = true;
     int forward_nodes = g->node_count, forward_values = g->value_count;
     /* Gradients are asked for forward values only, but ids of later values must index too. */
     size_t room = (size_t)forward_values;
@@ -258,6 +259,7 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
     for (int n = forward_nodes - 1; n >= 0; n--)
         differentiate(&grads, g->nodes[n]);
     weft_graph_label(g, -1);
+    g->in_reverse = false;
     for (int v = 0; v < forward_values; v++)
         if (g->values[v]->wants_grad && grads.partial[v]) {
             g->values[v]->grad = grads.partial[v];
@@ -272,6 +274,7 @@ enum weft_status weft_graph_backward(struct weft_graph *g, struct weft_value *lo
     TRY(weft_graph_status(g));
     if (!loss)
         return FAIL(WEFT_INVALID, "there is no loss to differentiate");
+    g->in_reverse = true;
     struct weft_node *one = weft_graph_emit(g, g->arithmetic.fill, &(struct weft_fill){1, loss->shape}, 0, NULL);
     TRY(weft_graph_status(g));
     return weft_graph_backward_from(g, 1, &loss, one->out);

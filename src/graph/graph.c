@@ -192,7 +192,12 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
     struct weft_node *node = weft_graph_alloc(g, sizeof *node);
     if (!node)
         return NULL;
-    *node = (struct weft_node){.op = op, .backward = backward, .label = g->label, .graph = g, .index = g->node_count};
+    *node = (struct weft_node){.op = op,
+                               .backward = backward,
+                               .reverse = g->in_reverse,
+                               .label = g->label,
+                               .graph = g,
+                               .index = g->node_count};
     if (backward) {
         node->attr = attr; /* the forward node's own copy */
     } else if (op->attr_bytes) {
@@ -205,16 +210,9 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
     return node;
 }
 
-struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count)
+bool weft_graph_list(struct weft_graph *g, struct weft_node *node)
 {
-    struct weft_node **grown = realloc(g->nodes, (size_t)weft_max(count, g->node_room) * sizeof *grown);
-    if (!grown) {
-        weft_graph_break(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d nodes", count));
-        return NULL;
-    }
-    g->nodes = grown;
-    g->node_room = (int)weft_max(count, g->node_room);
-    return grown;
+    return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
 }
 
 /* Steps back from a view to what it is a view of, and with `updates` from an updated state to the state before. */
@@ -268,7 +266,7 @@ bool weft_graph_append(struct weft_graph *g, struct weft_node *node)
     }
     if (node->op->updates)
         g->values[weft_value_root(node->in[0])->id]->latest = node->out[0];
-    return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
+    return weft_graph_list(g, node);
 }
 
 struct weft_node *weft_graph_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,

@@ -60,6 +60,8 @@ struct weft_node {
     const struct weft_op *op;
     bool backward;
     bool every_run; /* never moved to prepare although it depends on nothing (zeroing an accumulator) */
+    bool reverse;   /* of the reverse pass, whichever kernel it runs: emitted by differentiation, or made again in it */
+    bool remake;    /* weft_graph_remake */
     const void *attr;
     int index;
     int label; /* what the host said with weft_graph_label, e.g. the layer; -1: none */
@@ -126,8 +128,13 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
 /* The gradient of a param or of an input with wants_grad, NULL when nothing depends on it. */
 struct weft_value *weft_graph_gradient(const struct weft_value *v);
 
-/* After weft_graph_backward: the reverse pass of each labelled layer makes the layer's values again instead of keeping
- * them (recompute.c). Same bits, less memory, one more forward pass. */
+/* Says that v is made again in the reverse pass instead of being kept for it: worth it where v is large and cheap to
+ * make from what is kept anyway. The whole node is made again; outputs and what depends on states are kept. */
+void weft_graph_remake(struct weft_value *v);
+/* After weft_graph_backward: puts copies of the nodes so marked into the reverse pass (recompute.c). Same bits, less
+ * memory, the copies' work more. */
+enum weft_status weft_graph_recompute_marked(struct weft_graph *g);
+/* The same for all of each labelled layer but what other layers read: one more forward pass. */
 enum weft_status weft_graph_recompute(struct weft_graph *g);
 
 /* For an op's grad(): the gradient of out[o] (NULL: none arrived), whether in[i] needs one, what has been summed for it

@@ -27,15 +27,16 @@ struct weft_graph {
     struct weft_value **values;
     int value_count, value_room;
     int label;
+    bool in_reverse; /* what is emitted now belongs to the reverse pass */
     bool consumes_inputs;
 };
 
 struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
                                     const struct weft_shape *s);
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
-struct weft_node **weft_graph_nodes_reserve(struct weft_graph *g, int count); /* the list, with room for count */
 /* Puts a new node behind the others, and refuses one that reads a state as it no longer is. */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
+bool weft_graph_list(struct weft_graph *g, struct weft_node *node);   /* the same unasked, to write the list anew */
 void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps the first failure */
 
 /* Every value a node reads, then every value it writes, in a fixed order; returns the count. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph itself: states that outlive a run, and what has no gradient.
+ * The graph itself: states that outlive a run, what has no gradient, and values made again instead of kept.
  */
 #include "ops/ops.h"
 
@@ -192,12 +192,143 @@ static void what_is_detached_has_no_gradient(void **state)
     weft_graph_free(g);
 }
 
+/* ---- values made again */
+
+enum { LAYERS = 3, NARROW = 16, BROAD = 64, BATCH = 32 };
+enum way { KEPT, ONE, CHAIN, LAYER };
+
+/* Residual layers x += W2 gelu(W1 norm(x)), where each layer also adds to the next one's hidden values what it had
+ * itself: so the reverse pass of two layers reads them. */
+static void build_layers(struct weft_graph *g, enum way way, struct weft_value *params[4 * LAYERS])
+{
+    struct weft_value *x = weft_case_input(g, "x", WEFT_F32, BATCH, NARROW), *last = NULL;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        char name[4][16];
+        struct weft_value **w = params + 4 * layer;
+        for (int i = 0; i < 4; i++)
+            snprintf(name[i], sizeof name[i], "w%d.%d", i, layer);
+        weft_graph_label(g, layer);
+        w[0] = weft_graph_param(g, name[0], WEFT_SHAPE(weft_fixed(NARROW)));
+        w[1] = weft_graph_param(g, name[1], WEFT_SHAPE(weft_fixed(BROAD), weft_fixed(NARROW)));
+        w[2] = weft_graph_param(g, name[2], WEFT_SHAPE(weft_fixed(NARROW), weft_fixed(BROAD)));
+        w[3] = weft_graph_param(g, name[3], WEFT_SHAPE(weft_fixed(BROAD)));
+        struct weft_value *norm = weft_rmsnorm(g, x, w[0], 1e-6, WEFT_F32);
+        struct weft_value *up = weft_linear(g, norm, w[1], w[3], NULL, WEFT_F32), *act = weft_gelu(g, up);
+        struct weft_value *seen = weft_view(g, act, act->shape), *both = last ? weft_mul(g, seen, last) : seen;
+        x = weft_linear(g, both, w[2], NULL, x, WEFT_F32);
+        last = seen;
+        if (way == ONE || way == CHAIN)
+            weft_graph_remake(seen);
+        if (way == CHAIN)
+            weft_graph_remake(up);
+        if (way == CHAIN)
+            weft_graph_remake(norm);
+    }
+    weft_graph_label(g, -1);
+    weft_graph_output(g, x);
+    struct weft_value *seed = weft_graph_input(g, "seed", WEFT_F32, x->shape);
+    assert_int_equal(weft_graph_backward_from(g, 1, &x, &seed), WEFT_OK);
+    if (way == LAYER)
+        assert_int_equal(weft_graph_recompute(g), WEFT_OK);
+    else if (way != KEPT)
+        assert_int_equal(weft_graph_recompute_marked(g), WEFT_OK);
+}
+
+/* Runs the layers, gives all gradients one after another, and returns the planned bytes. */
+static size_t gradients(enum way way, float *to)
+{
+    struct weft_graph *g = weft_graph_new(WEFT_F32);
+    struct weft_value *params[4 * LAYERS], *const *all;
+    struct weft_exec *exec;
+    float *memory = calloc(2 * 4 * LAYERS, NARROW * BROAD * sizeof(float)), *next = memory;
+    build_layers(g, way, params);
+    assert_int_equal(weft_exec_create(&exec, g, WEFT_FAST), WEFT_OK);
+    int values = weft_graph_values(g, &all);
+    for (int v = 0; v < values; v++) {
+        struct weft_tensor *t = weft_exec_tensor(exec, all[v]);
+        if (all[v]->kind == WEFT_VALUE)
+            continue;
+        if (all[v]->kind != WEFT_INPUT)
+            weft_exec_bind(exec, all[v], next);
+        if (all[v]->kind != WEFT_INPUT)
+            next += NARROW * BROAD;
+        for (int64_t i = 0; all[v]->kind != WEFT_GRAD && i < weft_tensor_count(t); i++)
+            weft_tensor_set(t, i, weft_normal(weft_key_name(1, all[v]->name), (uint64_t)i) / 4);
+    }
+    weft_exec_prepare(exec);
+    weft_exec_run(exec);
+    for (int p = 0; p < 4 * LAYERS; p++)
+        memcpy(to + p * NARROW * BROAD, weft_exec_tensor(exec, weft_graph_gradient(params[p]))->data,
+               (size_t)weft_tensor_count(weft_exec_tensor(exec, params[p])) * sizeof *to);
+    size_t bytes = weft_exec_bytes(exec);
+    weft_exec_free(exec);
+    weft_graph_free(g);
+    free(memory);
+    return bytes;
+}
+
+static void remade_values_have_the_same_bits(void **state)
+{
+    static const char *const names[] = {"kept", "one of a layer", "a chain of a layer", "all of a layer"};
+    (void)state;
+    size_t room = 4 * LAYERS * NARROW * BROAD, bytes[4];
+    float *want = calloc(room, sizeof *want), *got = calloc(room, sizeof *got);
+    for (enum way way = KEPT; way <= LAYER; way++) {
+        bytes[way] = gradients(way, way == KEPT ? want : got);
+        print_message("%s: planned %zu bytes\n", names[way], bytes[way]);
+        if (way != KEPT)
+            assert_memory_equal(want, got, room * sizeof *want);
+    }
+    double sum = 0;
+    for (size_t i = 0; i < room; i++)
+        sum += want[i] * want[i];
+    assert_true(sum > 0);
+    assert_true(bytes[ONE] < bytes[KEPT] && bytes[CHAIN] < bytes[ONE] && bytes[LAYER] < bytes[KEPT]);
+    free(want);
+    free(got);
+}
+
+/* A state holds something else by the time of the reverse pass: what reads it is kept, marked or not. */
+static void what_reads_a_state_is_not_made_again(void **state)
+{
+    (void)state;
+    struct cache c = {.g = weft_graph_new(WEFT_F32)};
+    float memory[SLOTS * WIDTH];
+    struct weft_exec *exec;
+    for (int i = 0; i < SLOTS * WIDTH; i++)
+        memory[i] = (float)i;
+    weft_graph_label(c.g, 0);
+    struct weft_value *y = weft_graph_input(c.g, "y", WEFT_F32, WEFT_SHAPE(weft_fixed(SLOTS), weft_fixed(WIDTH)));
+    y->wants_grad = true;
+    c.x = weft_case_input(c.g, "x", WEFT_F32, ROWS, WIDTH);
+    c.index = weft_case_input(c.g, "index", WEFT_I32, ROWS, 0);
+    c.state = weft_graph_state(c.g, "state", WEFT_F32, y->shape);
+    struct weft_value *twice = weft_scale(c.g, c.state, 2), *product = weft_mul(c.g, twice, y);
+    weft_store(c.g, c.state, c.x, c.index);
+    struct weft_value *seed = weft_graph_input(c.g, "seed", WEFT_F32, y->shape);
+    assert_int_equal(weft_graph_backward_from(c.g, 1, &product, &seed), WEFT_OK);
+    assert_int_equal(weft_graph_recompute(c.g), WEFT_OK);
+    assert_int_equal(weft_exec_create(&exec, c.g, WEFT_FAST), WEFT_OK);
+    weft_exec_bind(exec, c.state, memory);
+    for (int64_t i = 0; i < SLOTS * WIDTH; i++)
+        weft_tensor_set(weft_exec_tensor(exec, seed), i, 1);
+    put(&c, exec, -1, (int32_t[]){0, 1, 2});
+    for (int64_t i = 0; i < SLOTS * WIDTH; i++)
+        assert_true(weft_tensor_get(weft_exec_tensor(exec, weft_graph_gradient(y)), i) == 2 * (double)i);
+    weft_exec_free(exec);
+    weft_graph_free(c.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_keeps_its_content),        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
-        cmocka_unit_test(states_are_refused_when_misused),  cmocka_unit_test(a_delayed_reader_still_comes_first),
+        cmocka_unit_test(a_state_keeps_its_content),
+        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
+        cmocka_unit_test(states_are_refused_when_misused),
+        cmocka_unit_test(a_delayed_reader_still_comes_first),
         cmocka_unit_test(what_is_detached_has_no_gradient),
+        cmocka_unit_test(remade_values_have_the_same_bits),
+        cmocka_unit_test(what_reads_a_state_is_not_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
