@@ -14,7 +14,7 @@ struct args {
 
 static const struct argp_option options[] = {
     {"graph", 'g', NULL, 0, "Print the nodes of the training graph instead", 0},
-    {"dot", 'd', NULL, 0, "Print the training graph for Graphviz instead", 0},
+    {"dot", 'd', NULL, 0, "Print the graph of the forward pass for Graphviz instead", 0},
     {"config", 'c', NULL, 0, "Print all options as a config file instead, which is a MODEL too", 0},
     {0},
 };

@@ -56,41 +56,90 @@ void weft_graph_print(const struct weft_graph *g, FILE *to)
     }
 }
 
-/* Nodes are boxes, grouped by layer; parameters are ellipses at the side; the backward pass is grey. */
+/* Weights, and what prepare makes of them. */
+static bool is_fixed(const struct weft_value *v)
+{
+    if (!v->node)
+        return v->kind == WEFT_PARAM;
+    struct weft_value *list[MAX_TOUCHED];
+    int n = weft_node_reads(v->node, list);
+    bool fixed = !v->node->backward && !v->node->every_run;
+    for (int i = 0; fixed && i < n; i++)
+        fixed = is_fixed(list[i]);
+    return fixed;
+}
+
+/* A loss that makes its gradient on the way stands for the forward node it replaced. */
+static bool is_drawn(const struct weft_node *node)
+{
+    bool forward = !node->reverse || (node->backward && node->op->bwd_yields_out);
+    return forward && !is_fixed(node->out[0]);
+}
+
+/* What the host gave, through whatever prepare made of it; a line each. */
+static void print_sources(const struct weft_value *v, FILE *to)
+{
+    struct weft_value *list[MAX_TOUCHED];
+    if (!v->node)
+        fprintf(to, "\\n%s", v->name);
+    int n = v->node && is_fixed(v) ? weft_node_reads(v->node, list) : 0;
+    for (int i = 0; i < n; i++)
+        print_sources(list[i], to);
+}
+
+static bool is_read(const struct weft_node *node, int i) { return node->in[i] && !(node->op->grad_only_in >> i & 1); }
+
+static void print_box(const struct weft_node *node, FILE *to)
+{
+    bool is_output = false;
+    fprintf(to, "    n%d [label=\"%s", node->index, node->op->name);
+    for (int i = 0; i < WEFT_MAX_ARGS; i++) {
+        if (is_read(node, i))
+            print_sources(node->in[i], to);
+        is_output |= node->out[i] && node->out[i]->is_output;
+    }
+    fprintf(to, "\"%s];\n", is_output ? ", penwidth=2" : "");
+}
+
+static void print_arrows(const struct weft_node *node, FILE *to)
+{
+    for (int i = 0; i < WEFT_MAX_ARGS; i++) {
+        const struct weft_value *v = node->in[i];
+        if (!is_read(node, i) || !v->node || !is_drawn(v->node))
+            continue;
+        fprintf(to, "  n%d -> n%d [label=\"  ", v->node->index, node->index);
+        print_shape(node->graph, v, to);
+        fputs("\"];\n", to);
+    }
+}
+
+/* The forward pass: nodes are boxes, grouped by layer, with the names of the weights, inputs and states they read;
+ * arrows are what nodes hand to each other. Outputs have a bold frame. */
 void weft_graph_print_dot(const struct weft_graph *g, FILE *to)
 {
-    fputs("digraph weft {\n  rankdir=TB; node [shape=box, fontname=\"Helvetica\", fontsize=10, style=filled, "
-          "fillcolor=white];\n  edge [arrowsize=0.6, fontname=\"Helvetica\", fontsize=8];\n",
+    int last_label = -1, reverse = 0;
+    for (int n = 0; n < g->node_count; n++) {
+        last_label = (int)weft_max(last_label, g->nodes[n]->label);
+        reverse += g->nodes[n]->reverse && !is_drawn(g->nodes[n]);
+    }
+    fputs("digraph weft {\n"
+          "  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n"
+          "  edge [arrowsize=0.6, fontname=\"Helvetica\", fontsize=8];\n"
+          "  graph [fontname=\"Helvetica\", fontsize=12];\n",
           to);
-    for (int n = 0; n < g->node_count; n++) {
-        const struct weft_node *node = g->nodes[n];
-        if (node->label >= 0)
-            fprintf(to, "  subgraph cluster_%d { label=\"layer %d\"; color=grey; ", node->label, node->label);
-        fprintf(to, "  n%d [label=\"%s\"%s];", n, node->op->name, node->backward ? ", fillcolor=grey85" : "");
-        fputs(node->label >= 0 ? " }\n" : "\n", to);
+    if (reverse)
+        fprintf(to, "  label=\"the forward pass; %d nodes of the reverse pass are not drawn\";\n", reverse);
+    for (int label = -1; label <= last_label; label++) {
+        if (label >= 0)
+            fprintf(to, "  subgraph cluster_%d {\n    label=\"layer %d\"; color=grey;\n", label, label);
+        for (int n = 0; n < g->node_count; n++)
+            if (g->nodes[n]->label == label && is_drawn(g->nodes[n]))
+                print_box(g->nodes[n], to);
+        if (label >= 0)
+            fputs("  }\n", to);
     }
-    for (int v = 0; v < g->value_count; v++) {
-        const struct weft_value *value = g->values[v];
-        if (value->kind == WEFT_PARAM || value->kind == WEFT_INPUT) {
-            fprintf(to, "  v%d [shape=ellipse, fillcolor=\"%s\", label=\"%s\\n", v,
-                    value->kind == WEFT_PARAM ? "lightyellow" : "lightblue", value->name);
-            print_shape(g, value, to);
-            fputs("\"];\n", to);
-        }
-    }
-    for (int n = 0; n < g->node_count; n++) {
-        struct weft_value *list[MAX_TOUCHED];
-        int count = weft_node_reads(g->nodes[n], list);
-        for (int i = 0; i < count; i++) {
-            const struct weft_value *v = list[i];
-            if (v->kind == WEFT_PARAM || v->kind == WEFT_INPUT)
-                fprintf(to, "  v%d -> n%d;\n", v->id, n);
-            else if (v->node && v->node != g->nodes[n]) {
-                fprintf(to, "  n%d -> n%d [label=\"", v->node->index, n);
-                print_shape(g, v, to);
-                fputs("\"];\n", to);
-            }
-        }
-    }
+    for (int n = 0; n < g->node_count; n++)
+        if (is_drawn(g->nodes[n]))
+            print_arrows(g->nodes[n], to);
     fputs("}\n", to);
 }
