@@ -102,12 +102,6 @@ struct square {
     float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
 };
 
-static float head_scale(const struct job *job, int64_t h)
-{
-    const struct weft_tensor *scale = job->call->in[SCALE];
-    return scale ? ((const float *)scale->data)[h] : (float)(1 / sqrt((double)job->n.k));
-}
-
 /* Where the pos_bias of a diagonal stands; diagonals above the main one are masked and take any. */
 static int64_t square_offset(const struct job *job, const struct square *t, int64_t diagonal)
 {
@@ -118,7 +112,7 @@ static int64_t square_offset(const struct job *job, const struct square *t, int6
 static struct square start_square(const struct job *job, int64_t h)
 {
     const struct weft_tensor *const *in = job->call->in;
-    return (struct square){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = head_scale(job, h) * LOG2E};
+    return (struct square){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = scale_of(job, h) * LOG2E};
 }
 
 static void set_key_bias(const struct job *job, struct square *t, int64_t key_row, int64_t keys)

@@ -170,7 +170,7 @@ static void soften_square(const struct job *job, const struct tiles_backward *b,
     int64_t kd = deep(n->k), vd = deep(n->v), at = t->i;
     bool plain = !t->biased && t->i > t->j;
     const float *x = plain ? b->s : b->x;
-    float scale = head_scale(job, t->h), factor = plain ? t->factor : 1, diagonals[2 * EDGE] = {0};
+    float scale = scale_of(job, t->h), factor = plain ? t->factor : 1, diagonals[2 * EDGE] = {0};
     weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
     weft_dnn_tiles_product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
@@ -269,7 +269,7 @@ static void tiles_bwd(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
     struct job job = lay_job(call, &scratch);
-    job.span_count = cut_spans(call->in[SEQ], call->in[POS], INT32_MAX, job.spans);
+    cut_sequences(&job);
     weft_parallel(job.span_count * job.n.kv_heads, tiles_bwd_unit, &job);
     weft_parallel(job.n.heads, sum_parts, &job);
 }

@@ -241,7 +241,7 @@ static void tiles_unit(void *context, int64_t unit, int thread)
 static void tiles_run(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
-    struct tiles_job t = {.job = {.call = call, .n = sizes_of(call)}};
+    struct tiles_job t = {.job = {.call = call, .attr = call->attr, .n = sizes_of(call)}};
     t.job.spans = take(&scratch, t.job.n.rows, 1, sizeof(struct span));
     t.packed = lay_packed(call, &scratch);
     t.job.span_count = cut_spans(call->in[SEQ], call->in[POS], SPAN, t.job.spans);

@@ -18,7 +18,7 @@ struct backward {
     float *dk, *dv, *dbias;               /* gradients of the tile */
     float *q, *go;                        /* a block of rows: queries and output gradients */
     float *s, *ds;                        /* tiles of scores: products, then weights; their gradients */
-    struct reciprocal {                   /* memory of the reciprocal term */
+    struct reciprocal_back {              /* memory of the reciprocal term */
         float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, also transposed */
         float *s, *ds;                    /* products, and their gradients */
         float *dqueries, *dq_bias;        /* gradients of the tile */
@@ -26,11 +26,11 @@ struct backward {
     } ra;
 };
 
-static struct reciprocal lay_reciprocal(const struct sizes *n, struct space *s)
+static struct reciprocal_back lay_reciprocal_back(const struct sizes *n, struct space *s)
 {
     if (!n->window)
-        return (struct reciprocal){0};
-    return (struct reciprocal){
+        return (struct reciprocal_back){0};
+    return (struct reciprocal_back){
         .own = take_floats(s, ROW_TILE, n->k_padded),
         .queries = take_floats(s, WEFT_KEY_TILE, n->k_padded),
         .queries_t = take_floats(s, n->k_padded, WEFT_KEY_TILE),
@@ -58,7 +58,7 @@ static struct backward lay_backward(const struct sizes *n, struct space *s)
         .go = take_floats(s, ROW_TILE, n->v_padded),
         .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
         .ds = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
-        .ra = lay_reciprocal(n, s),
+        .ra = lay_reciprocal_back(n, s),
     };
 }
 
@@ -67,11 +67,19 @@ static struct job lay_job(const struct weft_call *call, struct space *scratch)
     struct sizes n = sizes_of(call);
     return (struct job){
         .call = call,
+        .attr = call->attr,
         .n = n,
         .spans = take(scratch, n.rows, 1, sizeof(struct span)),
         .scale_parts = take(scratch, n.slots, n.heads, sizeof(double)),
         .pos_parts = take(scratch, n.slots * n.heads, n.offsets, sizeof(float)),
     };
+}
+
+/* The parts of what all rows share are those of the sequences. */
+static void cut_sequences(struct job *job)
+{
+    job->span_count = cut_spans(job->call->in[SEQ], job->call->in[POS], INT32_MAX, job->spans);
+    job->part_count = job->span_count;
 }
 
 static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft_booking *booking)
@@ -86,7 +94,7 @@ static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft
 VINLINE void soften_reciprocal(const struct backward *b, const struct tile *t, int64_t r, int c, vf d, vf *own_bias,
                                vf *dscale)
 {
-    const struct reciprocal *ra = &b->ra;
+    const struct reciprocal_back *ra = &b->ra;
     vf e = vpick(in_window(t, r, c), vset(t->ra_alpha) * d, vset(0));
     *own_bias = *own_bias + e;
     *dscale = vfma(e, vload_f32(ra->s + r * WEFT_KEY_TILE + c, VLANES), *dscale);
@@ -120,20 +128,18 @@ static void soften_back(const struct job *job, const struct backward *b, const s
 }
 
 /* The rows' own keys and the tile's queries, before the logits; and what their gradients gain, after. */
-static void start_reciprocal(const struct job *job, const struct backward *b, struct tile *t)
+static void set_reciprocal_back(const struct job *job, const struct backward *b, struct tile *t)
 {
-    const struct weft_tensor *k = job->call->in[K];
-    int64_t own_row = key_row(job->call, t->seq, t->i);
     t->reciprocal = NULL;
     if (!reaches_window(job, t))
         return;
-    widen(b->ra.own, job->n.k_padded, head_of(k, own_row, t->h / job->n.group, job->n.kv_heads), t->rows);
+    widen(b->ra.own, job->n.k_padded, own_head(job, t, t->h), t->rows);
     set_reciprocal(job, t, b->ra.own, b->ra.queries_t, b->ra.s);
 }
 
 static void finish_reciprocal(const struct job *job, const struct backward *b, const struct tile *t)
 {
-    const struct reciprocal *ra = &b->ra;
+    const struct reciprocal_back *ra = &b->ra;
     int64_t padded = job->n.k_padded;
     if (!t->reciprocal)
         return;
@@ -152,7 +158,7 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     float diagonals[ROW_TILE + WEFT_KEY_TILE] = {0};
     vf dscale = vset(0);
     set_pos_bias(job, t);
-    start_reciprocal(job, b, t);
+    set_reciprocal_back(job, b, t);
     widen(b->q, n->k_padded, head_of(call->in[Q], row, t->h, n->heads), t->rows);
     if (call->gout[O])
         widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);
@@ -227,7 +233,7 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
 static void start_stored(const struct job *job, const struct backward *b, const struct tile *t)
 {
     const struct sizes *n = &job->n;
-    struct head queries = head_of(job->call->in[Q_STORE], t->key_row, t->h, n->heads);
+    struct head queries = stored_head(job, t, t->h);
     widen(b->ra.queries, n->k_padded, queries, t->keys);
     widen_transposed(b->ra.queries_t, queries, t->keys);
     memset(b->ra.dqueries, 0, (size_t)(t->keys * n->k_padded) * sizeof(float));
@@ -303,31 +309,11 @@ static void bwd_unit(void *context, int64_t unit, int thread)
                n->k_padded, span.rows);
 }
 
-/* What all sequences share, for one head. */
-static void sum_parts(void *context, int64_t h, int thread)
-{
-    (void)thread;
-    const struct job *job = context;
-    const struct sizes *n = &job->n;
-    struct weft_tensor *const *gin = job->call->gin;
-    double scale = 0;
-    for (int64_t s = 0; s < job->span_count; s++)
-        scale += job->scale_parts[s * n->heads + h];
-    if (gin[SCALE])
-        ((float *)gin[SCALE]->data)[h] += (float)scale;
-    for (int64_t x = 0; gin[POS_BIAS] && x < n->offsets; x++) {
-        float sum = 0;
-        for (int64_t s = 0; s < job->span_count; s++)
-            sum += job->pos_parts[(s * n->heads + h) * n->offsets + x];
-        ((float *)gin[POS_BIAS]->data)[h * n->offsets + x] += sum;
-    }
-}
-
 static void vector_bwd(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
     struct job job = lay_job(call, &scratch);
-    job.span_count = cut_spans(call->in[SEQ], call->in[POS], INT32_MAX, job.spans);
+    cut_sequences(&job);
     weft_parallel(job.span_count * job.n.kv_heads, bwd_unit, &job);
     weft_parallel(job.n.heads, sum_parts, &job);
 }

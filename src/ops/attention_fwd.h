@@ -10,10 +10,10 @@
 #include "ops/attention_tile.h"
 
 struct forward {
-    float *q, *sum;                   /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
-    float *top, *weight;              /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
-    float *k, *v, *s;                 /* the key tile transposed, the value tile, a tile of scores */
-    float *own, *stored, *reciprocal; /* reciprocal term: the rows' own keys, the tile's queries transposed, products */
+    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
+    float *top, *weight; /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
+    float *k, *v, *s;    /* the key tile transposed, the value tile, a tile of scores */
+    struct reciprocal ra;
 };
 
 static struct forward lay_forward(const struct sizes *n, struct space *s)
@@ -26,9 +26,7 @@ static struct forward lay_forward(const struct sizes *n, struct space *s)
         .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
         .v = take_floats(s, WEFT_KEY_TILE, n->v_padded),
         .s = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
-        .own = take_floats(s, n->window ? ROW_TILE : 0, n->k_padded),
-        .stored = take_floats(s, n->window ? n->k_padded : 0, WEFT_KEY_TILE),
-        .reciprocal = take_floats(s, n->window ? ROW_TILE : 0, WEFT_KEY_TILE),
+        .ra = lay_reciprocal(n, n->own_heads / n->kv_heads, s),
     };
 }
 
@@ -120,23 +118,19 @@ static void run_unit(void *context, int64_t unit, int thread)
     struct forward f = lay_forward(n, &local);
     struct span span = job->spans[unit / n->kv_heads];
     int64_t kv = unit % n->kv_heads;
-    struct tile t = {.seq = ints(call, SEQ)[span.row], .i = ints(call, POS)[span.row], .rows = span.rows};
+    struct tile t = {0};
+    set_rows(job, &t, span);
     t.mask_key = mask_key(call, t.seq);
     start_rows(job, &f, span, kv * n->group);
-    if (n->window)
-        widen(f.own, n->k_padded, head_of(call->in[K], key_row(call, t.seq, t.i), kv, n->kv_heads), t.rows);
-    for (t.j = 0; t.j < t.i + t.rows; t.j += WEFT_KEY_TILE) {
-        t.keys = weft_min(WEFT_KEY_TILE, t.i + t.rows - t.j);
-        t.key_row = key_row(call, t.seq, t.j);
+    start_reciprocal(job, &t, &f.ra, kv * n->group, n->group);
+    for (int64_t j = 0; j < t.i + t.rows; j += WEFT_KEY_TILE) {
+        set_keys(job, &t, j);
         widen_transposed(f.k, head_of(call->in[K], t.key_row, kv, n->kv_heads), t.keys);
         widen(f.v, n->v_padded, head_of(call->in[V], t.key_row, kv, n->kv_heads), t.keys);
         for (int64_t g = 0; g < n->group; g++) {
             set_head(job, &t, kv * n->group + g);
             set_pos_bias(job, &t);
-            if (reaches_window(job, &t)) {
-                widen_transposed(f.stored, head_of(call->in[Q_STORE], t.key_row, t.h, n->heads), t.keys);
-                set_reciprocal(job, &t, f.own, f.stored, f.reciprocal);
-            }
+            pass_reciprocal(job, &t, &f.ra, g);
             scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
             for (int64_t r = 0; r < t.rows; r++)
                 soften(job, &f, &t, r, g * ROW_TILE + r);
@@ -148,7 +142,7 @@ static void run_unit(void *context, int64_t unit, int thread)
 
 static void vector_run(const struct weft_call *call)
 {
-    struct job job = {.call = call, .n = sizes_of(call), .spans = (struct span *)call->scratch};
+    struct job job = {.call = call, .attr = call->attr, .n = sizes_of(call), .spans = (struct span *)call->scratch};
     job.span_count = cut_spans(call->in[SEQ], call->in[POS], ROW_TILE, job.spans);
     weft_parallel(job.span_count * job.n.kv_heads, run_unit, &job);
 }

@@ -37,9 +37,16 @@ struct weft_attention {
     int64_t heads, kv_heads;
     double dropout; /* of probabilities; 0: none, and rows.sample and rows.stamp are not needed */
     /* Reciprocal attention, when q_store is given: for 0 < i-j <= ra_window the logit gains
-     *   ra_alpha (scale[h] <q_store[j,h], k[i,kv]> + q_bias[j,h] + key_bias[i,h]) */
+     *   ra_alpha (scale[h] <q_store[j,h], own key of i> + q_bias[j,h] + key_bias[i,h])
+     * The last two are for decoding and have no derivative. */
     struct weft_value *q_store; /* [N, H * Dk]: queries of the key store's rows; q itself in training */
     struct weft_value *q_bias;  /* f32 [N, H], optional */
+    struct weft_value *q_tiles; /* i32 [S, max tiles], optional: row of q_store where tile j of the sequence begins, for
+                                 * tiles that a row's window or the row itself stands in; rows.tiles without it. q_store
+                                 * and q_bias may then have any number of rows: a ring of pages */
+    struct weft_value *k_own;   /* [M, H * Dq] or [M, K * Dq], optional: the keys of the call's own rows, where k holds
+                                 * something else (latents); q_store is then H * Dq wide and scale must be given. k's
+                                 * own rows without it */
     double ra_alpha;
     int64_t ra_window;
     int layer, site;
