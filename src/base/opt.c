@@ -140,18 +140,20 @@ static const char *value_text(const struct weft_opt *opt, const void *at, char t
 }
 
 /* Equal as values: 1e4 is 10000. */
-static bool is_initial(const struct weft_opt *opt, const char *value)
+static bool same_value(const struct weft_opt *opt, const char *value, const char *other_value)
 {
     union {
         int64_t n;
         double x;
         bool yes;
         int choice;
-    } given, initial;
+    } one, other;
     char a[VALUE_TEXT], b[VALUE_TEXT];
-    return parse(opt, value, &given) && parse(opt, opt->initial, &initial) &&
-           strcmp(value_text(opt, &given, a), value_text(opt, &initial, b)) == 0;
+    return parse(opt, value, &one) && parse(opt, other_value, &other) &&
+           strcmp(value_text(opt, &one, a), value_text(opt, &other, b)) == 0;
 }
+
+static bool is_initial(const struct weft_opt *opt, const char *value) { return same_value(opt, value, opt->initial); }
 
 /* ---- taking */
 
@@ -235,11 +237,48 @@ static enum weft_status check_unused(const struct weft_settings *s, const struct
                 choosable ? ", or set " : "", choosable ? owners : "");
 }
 
+/* The option of that name that has a part in this, and its value. */
+static const struct weft_opt *taken(const struct weft_settings *s, const char *name, size_t length,
+                                    char text[VALUE_TEXT], const char **value)
+{
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; s->owner[o].target && i < s->owner[o].owner->count; i++) {
+            const struct weft_opt *opt = &s->owner[o].owner->options[i];
+            if (strlen(opt->name) != length || strncmp(opt->name, name, length) != 0)
+                continue;
+            *value = value_text(opt, (const char *)s->owner[o].target + opt->offset, text);
+            return opt;
+        }
+    return NULL;
+}
+
+bool weft_settings_met(const struct weft_settings *s, const char *condition)
+{
+    char text[VALUE_TEXT];
+    const char *value, *is = strchr(condition, '=');
+    bool not = is[-1] == '!';
+    const struct weft_opt *opt = taken(s, condition, (size_t)(is - condition) - not, text, &value);
+    return opt && same_value(opt, value, is + 1) != not ;
+}
+
+/* A value that was asked for and cannot matter. */
+static enum weft_status check_idle(const struct weft_settings *s, const struct weft_setting *setting)
+{
+    char text[VALUE_TEXT];
+    const char *value;
+    const struct weft_opt *opt = taken(s, setting->name, strlen(setting->name), text, &value);
+    if (!opt || !opt->needs || is_initial(opt, value) || weft_settings_met(s, opt->needs))
+        return WEFT_OK;
+    return FAIL(WEFT_INVALID, "%s%s%s=%s has no effect without %s: leave it out or at %s, or set that",
+                setting->file ? setting->file : "", setting->file ? ": " : "", opt->name, value, opt->needs,
+                opt->initial);
+}
+
 enum weft_status weft_settings_finish(const struct weft_settings *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (!s->setting[i].taken && !is_overruled(s, i))
-            TRY(check_unused(s, &s->setting[i]));
+        if (!is_overruled(s, i))
+            TRY((s->setting[i].taken ? check_idle : check_unused)(s, &s->setting[i]));
     return WEFT_OK;
 }
 

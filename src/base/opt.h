@@ -33,6 +33,7 @@ struct weft_opt {
     const char *help;
     const char *symbol; /* Kconfig's name; NULL: WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
+    const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect */
 };
 
 /* A table and whose it is. A name "option=value", e.g. "pos=rope" or "m1=yes", says what the owner depends on. */
@@ -72,6 +73,8 @@ enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_
 enum weft_status weft_settings_load(struct weft_settings *s, const char *path);
 /* Writes every option of the owner into target. NULL target: only makes the names known, for better messages. */
 enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_owner *owner, void *target);
+/* Whether "name=value" or "name!=value" holds for what was taken. */
+bool weft_settings_met(const struct weft_settings *s, const char *condition);
 enum weft_status weft_settings_finish(const struct weft_settings *s);
 /* Every option taken, with its value as it is now in its target. */
 void weft_settings_each(const struct weft_settings *s, void *context,
