@@ -477,13 +477,15 @@ static enum weft_status build_model(struct run *r)
     TRY(weft_spec_init(&r->spec, word(r, "preset"), &r->settings));
     TRY(weft_settings_finish(&r->settings));
     TRY(weft_model_create(&r->model, &r->spec));
-    enum weft_status status = weft_net_init(&net, r->model, WEFT_EVAL, sequences + SPARE, r->spec.context);
+    enum weft_status status = weft_net_init(
+        &net, r->model, WEFT_EVAL, (struct weft_net_size){.sequences = sequences + SPARE, .length = r->spec.context});
     r->g = net.g;
     TRY(status);
     r->out[0] = net.loss;
     struct weft_value *const inputs[] = {net.tokens, net.targets, net.weight, net.at.seq, net.at.pos, net.at.tiles};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         remember(r, tensor_of(r->c, "in", inputs[i]->name), inputs[i]);
+    remember(r, tensor_of(r->c, "in", "pos"), net.place);
     for (int i = 0; i < r->model->params.count; i++)
         remember(r, tensor_of(r->c, "in", r->model->params.list[i].name), net.weights[i]);
     return WEFT_OK;

@@ -91,7 +91,9 @@ static void plan_stage(struct stage *s)
     assert_int_equal(weft_model_init(s->model), WEFT_OK);
     s->grads = weft_params_array(&s->model->params);
     assert_non_null(s->grads);
-    assert_int_equal(weft_net_init(&s->net, s->model, WEFT_TRAIN, s->spec.batch, s->spec.context), WEFT_OK);
+    assert_int_equal(weft_net_init(&s->net, s->model, WEFT_TRAIN,
+                                   (struct weft_net_size){.sequences = s->spec.batch, .length = s->spec.context}),
+                     WEFT_OK);
     assert_int_equal(weft_exec_create(&s->exec, s->net.g, WEFT_FAST), WEFT_OK);
     weft_net_bind(&s->net, s->exec, s->model, s->grads);
     weft_net_plain_rows(&s->net, s->exec, s->spec.batch, s->spec.context);

@@ -86,6 +86,7 @@ both_ways() {
 check_rows() {
     both_ways src/ops/ops.def OP src/ops
     both_ways src/cmd/cmds.def CMD src/cmd
+    both_ways src/nn/variants.def GEOM src/nn/geom
     both_ways src/nn/variants.def ATTN src/nn/attn
     both_ways src/nn/variants.def FFN src/nn/ffn
     both_ways src/nn/variants.def NORM src/nn/norm

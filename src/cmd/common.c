@@ -71,11 +71,9 @@ const struct argp weft_model_argp = {.parser = parse_model, .args_doc = "MODEL",
 
 enum weft_status weft_common_init(struct weft_common *c)
 {
-    const char *preset;
     if (c->status != WEFT_OK)
         return c->status;
-    TRY(weft_model_find(c->model, &c->settings, &preset));
-    TRY(weft_spec_init(&c->spec, preset, &c->settings));
+    TRY(weft_spec_init(&c->spec, c->model, &c->settings));
     TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
     return WEFT_OK;
 }

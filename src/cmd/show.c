@@ -78,7 +78,8 @@ static enum weft_status measure(const struct weft_model *model, bool recompute, 
     struct weft_net net;
     struct weft_exec *exec = NULL;
     spec.recompute = recompute;
-    enum weft_status status = weft_net_init(&net, &twin, WEFT_TRAIN, spec.batch, spec.context);
+    enum weft_status status =
+        weft_net_init(&net, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = spec.context});
     if (status == WEFT_OK)
         status = weft_exec_create(&exec, net.g, WEFT_UNBACKED);
     if (status == WEFT_OK)
@@ -117,7 +118,8 @@ static enum weft_status print_sizes(const struct weft_common *c, const struct we
 static enum weft_status print_graph(const struct args *a, const struct weft_model *m)
 {
     struct weft_net net;
-    enum weft_status status = weft_net_init(&net, m, WEFT_TRAIN, m->spec->batch, m->spec->context);
+    enum weft_status status = weft_net_init(
+        &net, m, WEFT_TRAIN, (struct weft_net_size){.sequences = m->spec->batch, .length = m->spec->context});
     if (status == WEFT_OK)
         (a->dot ? weft_graph_print_dot : weft_graph_print)(net.g, stdout);
     weft_net_release(&net);

@@ -20,10 +20,7 @@ struct distinct {
 };
 
 struct stage {
-    struct weft_model *model;
-    struct weft_net net;
-    struct weft_exec *exec;
-    float *grads;
+    struct weft_stage stage;
     struct distinct distinct[MAX_DISTINCT];
     int count;
 };
@@ -38,7 +35,7 @@ static enum weft_status find_products(struct stage *s)
     struct weft_product *all = calloc(MAX_PRODUCTS, sizeof *all);
     if (!all)
         return FAIL(WEFT_NOMEM, "no memory for a bench");
-    int n = weft_exec_products(s->exec, all, MAX_PRODUCTS);
+    int n = weft_exec_products(s->stage.exec, all, MAX_PRODUCTS);
     enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many products");
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         int d = 0;
@@ -56,36 +53,15 @@ static enum weft_status find_products(struct stage *s)
     return status;
 }
 
-static void fill(struct stage *s)
-{
-    int64_t batch = s->model->spec->batch, length = s->model->spec->context, vocab = s->model->spec->vocab;
-    weft_net_plain_rows(&s->net, s->exec, batch, length);
-    int32_t *tokens = weft_exec_tensor(s->exec, s->net.tokens)->data;
-    int32_t *targets = weft_exec_tensor(s->exec, s->net.targets)->data;
-    for (int64_t i = 0; i < batch * length; i++) {
-        tokens[i] = (int32_t)weft_below(1, (uint64_t)i, (uint64_t)vocab);
-        targets[i] = (int32_t)weft_below(2, (uint64_t)i, (uint64_t)vocab);
-    }
-    *(float *)weft_exec_tensor(s->exec, s->net.weight)->data = 1 / (float)(batch * length);
-}
-
-static enum weft_status open_model(struct stage *s, struct weft_spec *spec, struct weft_train_bench *bench)
+static enum weft_status open_model(struct stage *s, const struct weft_spec *spec, struct weft_train_bench *bench)
 {
     int64_t before = weft_resident_bytes();
-    TRY(weft_model_create(&s->model, spec));
-    TRY(weft_model_init(s->model));
-    s->grads = weft_params_array(&s->model->params);
-    if (!s->grads)
-        return WEFT_NOMEM;
-    TRY(weft_net_init(&s->net, s->model, WEFT_TRAIN, spec->batch, spec->context));
-    TRY(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
-    weft_net_bind(&s->net, s->exec, s->model, s->grads);
-    fill(s);
-    weft_exec_prepare(s->exec);
-    weft_exec_run(s->exec);
-    weft_exec_run(s->exec);
+    TRY(weft_stage_open(&s->stage, spec));
+    weft_stage_run(&s->stage);
+    weft_stage_run(&s->stage);
     bench->peak_bytes = weft_resident_bytes() - before;
-    bench->planned_bytes = (int64_t)weft_exec_bytes(s->exec) + 2 * s->model->params.total * (int64_t)sizeof(float);
+    bench->planned_bytes =
+        (int64_t)weft_exec_bytes(s->stage.exec) + 2 * s->stage.model->params.total * (int64_t)sizeof(float);
     return WEFT_OK;
 }
 
@@ -93,14 +69,8 @@ static void close_stage(struct stage *s)
 {
     for (int d = 0; d < s->count; d++)
         weft_bare_close(&s->distinct[d].bare);
-    weft_exec_free(s->exec);
-    weft_net_release(&s->net);
-    if (s->model)
-        weft_params_array_free(&s->model->params, s->grads);
-    weft_model_free(s->model);
+    weft_stage_close(&s->stage);
 }
-
-static void run_exec(void *exec) { weft_exec_run(exec); }
 
 /* Which formulation of each product is fastest; a short contest of its own. The others are closed. */
 static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, double seconds)
@@ -128,7 +98,7 @@ static enum weft_status measure(struct stage *s, struct weft_spec *spec, double 
     TRY(open_model(s, spec, bench));
     TRY(find_products(s));
     TRY(choose_bare(s, dtype, 0.2 * seconds));
-    struct weft_contender list[1 + MAX_DISTINCT] = {{.run = run_exec, .context = s->exec}};
+    struct weft_contender list[1 + MAX_DISTINCT] = {{.run = weft_stage_run, .context = &s->stage}};
     for (int d = 0; d < s->count; d++)
         weft_bare_enter(&s->distinct[d].bare, list + 1 + d);
     for (int d = 0; d < s->count; d++) {
@@ -153,10 +123,10 @@ enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct
     memset(bench, 0, sizeof *bench);
     enum weft_status status = measure(s, spec, seconds, bench);
     if (status == WEFT_OK && profile) {
-        weft_exec_profile(s->exec, true);
+        weft_exec_profile(s->stage.exec, true);
         for (int i = 0; i < 2; i++)
-            weft_exec_run(s->exec);
-        weft_exec_profile_print(s->exec, profile);
+            weft_exec_run(s->stage.exec);
+        weft_exec_profile_print(s->stage.exec, profile);
     }
     close_stage(s);
     free(s);

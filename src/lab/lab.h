@@ -87,6 +87,30 @@ struct weft_attention_bench {
 enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
                                       struct weft_attention_bench *bench);
 
+/* A model on random tokens, at its batch and context (stage.c). */
+struct weft_stage {
+    struct weft_model *model;
+    struct weft_net net;
+    struct weft_exec *exec;
+    float *grads;
+};
+enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec);
+void weft_stage_run(void *stage);            /* forward and backward */
+void weft_stage_close(struct weft_stage *s); /* also after a failed open */
+
+/* What a mechanism costs, as quotients over the same model without it (bench_variants.c). */
+struct weft_variant_bench {
+    int64_t state_bytes; /* in: per weight that training holds */
+    const char *name, *over;
+    double time, flops, params;
+    double memory, activation; /* planned: with the state of the weights, and without */
+    double seconds;
+    int rounds;
+};
+const char *weft_variant_bench_at(int i); /* names of variants; NULL past the last */
+enum weft_status weft_bench_variant(const char *preset, const struct weft_settings *user, const char *name,
+                                    double seconds, struct weft_variant_bench *bench);
+
 /* Forward and backward of a model on random tokens, against its products run bare (bench_train.c). */
 struct weft_train_bench {
     double tokens_per_s;

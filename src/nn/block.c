@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * block.c - a block, and the small steps that every part is built from.
+ * block.c - a block: attention, then the feed-forward with the mechanisms that work on it.
  *
  *     pre:   x += drop(attn(norm(x)));  x += drop(ffn(norm(x)))
  *     post:  x = norm(x + drop(attn(x)));  x = norm(x + drop(ffn(x)))
@@ -9,88 +9,85 @@
  */
 #include "nn/nn.h"
 
-#include <stdarg.h>
+/* ---- attention: heads' outputs, gates, projection */
 
-void weft_build_scope(struct weft_build *b, const char *format, ...)
+static void attn_params(struct weft_params *p, const struct weft_spec *spec)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(b->scope, sizeof b->scope, format, args);
-    va_end(args);
+    int64_t heads = spec->heads * spec->head;
+    spec->part[WEFT_ATTN]->params(p, spec);
+    if (spec->part[WEFT_GEOM]->params)
+        spec->part[WEFT_GEOM]->params(p, spec);
+    if (spec->part[WEFT_POS]->bias_params)
+        spec->part[WEFT_POS]->bias_params(p, spec);
+    if (spec->output_gate)
+        weft_params_matrix(p, "wg", heads, spec->width, WEFT_DEVIATION);
+    weft_params_project(p, spec, "wo", spec->width, heads);
 }
 
-struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
+static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
 {
-    char full[128];
-    snprintf(full, sizeof full, "%s%s%s", b->scope, *b->scope ? "." : "", name);
-    int i = weft_params_find(b->params, full);
-    if (i < 0)
-        return weft_graph_param(b->g, full, (struct weft_shape){.ndim = 1}); /* a bug here: the graph says its name */
-    const struct weft_param *w = &b->params->list[i];
-    struct weft_shape shape = {.ndim = w->ndim};
-    for (int d = 0; d < w->ndim; d++)
-        shape.dim[d] = weft_fixed(w->dim[d]);
-    if (!b->weights[i])
-        b->weights[i] = weft_graph_param(b->g, w->name, shape);
-    return b->weights[i];
+    struct weft_value *o = b->spec->part[WEFT_ATTN]->build(b, x);
+    if (b->gate.value)
+        o = weft_gate_heads(b->g, o, b->gate.value, b->gate.alpha);
+    b->gate = (struct weft_carry){0};
+    if (b->spec->output_gate)
+        o = weft_mul(b->g, o, weft_sigmoid(b->g, weft_build_product(b, x, "wg")));
+    return weft_build_project(b, o, "wo");
 }
 
-static struct weft_value *bias_of(struct weft_build *b, const char *name)
+/* ---- feed-forward: hidden activation, mechanisms, projection */
+
+static void ffn_params(struct weft_params *p, const struct weft_spec *spec)
 {
-    char bias[64];
-    snprintf(bias, sizeof bias, "%s_bias", name);
-    return b->spec->bias ? weft_build_weight(b, bias) : NULL;
+    spec->part[WEFT_FFN]->params(p, spec);
+    weft_params_project(p, spec, spec->part[WEFT_FFN]->output, spec->width, spec->ffn_width);
 }
 
-struct weft_value *weft_build_linear(struct weft_build *b, struct weft_value *x, const char *name)
+static void recip_params(struct weft_params *p, const struct weft_spec *spec)
 {
-    return weft_linear(b->g, x, weft_build_weight(b, name), bias_of(b, name), NULL, b->spec->compute);
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
+        if (spec->recip[i]) {
+            weft_params_scope(p, "blocks.%d.%s", p->layer, spec->recip[i]->name);
+            spec->recip[i]->params(p, spec);
+        }
 }
 
-struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name)
+static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
-    struct weft_value *w = weft_build_weight(b, name), *bias = bias_of(b, name);
-    if (b->dropout == 0)
-        return weft_linear(b->g, x, w, bias, b->residual, WEFT_F32);
-    struct weft_value *y = weft_linear(b->g, x, w, bias, NULL, WEFT_F32);
-    return weft_add(b->g, b->residual, weft_dropout(b->g, y, &b->rows, b->dropout, b->layer, b->site));
+    const struct weft_variant *part = b->spec->part[WEFT_FFN];
+    struct weft_value *h = part->build(b, x), *plain = h;
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
+        if (!b->spec->recip[i] || !b->spec->recip[i]->hidden)
+            continue;
+        weft_build_scope(b, "blocks.%d.%s", b->layer, b->spec->recip[i]->name);
+        h = b->spec->recip[i]->hidden(b, h);
+    }
+    if (h != plain) /* every mechanism needs another version of it: keeping all would double what a layer keeps */
+        weft_graph_remake(plain);
+    weft_build_scope(b, "blocks.%d.ffn", b->layer);
+    return weft_build_project(b, h, part->output);
 }
 
-struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(b->scope, sizeof b->scope, format, args);
-    va_end(args);
-    return b->spec->part[WEFT_NORM]->build(b, x);
-}
-
-enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
-{
-    return b->spec->post ? WEFT_F32 : b->spec->compute;
-}
-
-struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads)
-{
-    const struct weft_variant *pos = b->spec->part[WEFT_POS];
-    return pos->turn ? pos->turn(b, x, heads) : x;
-}
+/* ---- the block */
 
 /* The two parts of a block, and under which names they and their norms stand. */
 static const struct {
-    enum weft_part part;
     enum weft_site site;
     const char *name, *norm;
-} halves[] = {{WEFT_ATTN, WEFT_SITE_ATTN, "attn", "norm1"}, {WEFT_FFN, WEFT_SITE_FFN, "ffn", "norm2"}};
+    void (*params)(struct weft_params *p, const struct weft_spec *spec);
+    struct weft_value *(*build)(struct weft_build *b, struct weft_value *x);
+} halves[] = {{WEFT_SITE_ATTN, "attn", "norm1", attn_params, attn}, {WEFT_SITE_FFN, "ffn", "norm2", ffn_params, ffn}};
 
 void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int layer)
 {
+    p->layer = layer;
     for (int i = 0; i < 2; i++) {
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].norm);
         spec->part[WEFT_NORM]->params(p, spec);
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].name);
-        spec->part[halves[i].part]->params(p, spec);
+        halves[i].params(p, spec);
     }
+    recip_params(p, spec);
 }
 
 struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int layer)
@@ -103,7 +100,7 @@ struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int la
         struct weft_value *in = b->spec->post ? weft_cast(b->g, x, b->spec->compute)
                                               : weft_build_norm(b, x, "blocks.%d.%s", layer, halves[i].norm);
         weft_build_scope(b, "blocks.%d.%s", layer, halves[i].name);
-        x = b->spec->part[halves[i].part]->build(b, in);
+        x = halves[i].build(b, in);
         if (b->spec->post)
             x = weft_build_norm(b, x, "blocks.%d.%s", layer, halves[i].norm);
     }

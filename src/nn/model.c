@@ -52,25 +52,68 @@ void weft_model_free(struct weft_model *m)
 
 /* ---- graph */
 
-static void add_inputs(struct weft_net *net, int64_t sequences, int64_t length)
+static struct weft_value *ints(struct weft_net *net, const char *name, struct weft_shape shape)
 {
-    struct weft_graph *g = net->g;
-    net->rows = weft_graph_symbol(g, "rows", sequences * length);
-    net->sequences = weft_graph_symbol(g, "sequences", sequences);
-    net->tiles = weft_div_up(length, WEFT_KEY_TILE);
-    struct weft_dim rows = weft_times(net->rows, 1), count = weft_times(net->sequences, 1);
-    net->tokens = weft_graph_input(g, "tokens", WEFT_I32, WEFT_SHAPE(rows));
-    net->targets = weft_graph_input(g, "targets", WEFT_I32, WEFT_SHAPE(rows));
-    net->weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
-    net->at.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(rows));
-    net->at.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(rows));
-    net->at.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(count, weft_fixed(net->tiles)));
-    net->at.sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(count));
-    net->at.stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
+    return weft_graph_input(net->g, name, WEFT_I32, shape);
 }
 
-static void build(struct weft_net *net, struct weft_build *b)
+static void add_inputs(struct weft_net *net, const struct weft_net_size *size)
 {
+    struct weft_graph *g = net->g;
+    net->rows = weft_graph_symbol(g, "rows", size->rows ? size->rows : size->sequences * size->length);
+    net->sequences = weft_graph_symbol(g, "sequences", size->sequences);
+    net->tiles = weft_div_up(size->length, WEFT_KEY_TILE);
+    struct weft_shape rows = WEFT_SHAPE(weft_times(net->rows, 1)), count = WEFT_SHAPE(weft_times(net->sequences, 1));
+    struct weft_shape tiles = WEFT_SHAPE(count.dim[0], weft_fixed(net->tiles));
+    net->tokens = ints(net, "tokens", rows);
+    net->at.seq = ints(net, "seq", rows);
+    net->at.pos = ints(net, "pos", rows);
+    net->place = ints(net, "place", rows);
+    net->at.tiles = ints(net, "tiles", tiles);
+    if (net->use <= WEFT_EVAL) {
+        net->targets = ints(net, "targets", rows);
+        net->weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+    }
+    if (net->use == WEFT_TRAIN) {
+        net->share = weft_graph_input(g, "share", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+        net->at.sample = ints(net, "sample", count);
+        net->at.stamp = ints(net, "stamp", WEFT_SHAPE(weft_fixed(4)));
+    }
+    if (net->use < WEFT_PREFILL)
+        return;
+    net->store_rows = weft_graph_symbol(g, "store", size->store_rows);
+    net->ring_rows = weft_graph_symbol(g, "ring", weft_max(1, size->ring_rows));
+    net->store = ints(net, "store", rows);
+    net->ring = ints(net, "ring", rows);
+    net->ring_tiles = ints(net, "ring_tiles", tiles);
+    net->lanes = ints(net, "lanes", count);
+}
+
+static struct weft_value *final_norm(struct weft_build *b, struct weft_value *x)
+{
+    return b->spec->post ? weft_cast(b->g, x, b->spec->compute) : weft_build_norm(b, x, "norm");
+}
+
+/* The terms summed, those of parts times their share. */
+static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_value *head)
+{
+    struct weft_net *net = b->net;
+    net->loss = weft_cross_entropy(b->g, x, head, net->targets, net->weight, b->spec->logits_z);
+    net->prediction = net->loss ? weft_sibling(net->loss, 3) : NULL;
+    struct weft_value *aux = NULL;
+    for (int i = 0; i < net->term_count; i++) {
+        weft_graph_output(b->g, net->terms[i].value);
+        aux = aux ? weft_add(b->g, aux, net->terms[i].value) : net->terms[i].value;
+    }
+    if (aux)
+        net->loss = weft_mix(b->g, net->loss, aux, net->share);
+    weft_graph_output(b->g, net->loss);
+    weft_graph_output(b->g, net->prediction);
+}
+
+static void build(struct weft_build *b)
+{
+    struct weft_net *net = b->net;
     const struct weft_variant *pos = b->spec->part[WEFT_POS];
     struct weft_value *x = weft_embed(b->g, weft_build_weight(b, "wte"), net->tokens);
     if (pos->build)
@@ -79,42 +122,57 @@ static void build(struct weft_net *net, struct weft_build *b)
         x = weft_dropout(b->g, x, &b->rows, b->dropout, 0, WEFT_SITE_EMBED);
     for (int layer = 0; layer < b->spec->layers; layer++)
         x = weft_block(b, x, layer);
-    x = b->spec->post ? weft_cast(b->g, x, b->spec->compute) : weft_build_norm(b, x, "norm");
+    x = final_norm(b, x);
     weft_build_scope(b, "%s", "");
     struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
-    net->loss = weft_cross_entropy(b->g, x, head, net->targets, net->weight, 0);
-    net->prediction = net->loss ? weft_sibling(net->loss, 3) : NULL;
-    weft_graph_output(b->g, net->loss);
-    weft_graph_output(b->g, net->prediction);
+    if (net->use <= WEFT_EVAL) {
+        build_loss(b, x, head);
+        return;
+    }
+    net->logits = weft_linear(b->g, x, head, NULL, NULL, WEFT_F32);
+    weft_graph_output(b->g, net->logits);
 }
 
+static enum weft_status check_size(const struct weft_spec *spec, const struct weft_net_size *size)
+{
+    if (size->length > spec->context)
+        return FAIL(WEFT_INVALID, "sequences are %lld tokens long, but context=%lld: set context=%lld",
+                    (long long)size->length, (long long)spec->context, (long long)size->length);
+    if (size->sequences > INT32_MAX / size->length)
+        return FAIL(WEFT_INVALID, "%lld sequences of %lld tokens are too many rows: make batch smaller",
+                    (long long)size->sequences, (long long)size->length);
+    return WEFT_OK;
+}
+
+enum { SLOTS_PER_LAYER = 16 };
+
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
-                               int64_t sequences, int64_t length)
+                               struct weft_net_size size)
 {
     const struct weft_spec *spec = model->spec;
-    *net = (struct weft_net){.g = weft_graph_new(spec->compute)};
+    *net = (struct weft_net){.g = weft_graph_new(spec->compute), .use = use};
     TRY(weft_graph_status(net->g));
-    if (length > spec->context)
-        return FAIL(WEFT_INVALID, "sequences are %lld tokens long, but context=%lld: set context=%lld",
-                    (long long)length, (long long)spec->context, (long long)length);
-    if (sequences > INT32_MAX / length)
-        return FAIL(WEFT_INVALID, "%lld sequences of %lld tokens are too many rows: make batch smaller",
-                    (long long)sequences, (long long)length);
+    TRY(check_size(spec, &size));
     net->weights = weft_graph_alloc(net->g, (size_t)model->params.count * sizeof *net->weights);
-    add_inputs(net, sequences, length);
+    net->slot_room = (int)spec->layers * SLOTS_PER_LAYER;
+    net->slots = weft_graph_alloc(net->g, (size_t)net->slot_room * sizeof *net->slots);
+    TRY(weft_graph_status(net->g));
+    add_inputs(net, &size);
     TRY(weft_graph_status(net->g));
     struct weft_build b = {.g = net->g,
                            .spec = spec,
                            .params = &model->params,
-                           .weights = net->weights,
+                           .net = net,
+                           .use = use,
                            .rows = net->at,
+                           .place = net->place,
                            .dropout = use == WEFT_TRAIN ? spec->dropout : 0};
-    build(net, &b);
+    build(&b);
     TRY(weft_graph_status(net->g));
     if (use == WEFT_TRAIN)
         TRY(weft_graph_backward(net->g, net->loss));
-    if (use == WEFT_TRAIN && spec->recompute)
-        TRY(weft_graph_recompute(net->g));
+    if (use == WEFT_TRAIN)
+        TRY(spec->recompute ? weft_graph_recompute(net->g) : weft_graph_recompute_marked(net->g));
     return WEFT_OK;
 }
 
@@ -143,13 +201,30 @@ void weft_net_plain_rows(const struct weft_net *net, struct weft_exec *exec, int
     weft_exec_count(exec, net->rows, sequences * length);
     weft_exec_count(exec, net->sequences, sequences);
     int32_t *seq = weft_exec_tensor(exec, net->at.seq)->data, *pos = weft_exec_tensor(exec, net->at.pos)->data;
-    int32_t *tiles = weft_exec_tensor(exec, net->at.tiles)->data;
+    int32_t *tiles = weft_exec_tensor(exec, net->at.tiles)->data, *place = weft_exec_tensor(exec, net->place)->data;
     for (int64_t s = 0; s < sequences; s++) {
         for (int64_t t = 0; t < length; t++) {
             seq[s * length + t] = (int32_t)s;
-            pos[s * length + t] = (int32_t)t;
+            pos[s * length + t] = place[s * length + t] = (int32_t)t;
         }
         for (int64_t j = 0; j < net->tiles; j++)
             tiles[s * net->tiles + j] = (int32_t)(s * length + j * WEFT_KEY_TILE);
     }
+}
+
+void weft_net_stamp(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
+                    uint64_t first_sample)
+{
+    struct weft_tensor *samples = weft_exec_tensor(exec, net->at.sample);
+    int32_t *sample = samples->data, *stamp = weft_exec_tensor(exec, net->at.stamp)->data;
+    for (int64_t s = 0; s < samples->dim[0]; s++)
+        sample[s] = (int32_t)(first_sample + (uint64_t)s);
+    uint64_t words[2] = {seed, step};
+    for (int i = 0; i < 4; i++)
+        stamp[i] = (int32_t)(uint32_t)(words[i / 2] >> (32 * (i % 2)));
+    struct weft_tensor *share = weft_exec_tensor(exec, net->share);
+    if (share->dtype == WEFT_F64) /* a reference execution */
+        *(double *)share->data = 1;
+    else
+        *(float *)share->data = 1;
 }

@@ -46,7 +46,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
         TRY(weft_size_mul(count, (size_t)w.dim[i], &count));
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
     TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference run holds them as f64 */
-    w.decay = w.ndim >= 2;
+    w.decay = w.ndim >= 2 && !w.constant;
     w.count = (int64_t)count;
     w.offset = p->total;
     p->elements += w.count;
@@ -55,7 +55,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     return WEFT_OK;
 }
 
-static void add(struct weft_params *p, struct weft_param w)
+void weft_params_add(struct weft_params *p, struct weft_param w)
 {
     if (p->status == WEFT_OK)
         p->status = declare(p, w);
@@ -63,13 +63,13 @@ static void add(struct weft_params *p, struct weft_param w)
 
 void weft_params_vector(struct weft_params *p, const char *name, int64_t n, double constant)
 {
-    add(p,
-        (struct weft_param){.name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
+    weft_params_add(p, (struct weft_param){
+                           .name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
 }
 
 void weft_params_matrix(struct weft_params *p, const char *name, int64_t rows, int64_t columns, double deviation)
 {
-    add(p, (struct weft_param){.name = name, .ndim = 2, .dim = {rows, columns}, .init_value = deviation});
+    weft_params_add(p, (struct weft_param){.name = name, .ndim = 2, .dim = {rows, columns}, .init_value = deviation});
 }
 
 static void linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
@@ -105,14 +105,24 @@ struct filling {
     uint64_t key;
 };
 
+static double first_value(const struct filling *f, int64_t i)
+{
+    const struct weft_param *w = f->w;
+    int64_t columns = w->dim[w->ndim - 1], block = w->init_blocks ? columns / w->init_blocks : columns;
+    if (w->init_blocks && i / columns / block != i % columns / block)
+        return 0;
+    if (w->init == WEFT_INIT_NORMAL)
+        return w->init_value * weft_normal(f->key, (uint64_t)i);
+    return w->init == WEFT_INIT_UNIFORM ? w->init_value * (2 * weft_uniform(f->key, (uint64_t)i) - 1) : w->init_value;
+}
+
 static void fill_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct filling *f = context;
     int64_t end = weft_min(f->w->count, (tile + 1) * FILL_TILE);
     for (int64_t i = tile * FILL_TILE; i < end; i++)
-        f->to[i] = (float)(f->w->init == WEFT_INIT_NORMAL ? f->w->init_value * weft_normal(f->key, (uint64_t)i)
-                                                          : f->w->init_value);
+        f->to[i] = (float)first_value(f, i);
 }
 
 enum weft_status weft_params_init(struct weft_params *p, uint64_t seed)

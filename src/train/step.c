@@ -43,7 +43,8 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     t->moments[1] = weft_params_array(&model->params);
     if (!t->grads || !t->moments[0] || !t->moments[1])
         return FAIL(WEFT_NOMEM, "no memory for gradients and moments: make the model smaller");
-    TRY(weft_net_init(&t->net, model, WEFT_TRAIN, model->spec->batch, t->length));
+    TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
+                      (struct weft_net_size){.sequences = model->spec->batch, .length = t->length}));
     TRY(weft_exec_create(&t->exec, t->net.g, WEFT_FAST));
     weft_net_bind(&t->net, t->exec, model, t->grads);
     weft_net_plain_rows(&t->net, t->exec, model->spec->batch, t->length);
@@ -71,16 +72,11 @@ static int64_t fill(const struct weft_trainer *t, const struct weft_net *net, st
 {
     const struct weft_recipe *r = t->recipe;
     int32_t *tokens = weft_exec_tensor(exec, net->tokens)->data, *targets = weft_exec_tensor(exec, net->targets)->data;
-    int32_t *sample = weft_exec_tensor(exec, net->at.sample)->data,
-            *stamp = weft_exec_tensor(exec, net->at.stamp)->data;
-    for (int64_t s = 0; s < count; s++) {
+    for (int64_t s = 0; s < count; s++)
         r->task->sample(t->model->spec, r->task_options, index + (uint64_t)s, tokens + s * t->length,
                         targets + s * t->length);
-        sample[s] = (int32_t)(index + (uint64_t)s);
-    }
-    uint64_t words[2] = {(uint64_t)t->model->spec->seed, (uint64_t)t->step};
-    for (int i = 0; i < 4; i++)
-        stamp[i] = (int32_t)(uint32_t)(words[i / 2] >> (32 * (i % 2)));
+    if (net->use == WEFT_TRAIN)
+        weft_net_stamp(net, exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step, index);
     int64_t scored = 0;
     for (int64_t i = 0; i < count * t->length; i++)
         scored += targets[i] >= 0;
@@ -208,7 +204,8 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score
 {
     struct weft_net net;
     struct weft_exec *exec = NULL;
-    enum weft_status status = weft_net_init(&net, t->model, WEFT_EVAL, t->model->spec->batch, t->length);
+    enum weft_status status = weft_net_init(
+        &net, t->model, WEFT_EVAL, (struct weft_net_size){.sequences = t->model->spec->batch, .length = t->length});
     if (status == WEFT_OK)
         status = weft_exec_create(&exec, net.g, WEFT_FAST);
     if (status == WEFT_OK) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * attn/full - attention with K key/value heads kept as they are: multi-head (K = H), grouped (K < H), multi-query (K =
- * 1).
+ * attn/full - keys and values kept as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
  *
- *     q = x Wq  [M, H D]     k = x Wk  [M, K D]     v = x Wv  [M, K D]     D = C/H
- *     y = residual + softmax(q k^t / sqrt(D), causal) v Wo
+ *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]     D = C/H
  *
- * Parameters: 2 C^2 + 2 C K D. Cache: 2 K D numbers per token and layer.
+ * and likewise the spreads of queries and keys, where the geometry has them.
+ * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
  */
 #include "nn/nn.h"
 
 #include <stddef.h>
+#include <string.h>
 
 struct full {
     int64_t kv_heads;
@@ -21,48 +21,80 @@ static const struct weft_opt options[] = {
      .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
 };
 
-static enum weft_status resolve(const struct weft_spec *spec, void *opts)
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    const struct full *o = opts;
+    spec->kv_heads = o->kv_heads ? o->kv_heads : spec->heads;
+    if (spec->kv_heads > spec->heads || spec->heads % spec->kv_heads)
+        return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
+                    (long long)spec->kv_heads, (long long)spec->heads);
+    spec->turned = spec->mean;
+    spec->scale_width = spec->vector;
+    return WEFT_OK;
+}
+
+/* Keeps the kind: one, some or all. */
+static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct full *o = opts;
-    if (o->kv_heads == 0)
-        o->kv_heads = spec->heads;
-    if (o->kv_heads > spec->heads || spec->heads % o->kv_heads)
-        return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
-                    (long long)o->kv_heads, (long long)spec->heads);
-    return WEFT_OK;
+    if (spec->heads > 4 && o->kv_heads > 1)
+        o->kv_heads = o->kv_heads < spec->heads ? 2 : 0;
 }
 
 static void params(struct weft_params *p, const struct weft_spec *spec)
 {
-    const struct full *o = spec->options[WEFT_ATTN];
-    int64_t kv = spec->width / spec->heads * o->kv_heads;
-    weft_params_linear(p, spec, "wq", spec->width, spec->width);
-    weft_params_linear(p, spec, "wk", kv, spec->width);
-    weft_params_linear(p, spec, "wv", kv, spec->width);
-    weft_params_project(p, spec, "wo", spec->width, spec->width);
+    int64_t H = spec->heads, K = spec->kv_heads;
+    weft_params_linear(p, spec, "wq", H * spec->mean, spec->width);
+    weft_params_linear(p, spec, "wk", K * spec->mean, spec->width);
+    if (spec->spread) {
+        weft_params_linear(p, spec, "wq_spread", H * spec->spread, spec->width);
+        weft_params_linear(p, spec, "wk_spread", K * spec->spread, spec->width);
+    }
+    weft_params_linear(p, spec, "wv", K * spec->head, spec->width);
+}
+
+/* A key bias adds <q_i, b> to all scores of row i; where nothing else sees it, the softmax cancels it. */
+static bool idle(const struct weft_spec *spec, const char *name)
+{
+    return strcmp(name, "wk_bias") == 0 && !spec->part[WEFT_GEOM]->normed && !spec->part[WEFT_POS]->turn &&
+           spec->ra_alpha == 0;
+}
+
+static struct weft_points points(struct weft_build *b, struct weft_rays r, struct weft_value *raw_spread, bool norms)
+{
+    if (b->spec->spread)
+        r.spread = weft_build_spread(b, raw_spread);
+    r.spread_heads = r.heads;
+    return b->spec->part[WEFT_GEOM]->points(b, &r, norms);
 }
 
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
-    const struct full *o = b->spec->options[WEFT_ATTN];
-    struct weft_attention a = {.rows = b->rows,
-                               .heads = b->spec->heads,
-                               .kv_heads = o->kv_heads,
-                               .dropout = b->dropout,
-                               .layer = b->layer,
-                               .site = WEFT_SITE_SCORES};
-    a.q = weft_build_turn(b, weft_build_linear(b, x, "wq"), a.heads);
-    a.k = weft_build_turn(b, weft_build_linear(b, x, "wk"), a.kv_heads);
-    a.v = weft_build_linear(b, x, "wv");
-    return weft_build_project(b, weft_attention(b->g, &a), "wo");
+    const struct weft_spec *spec = b->spec;
+    bool spread = spec->spread > 0;
+    weft_build_latent(b, x, NULL);
+    struct weft_rays q = {.side = WEFT_QUERY, .heads = spec->heads}, k = {.side = WEFT_KEY, .heads = spec->kv_heads};
+    q.mean = weft_build_linear(b, x, "wq");
+    k.mean = weft_build_keys(b, weft_build_linear(b, x, "wk"), "wu");
+    struct weft_value *q_raw = spread ? weft_build_linear(b, x, "wq_spread") : NULL;
+    struct weft_value *k_raw = spread ? weft_build_keys(b, weft_build_linear(b, x, "wk_spread"), "wu_spread") : NULL;
+    struct weft_attend a = {.kv_heads = spec->kv_heads};
+    a.q = points(b, q, q_raw, weft_build_both_ways(b));
+    a.k = points(b, k, k_raw, true);
+    a.k.vectors = weft_build_keep(b, "k", WEFT_PER_TOKEN, a.k.vectors);
+    a.k.norms = weft_build_keep(b, "k_norms", WEFT_PER_TOKEN, a.k.norms);
+    a.v = weft_build_keep(b, "v", WEFT_PER_TOKEN, weft_build_linear(b, x, "wv"));
+    return weft_build_attend(b, &a);
 }
 
 const struct weft_variant weft_attn_full = {
     .name = "full",
-    .summary = "softmax(q k^t / sqrt(D)) v with K <= H key/value heads",
+    .summary = "K <= H key/value heads, cached as they are",
     .owner = WEFT_OWNER("attn=full", options),
     .options_bytes = sizeof(struct full),
     .resolve = resolve,
+    .shrink = shrink,
     .params = params,
+    .idle = idle,
     .build = build,
 };

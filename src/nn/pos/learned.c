@@ -11,7 +11,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
-    return weft_add(b->g, x, weft_embed(b->g, weft_build_weight(b, "wpe"), b->rows.pos));
+    return weft_add(b->g, x, weft_embed(b->g, weft_build_weight(b, "wpe"), b->place));
 }
 
 const struct weft_variant weft_pos_learned = {

@@ -16,20 +16,20 @@ static const struct weft_opt options[] = {
      .help = "the slowest pair turns once in about 2 pi times this many tokens"},
 };
 
-static enum weft_status resolve(const struct weft_spec *spec, void *opts)
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     (void)opts;
-    int64_t d = spec->width / spec->heads;
-    if (d % 2)
-        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but a head is width/heads = %lld wide: make that even",
-                    (long long)d);
+    if (spec->turned % 2)
+        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be turned: make that even",
+                    (long long)spec->turned);
     return WEFT_OK;
 }
 
-static struct weft_value *turn(struct weft_build *b, struct weft_value *x, int64_t heads)
+static struct weft_value *turn(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
 {
+    (void)side;
     const struct rope *o = b->spec->options[WEFT_POS];
-    return weft_rope(b->g, x, b->rows.pos, heads, o->base);
+    return weft_rope(b->g, x, b->place, heads, o->base);
 }
 
 const struct weft_variant weft_pos_rope = {

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attn/latent - keys and values made of latents (MLA): only these are cached.
+ *
+ *     c_k = x Wdk,  c_v = x Wdv  [M, L]  (or one c for both)     k_h = c_k A_h     v_h = c_v B_h
+ *
+ * With rope, R more columns of queries and one rotated key of R columns, shared by the heads, stand beside (decoupled).
+ * Where the geometry has spreads, the key's is one vector s = softplus(x Ws) + 1e-4 shared by the heads.
+ *
+ * Training and prefill expand keys and values from the latents. Decoding absorbs, where a key is linear in its mean:
+ *     <q_h, c A_h> = <q_h A_h^t, c>     sum_j P (c_j B_h) = (sum_j P c_j) B_h
+ * so it is attention with one key head of width L + R + spread and values of width L, and expands nothing but the new
+ * token's key where its norm is to be cached.
+ * Cache per token and layer: 2L (shared: L), R with rope, spread and H norms where the geometry has them.
+ */
+#include "nn/nn.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { HEADS_OWN, HEADS_SHARED };
+enum { SCALE_HEAD, SCALE_LATENT };
+
+struct latent {
+    int64_t width, rope;
+    bool shared;
+    int heads, scale;
+};
+
+static const char *const heads_names[] = {"own", "shared", NULL};
+static const char *const scale_names[] = {"head", "latent", NULL};
+
+#define AT(field) offsetof(struct latent, field)
+static const struct weft_opt options[] = {
+    {"latent_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 20, .symbol = "RA_MLA_LATENT_DIM",
+     .help = "L, of the latents that keys and values are made of"},
+    {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one latent for keys and values"},
+    {"latent_heads", WEFT_OPT_CHOICE, AT(heads), "own", .choices = heads_names,
+     .help = "every head makes its own keys and values of the latents, or all share one key and one value"},
+    {"latent_scale", WEFT_OPT_CHOICE, AT(scale), "head", .choices = scale_names,
+     .help = "scores begin at 1/sqrt(width of k), or at 1/sqrt(L)"},
+    {"latent_rope", WEFT_OPT_INT, AT(rope), "0", 0, 1 << 16, .needs = "pos=rope",
+     .help = "R, columns that rope turns beside the latent ones; 0: half the width of a head"},
+};
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    const struct latent *o = opts;
+    spec->latent = o->width;
+    spec->kv_heads = o->heads == HEADS_OWN ? spec->heads : 1;
+    spec->turned = 0;
+    if (spec->part[WEFT_POS]->turn)
+        spec->turned = o->rope ? o->rope : weft_round_up(weft_div_up(spec->head, 2), 2);
+    spec->vector += spec->turned;
+    spec->scale_width = o->scale == SCALE_HEAD ? spec->vector : spec->latent;
+    return WEFT_OK;
+}
+
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    struct latent *o = opts;
+    (void)spec;
+    o->width = 12;
+    o->rope = o->rope ? 6 : 0;
+}
+
+static void params(struct weft_params *p, const struct weft_spec *spec)
+{
+    const struct latent *o = spec->options[WEFT_ATTN];
+    int64_t H = spec->heads, K = spec->kv_heads, C = spec->width, L = o->width;
+    double up = 1 / sqrt((double)L); /* gives v the variance that multi-head attention has */
+    weft_params_linear(p, spec, "wq", H * spec->mean, C);
+    weft_params_matrix(p, "wdk", L, C, WEFT_DEVIATION);
+    if (!o->shared)
+        weft_params_matrix(p, "wdv", L, C, WEFT_DEVIATION);
+    weft_params_matrix(p, "wa", K * spec->mean, L, up);
+    weft_params_matrix(p, "wb", K * spec->head, L, up);
+    if (spec->spread) {
+        weft_params_linear(p, spec, "wq_spread", H * spec->spread, C);
+        weft_params_matrix(p, "ws", spec->spread, C, WEFT_DEVIATION);
+    }
+    if (spec->turned) {
+        weft_params_matrix(p, "wqr", H * spec->turned, C, WEFT_DEVIATION);
+        weft_params_matrix(p, "wkr", spec->turned, C, WEFT_DEVIATION);
+    }
+}
+
+/* What a key is made of: of the new rows, or of all rows of the cache. */
+struct source {
+    struct weft_value *c, *turned, *spread;
+};
+
+static struct weft_rays rays(const struct source *s, struct weft_value *mean, int64_t heads)
+{
+    return (struct weft_rays){WEFT_KEY, heads, mean, s->spread, s->turned, 1, 1};
+}
+
+static struct weft_points expand(struct weft_build *b, const struct source *s, bool norms)
+{
+    struct weft_rays r = rays(s, weft_build_product(b, s->c, "wa"), b->spec->kv_heads);
+    return b->spec->part[WEFT_GEOM]->points(b, &r, norms);
+}
+
+/* x [M, H * from] times the transposed (or plain) blocks of a weight [K * rows, L], head by head. */
+static struct weft_value *by_head(struct weft_build *b, struct weft_value *x, const char *name, int64_t rows,
+                                  bool transposed)
+{
+    int64_t H = b->spec->heads, K = b->spec->kv_heads, L = b->spec->latent;
+    int64_t from = transposed ? rows : L, to = transposed ? L : rows;
+    struct weft_value *w = weft_build_weight(b, name);
+    struct weft_dim M = weft_times(b->net->rows, 1), each = weft_times(b->net->rows, H);
+    if (K > 1)
+        w = weft_view(b->g, w, WEFT_SHAPE(weft_fixed(K), weft_fixed(rows), weft_fixed(L)));
+    else
+        x = weft_view(b->g, x, WEFT_SHAPE(each, weft_fixed(from)));
+    struct weft_value *y = weft_linear(b->g, x, transposed ? weft_transpose(b->g, w) : w, NULL, NULL, b->spec->compute);
+    return K > 1 ? y : weft_view(b->g, y, WEFT_SHAPE(M, weft_fixed(H * to)));
+}
+
+/* Queries go to the latents instead of the latents to the keys. */
+static struct weft_value *absorb(struct weft_build *b, struct weft_attend *a, struct weft_rays q,
+                                 const struct source *all, struct weft_value *c_v)
+{
+    const struct weft_variant *geom = b->spec->part[WEFT_GEOM];
+    struct weft_rays k = rays(all, all->c, 1);
+    q.mean = by_head(b, q.mean, "wa", b->spec->mean, true);
+    a->q = geom->points(b, &q, false);
+    a->k.vectors = geom->points(b, &k, false).vectors;
+    a->v = c_v;
+    a->kv_heads = 1;
+    return by_head(b, weft_build_attend(b, a), "wb", b->spec->head, false);
+}
+
+static struct weft_rays queries(struct weft_build *b, struct weft_value *x)
+{
+    const struct weft_spec *spec = b->spec;
+    struct weft_rays q = {.side = WEFT_QUERY, .heads = spec->heads, .mean = weft_build_linear(b, x, "wq")};
+    q.spread_heads = q.turned_heads = q.heads;
+    if (spec->spread)
+        q.spread = weft_build_spread(b, weft_build_linear(b, x, "wq_spread"));
+    if (spec->turned)
+        q.turned = weft_build_turn(b, weft_build_product(b, x, "wqr"), q.heads, WEFT_QUERY);
+    return q;
+}
+
+static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+{
+    const struct weft_spec *spec = b->spec;
+    const struct latent *o = spec->options[WEFT_ATTN];
+    const struct weft_variant *geom = spec->part[WEFT_GEOM];
+    bool absorbs = b->use == WEFT_DECODE && geom->linear, both = weft_build_both_ways(b);
+    struct weft_rays q = queries(b, x);
+    struct source fresh = {.c = weft_build_product(b, x, "wdk")};
+    weft_build_latent(b, x, &fresh.c);
+    if (spec->turned)
+        fresh.turned = weft_build_turn(b, weft_build_product(b, x, "wkr"), 1, WEFT_KEY);
+    if (spec->spread)
+        fresh.spread = weft_build_spread(b, weft_build_product(b, x, "ws"));
+    struct source all = {weft_build_keep(b, "c_k", WEFT_PER_TOKEN, fresh.c),
+                         weft_build_keep(b, "k_turned", WEFT_PER_TOKEN, fresh.turned),
+                         weft_build_keep(b, "k_spread", WEFT_PER_TOKEN, fresh.spread)};
+    struct weft_value *c_v =
+        o->shared ? all.c : weft_build_keep(b, "c_v", WEFT_PER_TOKEN, weft_build_product(b, x, "wdv"));
+
+    struct weft_attend a = {.q = geom->points(b, &q, both), .kv_heads = spec->kv_heads};
+    bool keeps_norms = weft_build_cached(b) && geom->normed && geom->linear;
+    a.k = expand(b, &all, !keeps_norms);
+    if (keeps_norms || absorbs) {
+        struct weft_points own = expand(b, &fresh, keeps_norms);
+        a.k.norms = weft_build_keep(b, "k_norms", WEFT_PER_TOKEN, own.norms);
+        a.back_k = absorbs && both ? own.vectors : NULL;
+    }
+    if (absorbs) {
+        a.back_q = a.q;
+        return absorb(b, &a, q, &all, c_v);
+    }
+    a.v = weft_build_product(b, c_v, "wb");
+    return weft_build_attend(b, &a);
+}
+
+const struct weft_variant weft_attn_latent = {
+    .name = "latent",
+    .summary = "keys and values made of cached latents, absorbed when decoding",
+    .owner = WEFT_OWNER("attn=latent", options),
+    .options_bytes = sizeof(struct latent),
+    .resolve = resolve,
+    .shrink = shrink,
+    .params = params,
+    .build = build,
+};

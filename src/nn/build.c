@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * build.c - the small steps that every part is built from: weights by name, products, the cache, terms of the loss.
+ */
+#include "nn/nn.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+void weft_build_scope(struct weft_build *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(b->scope, sizeof b->scope, format, args);
+    va_end(args);
+}
+
+/* ---- weights and products */
+
+struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s%s", b->scope, *b->scope ? "." : "", name);
+    int i = weft_params_find(b->params, full);
+    if (i < 0)
+        return weft_graph_param(b->g, full, (struct weft_shape){.ndim = 1}); /* a bug here: the graph says its name */
+    const struct weft_param *w = &b->params->list[i];
+    struct weft_shape shape = {.ndim = w->ndim};
+    for (int d = 0; d < w->ndim; d++)
+        shape.dim[d] = weft_fixed(w->dim[d]);
+    struct weft_value **value = &b->net->weights[i];
+    if (!*value)
+        *value = weft_graph_param(b->g, w->name, shape);
+    return *value;
+}
+
+static struct weft_value *bias_of(struct weft_build *b, const char *name)
+{
+    char bias[64];
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    return b->spec->bias ? weft_build_weight(b, bias) : NULL;
+}
+
+struct weft_value *weft_build_product(struct weft_build *b, struct weft_value *x, const char *name)
+{
+    return weft_linear(b->g, x, weft_build_weight(b, name), NULL, NULL, b->spec->compute);
+}
+
+struct weft_value *weft_build_linear(struct weft_build *b, struct weft_value *x, const char *name)
+{
+    return weft_linear(b->g, x, weft_build_weight(b, name), bias_of(b, name), NULL, b->spec->compute);
+}
+
+struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name)
+{
+    struct weft_value *w = weft_build_weight(b, name), *bias = bias_of(b, name);
+    if (b->dropout == 0)
+        return weft_linear(b->g, x, w, bias, b->residual, WEFT_F32);
+    struct weft_value *y = weft_linear(b->g, x, w, bias, NULL, WEFT_F32);
+    return weft_add(b->g, b->residual, weft_dropout(b->g, y, &b->rows, b->dropout, b->layer, b->site));
+}
+
+struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *raw)
+{
+    return weft_softplus(b->g, raw, 1e-4);
+}
+
+struct weft_value *weft_build_alpha(struct weft_build *b, double alpha)
+{
+    if (b->spec->learn_alpha)
+        return weft_build_weight(b, "alpha");
+    return weft_fill(b->g, alpha, WEFT_SHAPE(weft_fixed(1)));
+}
+
+struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x)
+{
+    return b->spec->detach && x ? weft_detach(b->g, x) : x;
+}
+
+/* ---- norms and positions */
+
+struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(b->scope, sizeof b->scope, format, args);
+    va_end(args);
+    return b->spec->part[WEFT_NORM]->build(b, x);
+}
+
+enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
+{
+    return b->spec->post ? WEFT_F32 : b->spec->compute;
+}
+
+struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
+{
+    const struct weft_variant *pos = b->spec->part[WEFT_POS];
+    return pos->turn ? pos->turn(b, x, heads, side) : x;
+}
+
+/* ---- terms of the loss */
+
+void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value)
+{
+    struct weft_net *net = b->net;
+    for (int i = 0; i < net->term_count; i++)
+        if (strcmp(net->terms[i].name, name) == 0) {
+            net->terms[i].value = weft_add(b->g, net->terms[i].value, value);
+            return;
+        }
+    assert(net->term_count < WEFT_MAX_TERMS);
+    net->terms[net->term_count++] = (struct weft_term){name, value};
+}
+
+/* ---- the cache */
+
+static struct weft_value *slot(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
+                               enum weft_dtype dtype, int64_t width)
+{
+    struct weft_net *net = b->net;
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s", b->scope, name);
+    int rows[] = {net->store_rows, net->ring_rows, net->sequences};
+    struct weft_shape shape = WEFT_SHAPE(weft_times(rows[lifetime], 1), weft_fixed(width));
+    struct weft_value *state = weft_graph_state(b->g, full, dtype, shape);
+    assert(net->slot_count < net->slot_room);
+    net->slots[net->slot_count++] = (struct weft_slot){state ? state->name : name, lifetime, width, state};
+    return state;
+}
+
+struct weft_value *weft_build_keep(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
+                                   struct weft_value *x)
+{
+    if (!weft_build_cached(b) || !x)
+        return x;
+    struct weft_value *state = slot(b, name, lifetime, x->dtype, weft_shape_width(&x->shape));
+    return weft_store(b->g, state, x, lifetime == WEFT_WINDOW ? b->net->ring : b->net->store);
+}
+
+struct weft_value *weft_build_mean(struct weft_build *b, const char *name, struct weft_value *x, bool whole)
+{
+    if (!weft_build_cached(b) || !x)
+        return weft_prefix_mean(b->g, x, &b->rows, NULL, whole);
+    struct weft_value *state = slot(b, name, WEFT_PER_SEQUENCE, WEFT_F32, weft_shape_width(&x->shape));
+    struct weft_value *mean = weft_prefix_mean(b->g, x, &b->rows, state, whole);
+    weft_store(b->g, state, mean ? weft_sibling(mean, 1) : NULL, b->net->lanes);
+    return mean;
+}

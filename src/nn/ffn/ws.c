@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ffn/ws - WsFFN: swiglu, and heads z = (x w1) wz beside it that never reach the output but shape w1 in training:
+ *
+ *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
+ *
+ * F is cut into heads of F/n. block: wz has one square block per head, F^2/n parameters. dense: wz is F x F, begins
+ * block-diagonal and is free to drift, at a cost of F/(3C) of the feed-forward. Outside training z does not exist.
+ */
+#include "nn/nn.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { FORM_BLOCK, FORM_DENSE };
+
+struct ws {
+    int64_t heads;
+    int form, positives;
+    double tau, lambda_z, lambda_c;
+};
+
+static const char *const forms[] = {"block", "dense", NULL};
+static const char *const positives[] = {"self", "halves", NULL}; /* as enum weft_positives */
+
+#define AT(field) offsetof(struct ws, field)
+static const struct weft_opt options[] = {
+    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is cut into"},
+    {"ws_form", WEFT_OPT_CHOICE, AT(form), "block", .choices = forms,
+     .help = "heads see their own part of F only, or all of it"},
+    {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives,
+     .help = "a context is drawn to nothing but itself, or to the other half of its sequence"},
+    {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .help = "temperature of the contrastive loss"},
+    {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .help = "factor of mean |z|^2"},
+    {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .help = "factor of the contrastive loss"},
+};
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    const struct ws *o = opts;
+    if (spec->ffn_width % o->heads)
+        return FAIL(WEFT_INVALID, "ffn_width=%lld does not divide into ws_heads=%lld: make it a multiple",
+                    (long long)spec->ffn_width, (long long)o->heads);
+    return WEFT_OK;
+}
+
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    (void)spec;
+    struct ws *o = opts;
+    o->heads = o->heads > 1 ? 4 : 1;
+    /* as large as the main loss, so that checks see them */
+    o->lambda_z *= 1e4;
+    o->lambda_c *= 1e2;
+}
+
+static void params(struct weft_params *p, const struct weft_spec *spec)
+{
+    const struct ws *o = spec->options[WEFT_FFN];
+    int64_t F = spec->ffn_width, wide = F / o->heads;
+    struct weft_param wz = {.name = "wz", .init = WEFT_INIT_UNIFORM, .init_value = 1 / sqrt((double)wide)};
+    weft_ffn_swiglu.params(p, spec);
+    if (o->form == FORM_BLOCK) {
+        wz.ndim = 3;
+        wz.dim[0] = o->heads;
+        wz.dim[1] = wz.dim[2] = wide;
+    } else {
+        wz.ndim = 2;
+        wz.dim[0] = wz.dim[1] = F;
+        wz.init_blocks = o->heads;
+    }
+    weft_params_add(p, wz);
+}
+
+/* Without auxiliary losses nothing moves wz. */
+static bool idle(const struct weft_spec *spec, const char *name)
+{
+    const struct ws *o = spec->options[WEFT_FFN];
+    return strcmp(name, "wz") == 0 && (!spec->aux || (o->lambda_z == 0 && o->lambda_c == 0));
+}
+
+static void add_losses(struct weft_build *b, struct weft_value *up)
+{
+    const struct ws *o = b->spec->options[WEFT_FFN];
+    struct weft_value *z = weft_build_product(b, up, "wz");
+    if (o->lambda_z > 0)
+        weft_build_loss(b, "ws_z", weft_square_mean(b->g, z, o->heads, o->lambda_z));
+    if (o->lambda_c > 0)
+        weft_build_loss(
+            b, "ws_c",
+            weft_info_nce(b->g, z, &b->rows, o->heads, (enum weft_positives)o->positives, o->tau, o->lambda_c));
+}
+
+static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+{
+    struct weft_value *up = weft_build_linear(b, x, "w1"), *gate = weft_build_linear(b, x, "w3");
+    if (b->use == WEFT_TRAIN && b->spec->aux)
+        add_losses(b, up);
+    return weft_swiglu(b->g, gate, up);
+}
+
+const struct weft_variant weft_ffn_ws = {
+    .name = "ws",
+    .summary = "swiglu whose up-projection is shaped by contrastive heads in training",
+    .owner = WEFT_OWNER("ffn=ws", options),
+    .options_bytes = sizeof(struct ws),
+    .resolve = resolve,
+    .shrink = shrink,
+    .params = params,
+    .idle = idle,
+    .build = build,
+    .output = "w2",
+    .gated = true,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * geom/overlap - each token is a diagonal Gaussian, scores are the logarithm of an overlap kernel:
+ *
+ *     mu~ = mu / sqrt(sigma)    score = -(|mu~_i - mu~_j|^2 + sum log sigma_i + sum log sigma_j) / (2 tau_h)
+ *
+ * which is a <q, k> - a/2 (|k|^2 + sum log sigma) with k = mu~ and a = 1 / tau_h; what depends on the query alone
+ * cancels. Positions turn mu~. tau_h = exp(theta_h) begins at 1, which is very peaked. A key is not linear in its mean:
+ * latents are expanded when decoding.
+ */
+#include "nn/geom/gaussian.h"
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    TRY(resolve_widths(spec, opts));
+    spec->vector = spec->mean;
+    return WEFT_OK;
+}
+
+static void params(struct weft_params *p, const struct weft_spec *spec) { temperature_params(p, spec, 0); }
+
+static struct weft_points points(struct weft_build *b, const struct weft_rays *r, bool norms)
+{
+    struct weft_value *x = weft_whiten(b->g, r->mean, r->spread, r->heads, r->spread_heads);
+    struct weft_value *logs = x ? weft_sibling(x, 1) : NULL;
+    x = r->turned ? weft_join_heads(b->g, x, r->heads, r->turned, r->turned_heads, r->heads)
+                  : weft_build_turn(b, x, r->heads, r->side);
+    return (struct weft_points){x, norms ? weft_add(b->g, weft_square_sum(b->g, x, r->heads), logs) : NULL};
+}
+
+static struct weft_value *scale(struct weft_build *b) { return temperature(b, 0, 1, 0); }
+
+const struct weft_variant weft_geom_overlap = {
+    .name = "overlap",
+    .summary = "score = log of the overlap of two diagonal Gaussians / tau",
+    .owner = WEFT_OWNER("geom=overlap", options),
+    .options_bytes = sizeof(struct gaussian),
+    .resolve = resolve,
+    .params = params,
+    .points = points,
+    .scale = scale,
+    .normed = true,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * geom/w2 - each token is a diagonal Gaussian (mu, sigma), scores fall with the squared Wasserstein-2 distance:
+ *
+ *     score = -(|mu_i - mu_j|^2 + |sigma_i - sigma_j|^2) / (tau_h + 1e-6)        tau_h = exp(theta_h)
+ *
+ * With k = [mu; sigma] that is a <q, k> - a/2 |k|^2 and a term of the query alone, which the softmax cancels;
+ * a = 2 / (tau_h + 1e-6) begins at dot's 1/sqrt(width of k). |k|^2 is taken of k as it is stored. Positions turn mu.
+ * Parameters: as dot, and H; twice as wide queries and keys when full. Cache: K numbers more than dot.
+ */
+#include "nn/geom/gaussian.h"
+
+#include <math.h>
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    TRY(resolve_widths(spec, opts));
+    spec->vector = spec->mean + spec->spread;
+    return WEFT_OK;
+}
+
+static double start(const struct weft_spec *spec) { return log(2 * sqrt((double)spec->scale_width)); }
+
+static void params(struct weft_params *p, const struct weft_spec *spec) { temperature_params(p, spec, start(spec)); }
+
+static struct weft_points points(struct weft_build *b, const struct weft_rays *r, bool norms)
+{
+    struct weft_value *mean = r->turned ? weft_join_heads(b->g, r->mean, r->heads, r->turned, r->turned_heads, r->heads)
+                                        : weft_build_turn(b, r->mean, r->heads, r->side);
+    struct weft_value *x = weft_join_heads(b->g, mean, r->heads, r->spread, r->spread_heads, r->heads);
+    return (struct weft_points){x, norms ? weft_square_sum(b->g, x, r->heads) : NULL};
+}
+
+static struct weft_value *scale(struct weft_build *b) { return temperature(b, start(b->spec), 2, 1e-6); }
+
+const struct weft_variant weft_geom_w2 = {
+    .name = "w2",
+    .summary = "score = -W2(q, k)^2 / tau between diagonal Gaussians",
+    .owner = WEFT_OWNER("geom=w2", options),
+    .options_bytes = sizeof(struct gaussian),
+    .resolve = resolve,
+    .params = params,
+    .points = points,
+    .scale = scale,
+    .linear = true,
+    .normed = true,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recip/m1 - the feed-forward of a layer gates the heads of the next layer's attention, token by token:
+ *
+ *     g_t = sigmoid(W2 W1 m_t + bias) [H]     head output *= 1 - alpha + alpha g
+ *
+ * m is the hidden activation: of the token; the mean over the tokens so far (taken of W1 m, so that the cache is G
+ * numbers a sequence); or the mean over the whole sequence, which sees the future and is there to be caught.
+ * The last layer gates nobody and has no weights. Parameters of a layer: F G + G H + H.
+ */
+#include "nn/nn.h"
+
+#include <stddef.h>
+
+enum { MODE_TOKEN, MODE_PREFIX, MODE_SEQUENCE };
+
+struct m1 {
+    double alpha;
+    int mode;
+    int64_t width;
+};
+
+static const char *const modes[] = {"token", "prefix", "sequence", NULL};
+
+#define AT(field) offsetof(struct m1, field)
+static const struct weft_opt options[] = {
+    {"m1_alpha", WEFT_OPT_REAL, AT(alpha), "0.1", 0, 1, .off = "0", .help = "share of the gate in a head's factor"},
+    {"m1_mode", WEFT_OPT_CHOICE, AT(mode), "token", .choices = modes,
+     .help = "what the gate reads: the token, the mean so far, or the mean of the whole sequence (which leaks)"},
+    {"m1_width", WEFT_OPT_INT, AT(width), "64", 1, 1 << 16, .help = "G, of the gate's hidden layer"},
+};
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    (void)opts;
+    if (spec->layers < 2)
+        return FAIL(WEFT_INVALID, "m1=yes gates the next layer, but layers=1: there is none");
+    return WEFT_OK;
+}
+
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    (void)spec;
+    ((struct m1 *)opts)->width = 6;
+}
+
+static bool is_last(const struct weft_spec *spec, int layer) { return layer == spec->layers - 1; }
+
+static void params(struct weft_params *p, const struct weft_spec *spec)
+{
+    const struct m1 *o = spec->recip_options[WEFT_RECIP_m1];
+    if (is_last(spec, p->layer))
+        return;
+    weft_params_matrix(p, "w1", o->width, spec->ffn_width, WEFT_DEVIATION);
+    weft_params_matrix(p, "w2", spec->heads, o->width, WEFT_DEVIATION);
+    weft_params_vector(p, "bias", spec->heads, 2);
+    if (spec->learn_alpha)
+        weft_params_vector(p, "alpha", 1, o->alpha);
+}
+
+static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+{
+    const struct m1 *o = b->spec->recip_options[WEFT_RECIP_m1];
+    if (is_last(b->spec, b->layer))
+        return h;
+    struct weft_value *m = weft_build_product(b, weft_build_detach(b, h), "w1");
+    if (o->mode != MODE_TOKEN)
+        m = weft_build_mean(b, "mean", m, o->mode == MODE_SEQUENCE);
+    struct weft_value *w2 = weft_build_weight(b, "w2"), *bias = weft_build_weight(b, "bias");
+    b->gate.value = weft_sigmoid(b->g, weft_linear(b->g, m, w2, bias, NULL, WEFT_F32));
+    b->gate.alpha = weft_build_alpha(b, o->alpha);
+    return h;
+}
+
+const struct weft_variant weft_recip_m1 = {
+    .name = "m1",
+    .summary = "heads of the next layer times 1 - alpha + alpha sigmoid(W2 W1 h + bias)",
+    .owner = WEFT_OWNER("m1=yes", options),
+    .options_bytes = sizeof(struct m1),
+    .resolve = resolve,
+    .shrink = shrink,
+    .params = params,
+    .hidden = hidden,
+};

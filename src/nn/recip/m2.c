@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recip/m2 - the feed-forward gathers from the tokens that this layer's attention looks at:
+ *
+ *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
+ *
+ * w is the heads' mean (or maximum) of the attention's probabilities, S_t the k largest, those not far below their root
+ * mean square, or all of s <= t (ops/route). P takes F to r, Q takes r to F; the full form has u = h and Q of F x F.
+ * Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
+ */
+#include "nn/nn.h"
+
+#include <stddef.h>
+
+enum { FORM_LOW, FORM_FULL };
+
+struct m2 {
+    double alpha, rms;
+    int form, select;
+    int64_t rank, topk;
+    bool renormalise, head_average;
+};
+
+static const char *const forms[] = {"low", "full", NULL};
+static const char *const selects[] = {"topk", "rms", "none", NULL}; /* as enum weft_route_mode */
+
+#define AT(field) offsetof(struct m2, field)
+static const struct weft_opt options[] = {
+    {"m2_alpha", WEFT_OPT_REAL, AT(alpha), "0.3", 0, 10, .off = "0", .help = "factor of what is gathered"},
+    {"m2_form", WEFT_OPT_CHOICE, AT(form), "low", .choices = forms, .help = "through a rank r, or F x F"},
+    {"m2_rank", WEFT_OPT_INT, AT(rank), "64", 1, 1 << 16, .needs = "m2_form=low",
+     .help = "r, width of what is gathered"},
+    {"m2_select", WEFT_OPT_CHOICE, AT(select), "topk", .choices = selects, .symbol = "RA_MLA_MLP_SPARSE_MODE",
+     .help = "the k largest weights, those of at least m2_rms times their root mean square, or all"},
+    {"m2_topk", WEFT_OPT_INT, AT(topk), "8", 1, 4096, .symbol = "RA_MLA_MLP_SPARSE_K", .needs = "m2_select=topk",
+     .help = "k"},
+    {"m2_rms", WEFT_OPT_REAL, AT(rms), "0.5", 0, 1e6, .symbol = "RA_MLA_MLP_SPARSE_RMS_THRESHOLD",
+     .needs = "m2_select=rms", .help = "threshold in units of the root mean square over the visible tokens"},
+    {"m2_renormalise", WEFT_OPT_BOOL, AT(renormalise), "yes", .symbol = "RA_MLA_MLP_SPARSE_NORMALIZE",
+     .help = "the chosen weights sum to 1"},
+    {"m2_head_average", WEFT_OPT_BOOL, AT(head_average), "yes", .symbol = "RA_MLA_MLP_SPARSE_HEAD_AVERAGE",
+     .help = "the mean over heads, else the maximum"},
+};
+
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    (void)spec;
+    struct m2 *o = opts;
+    o->rank = 6;
+    o->topk = weft_min(o->topk, 3);
+}
+
+static void params(struct weft_params *p, const struct weft_spec *spec)
+{
+    const struct m2 *o = spec->recip_options[WEFT_RECIP_m2];
+    int64_t F = spec->ffn_width, r = o->form == FORM_LOW ? o->rank : F;
+    if (o->form == FORM_LOW)
+        weft_params_matrix(p, "p", r, F, WEFT_DEVIATION);
+    weft_params_matrix(p, "q", F, r, WEFT_DEVIATION);
+    if (spec->learn_alpha)
+        weft_params_vector(p, "alpha", 1, o->alpha);
+}
+
+/* The attention without gradient, where the spec says so: weights that are looked at, not moved. */
+static struct weft_attention looked_at(struct weft_build *b)
+{
+    struct weft_attention a = b->attention;
+    struct weft_value **of[] = {&a.q, &a.k, &a.scale, &a.key_bias, &a.pos_bias, &a.q_store, &a.q_bias};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        *of[i] = weft_build_detach(b, *of[i]);
+    return a;
+}
+
+static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+{
+    const struct m2 *o = b->spec->recip_options[WEFT_RECIP_m2];
+    struct weft_value *u = o->form == FORM_LOW ? weft_build_product(b, h, "p") : h;
+    struct weft_attention attention = looked_at(b);
+    struct weft_route route = {.attention = &attention,
+                               .lse = weft_build_detach(b, b->lse),
+                               .u = weft_build_keep(b, "u", WEFT_PER_TOKEN, u),
+                               .mode = (enum weft_route_mode)o->select,
+                               .topk = o->topk,
+                               .rms_factor = o->rms,
+                               .head_max = !o->head_average,
+                               .renormalise = o->renormalise};
+    struct weft_value *gathered = weft_build_product(b, weft_route(b->g, &route), "q");
+    struct weft_value *sum = weft_mix(b->g, h, gathered, weft_build_alpha(b, o->alpha));
+    weft_graph_remake(gathered);
+    weft_graph_remake(sum);
+    return sum;
+}
+
+const struct weft_variant weft_recip_m2 = {
+    .name = "m2",
+    .summary = "h_t + alpha Q sum over s of w[t,s] P h_s, w from the attention's probabilities",
+    .owner = WEFT_OWNER("m2=yes", options),
+    .options_bytes = sizeof(struct m2),
+    .shrink = shrink,
+    .params = params,
+    .hidden = hidden,
+};

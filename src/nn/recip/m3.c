@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recip/m3 - the attention's key latent c enriches the feed-forward, and the feed-forward adds to the next layer's:
+ *
+ *     h_t += alpha W c_t        e_t = alpha W' h_t (h before it was enriched)        next layer: c_t += e_t
+ *
+ * Latent attention has such a c; otherwise c = x Wc is made for this, and the next layer's raw keys gain U e too.
+ * tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are tied by
+ * one learned number per head and direction (ops/bucket_mean, ops/bucket_spread).
+ * Layer 0 receives nothing, the last layer gives nothing, and they have no weights for it. All is of the same token:
+ * no cache. Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
+ */
+#include "nn/nn.h"
+
+#include <stddef.h>
+
+enum { UNTIED, TIED, SCALARS };
+
+struct m3 {
+    double alpha;
+    int tying;
+    int64_t width;
+};
+
+static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scalar", NULL};
+
+#define AT(field) offsetof(struct m3, field)
+static const struct weft_opt options[] = {
+    {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "factor in both directions"},
+    {"m3_tying", WEFT_OPT_CHOICE, AT(tying), "tied_transpose", .choices = tyings, .symbol = "RA_MLA_MLP_TYING_MODE",
+     .help = "of the two directions: two matrices, one and its transpose, or a number per head"},
+    {"m3_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 16, .needs = "attn=full",
+     .help = "of the latent, where the attention has none"},
+};
+
+static int64_t latent_width(const struct weft_spec *spec)
+{
+    const struct m3 *o = spec->recip_options[WEFT_RECIP_m3];
+    return spec->latent ? spec->latent : o->width;
+}
+
+static enum weft_status resolve(struct weft_spec *spec, void *opts)
+{
+    const struct m3 *o = opts;
+    int64_t L = latent_width(spec);
+    if (o->tying == SCALARS && (L < spec->heads || L > spec->ffn_width))
+        return FAIL(WEFT_INVALID,
+                    "m3_tying=per_head_scalar needs heads <= latent width <= ffn_width, which are %lld, %lld, %lld",
+                    (long long)spec->heads, (long long)L, (long long)spec->ffn_width);
+    return WEFT_OK;
+}
+
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    (void)spec;
+    ((struct m3 *)opts)->width = 10;
+}
+
+static bool gives(const struct weft_spec *spec, int layer) { return layer < spec->layers - 1; }
+
+static void params(struct weft_params *p, const struct weft_spec *spec)
+{
+    const struct m3 *o = spec->recip_options[WEFT_RECIP_m3];
+    int64_t F = spec->ffn_width, L = latent_width(spec), K = spec->kv_heads;
+    if (o->tying == SCALARS) {
+        weft_params_vector(p, "gamma", spec->heads, 1);
+        if (gives(spec, p->layer))
+            weft_params_vector(p, "beta", spec->heads, 1);
+    } else
+        weft_params_matrix(p, "w", F, L, WEFT_DEVIATION);
+    if (o->tying == UNTIED && gives(spec, p->layer))
+        weft_params_matrix(p, "w_back", L, F, WEFT_DEVIATION);
+    if (spec->learn_alpha)
+        weft_params_vector(p, "alpha", 1, o->alpha);
+    if (spec->latent)
+        return;
+    weft_params_matrix(p, "wc", L, spec->width, WEFT_DEVIATION);
+    if (p->layer > 0)
+        weft_params_matrix(p, "wu", K * spec->mean, L, WEFT_DEVIATION);
+    if (p->layer > 0 && spec->spread)
+        weft_params_matrix(p, "wu_spread", K * spec->spread, L, WEFT_DEVIATION);
+}
+
+/* In this mechanism's scope instead of the attention's. */
+static struct weft_value *product(struct weft_build *b, struct weft_value *x, const char *name)
+{
+    char scope[sizeof b->scope];
+    snprintf(scope, sizeof scope, "%s", b->scope);
+    weft_build_scope(b, "blocks.%d.m3", b->layer);
+    struct weft_value *y = weft_build_product(b, x, name);
+    weft_build_scope(b, "%s", scope);
+    return y;
+}
+
+static void latent(struct weft_build *b, struct weft_value *x, struct weft_value **c)
+{
+    struct weft_value *own = c ? *c : product(b, x, "wc");
+    if (b->context.value)
+        own = weft_mix(b->g, own, b->context.value, b->context.alpha);
+    if (c)
+        *c = own;
+    b->latent = own;
+}
+
+static struct weft_value *keys(struct weft_build *b, struct weft_value *k, const char *name)
+{
+    if (!b->context.value)
+        return k;
+    return weft_mix(b->g, k, product(b, b->context.value, name), b->context.alpha);
+}
+
+static struct weft_value *back(struct weft_build *b, struct weft_value *h, int tying)
+{
+    if (tying == SCALARS)
+        return weft_bucket_mean(b->g, h, weft_build_weight(b, "beta"), latent_width(b->spec));
+    if (tying == UNTIED)
+        return weft_build_product(b, h, "w_back");
+    struct weft_value *w = weft_transpose(b->g, weft_build_weight(b, "w"));
+    return weft_linear(b->g, h, w, NULL, NULL, b->spec->compute);
+}
+
+static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+{
+    const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
+    struct weft_value *c = weft_build_detach(b, b->latent), *alpha = weft_build_alpha(b, o->alpha);
+    b->context = (struct weft_carry){gives(b->spec, b->layer) ? back(b, h, o->tying) : NULL, alpha};
+    struct weft_value *more = o->tying == SCALARS
+                                  ? weft_bucket_spread(b->g, c, weft_build_weight(b, "gamma"), b->spec->ffn_width)
+                                  : weft_build_product(b, c, "w");
+    struct weft_value *sum = weft_mix(b->g, h, more, alpha);
+    weft_graph_remake(more);
+    weft_graph_remake(sum);
+    return sum;
+}
+
+const struct weft_variant weft_recip_m3 = {
+    .name = "m3",
+    .summary = "h + alpha W c, and the next layer's key latent c + alpha W' h",
+    .owner = WEFT_OWNER("m3=yes", options),
+    .options_bytes = sizeof(struct m3),
+    .resolve = resolve,
+    .shrink = shrink,
+    .params = params,
+    .hidden = hidden,
+    .latent = latent,
+    .keys = keys,
+};
