@@ -11,17 +11,18 @@
 
 struct args {
     struct weft_common common;
-    const char *what, *route;
+    const char *what, *route, *only;
     double seconds;
     int64_t length;
     bool profile, f32;
 };
 
 static const struct argp_option options[] = {
-    {"preset", 'p', "MODEL", 0, "train: which model (default gpt2-mini)", 0},
+    {"preset", 'p', "MODEL", 0, "train, variants: which model (default gpt2-mini)", 0},
     {"length", 'l', "T", 0, "attention: tokens of a sequence (default 1024; two sequences, above 1024 one)", 0},
     {"route", 'r', "MODE", 0, "attention: also gather rows by its routes: topk (8), rms or none", 0},
     {"seconds", 'S', "N", 0, "How long to measure, about (default 50)", 0},
+    {"only", 'o', "NAME", 0, "variants: measure this one alone, for all the time", 0},
     {"f32", 'f', NULL, 0, "engine: f32 products instead of bf16", 0},
     {"profile", 'P', NULL, 0, "train: tell the time per op, on stderr", 0},
     {0},
@@ -54,6 +55,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'r':
         a->route = arg;
         return 0;
+    case 'o':
+        a->only = arg;
+        return 0;
     case 'f':
         a->f32 = true;
         return 0;
@@ -62,11 +66,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (a->what)
-            argp_error(state, "one bench at a time: engine, attention or train");
+            argp_error(state, "one bench at a time: engine, attention, train or variants");
         a->what = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which bench? engine, attention or train");
+        argp_error(state, "which bench? engine, attention, train or variants");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -78,7 +82,7 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .children = children,
-    .args_doc = "engine|attention|train",
+    .args_doc = "engine|attention|train|variants",
     .doc =
         "Measures speed against the bare engine: oneDNN's fastest formulation of each product, same threads, same "
         "run.\v"
@@ -157,10 +161,45 @@ static enum weft_status bench_train(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
+static void add_prefixed(struct weft_result *result, const char *prefix, const char *name, double value)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s%s", prefix, name);
+    weft_result_real(result, text, value);
+}
+
+/* All variants, or the one named; the time is shared out among them. */
+static enum weft_status bench_variants(struct args *a, struct weft_result *result)
+{
+    const char *name;
+    int count = 0;
+    while (weft_variant_bench_at(count))
+        count++;
+    weft_result_text(result, "preset", a->common.model);
+    for (int i = 0; (name = weft_variant_bench_at(i)); i++) {
+        struct weft_variant_bench b = {.state_bytes = WEFT_STATE_BYTES};
+        if (a->only && strcmp(a->only, name) != 0)
+            continue;
+        TRY(weft_bench_variant(a->common.model, &a->common.settings, name, a->only ? a->seconds : a->seconds / count,
+                               &b));
+        if (!a->common.json)
+            printf("%-14s over %-10s time %.3f  FLOPs %.3f  params %.3f  memory %.3f  activations %.3f  (%d rounds)\n",
+                   b.name, b.over, b.time, b.flops, b.params, b.memory, b.activation, b.rounds);
+        fflush(stdout);
+        add_prefixed(result, "", name, b.time);
+        add_prefixed(result, "mem_", name, b.memory);
+        add_prefixed(result, "act_", name, b.activation);
+        add_prefixed(result, "params_", name, b.params);
+        add_prefixed(result, "flops_", name, b.flops);
+    }
+    return WEFT_OK;
+}
+
 static const struct {
     const char *name;
     enum weft_status (*run)(struct args *a, struct weft_result *result);
-} benches[] = {{"engine", bench_engine}, {"attention", bench_attention}, {"train", bench_train}};
+} benches[] = {
+    {"engine", bench_engine}, {"attention", bench_attention}, {"train", bench_train}, {"variants", bench_variants}};
 enum { BENCHES = sizeof benches / sizeof *benches };
 
 static enum weft_status run_named(struct args *a, struct weft_result *result)
@@ -172,8 +211,8 @@ static enum weft_status run_named(struct args *a, struct weft_result *result)
         names[i] = benches[i].name;
     }
     const char *near = weft_suggest(a->what, names, BENCHES);
-    return FAIL(WEFT_INVALID, "there is no bench named %s%s%s; there are engine, attention and train", a->what,
-                near ? ", did you mean " : "", near ? near : "");
+    return FAIL(WEFT_INVALID, "there is no bench named %s%s%s; there are engine, attention, train and variants",
+                a->what, near ? ", did you mean " : "", near ? near : "");
 }
 
 static enum weft_status run(void *args)
