@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cache.c - what is remembered of sequences, in pages of WEFT_KEY_TILE rows.
+ *
+ *   per token     a sequence has as many pages as its tokens need, handed out by a pool; one table for all slots
+ *   window        a sequence has pages of its own and uses them in turn: token tile j lies in page j mod their number
+ *   per sequence  one row
+ *
+ * The pool has a page for every tile of every sequence, so it never runs dry. Rows of pages that nobody has are
+ * computed along with the others where a part expands the whole store, so pages are taken from the low end, and rows
+ * behind the highest one in use are not looked at.
+ */
+#include "infer/infer.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+/* ---- sizes */
+
+/* New rows are written before they are read, so a ring holds the longest chunk and the window before it. */
+static int64_t ring_tiles(const struct weft_cache_size *size)
+{
+    if (size->window == 0)
+        return 0;
+    int64_t held = weft_min(size->length, size->chunk) + size->window;
+    return weft_min(weft_div_up(held, WEFT_KEY_TILE) + 1, weft_div_up(size->length, WEFT_KEY_TILE));
+}
+
+struct weft_net_size weft_cache_net_size(const struct weft_cache_size *size, int64_t rows)
+{
+    return (struct weft_net_size){.sequences = size->sequences,
+                                  .length = size->length,
+                                  .rows = rows,
+                                  .store_rows = size->sequences * weft_round_up(size->length, WEFT_KEY_TILE),
+                                  .ring_rows = size->sequences * ring_tiles(size) * WEFT_KEY_TILE};
+}
+
+static int64_t slot_rows(const struct weft_cache *c, enum weft_lifetime lifetime)
+{
+    int64_t per_sequence[] = {c->tiles * WEFT_KEY_TILE, c->ring_tiles * WEFT_KEY_TILE, 1};
+    return c->size.sequences * per_sequence[lifetime];
+}
+
+static size_t row_bytes(const struct weft_slot *slot)
+{
+    return (size_t)slot->width * weft_dtype_bytes(slot->state->dtype);
+}
+
+struct weft_cache_bytes weft_cache_count(const struct weft_cache *c)
+{
+    size_t token = 0, bytes[] = {0, 0, 0};
+    for (int i = 0; i < c->net->slot_count; i++) {
+        const struct weft_slot *slot = &c->net->slots[i];
+        bytes[slot->lifetime] += (size_t)slot_rows(c, slot->lifetime) * row_bytes(slot);
+        token += slot->lifetime == WEFT_PER_TOKEN ? row_bytes(slot) : 0;
+    }
+    return (struct weft_cache_bytes){token, bytes[WEFT_PER_TOKEN], bytes[WEFT_WINDOW], bytes[WEFT_PER_SEQUENCE]};
+}
+
+/* ---- memory */
+
+static enum weft_status alloc_slots(struct weft_cache *c)
+{
+    c->offsets = weft_arena_alloc(&c->arena, (size_t)c->net->slot_count * sizeof *c->offsets);
+    if (!c->offsets)
+        return FAIL(WEFT_NOMEM, "no memory for the tables of a cache");
+    for (int i = 0; i < c->net->slot_count; i++) {
+        const struct weft_slot *slot = &c->net->slots[i];
+        size_t bytes;
+        TRY(weft_size_mul((size_t)slot_rows(c, slot->lifetime), row_bytes(slot), &bytes));
+        TRY(weft_size_add(bytes, ALIGN - 1, &bytes));
+        c->offsets[i] = c->bytes;
+        TRY(weft_size_add(c->bytes, bytes / ALIGN * ALIGN, &c->bytes));
+    }
+    c->memory = weft_pages_alloc(c->bytes);
+    if (c->bytes && !c->memory)
+        return FAIL(WEFT_NOMEM, "no memory for a cache of %zu bytes: keep fewer or shorter sequences", c->bytes);
+    return WEFT_OK;
+}
+
+/* First rows of `pages` pages, the lowest first, or shuffled. */
+static void list_pages(int32_t *list, int64_t pages, uint64_t scatter)
+{
+    for (int64_t i = 0; i < pages; i++) {
+        int64_t j = scatter ? (int64_t)weft_below(scatter, (uint64_t)i, (uint64_t)i + 1) : i;
+        list[i] = list[j];
+        list[j] = (int32_t)(i * WEFT_KEY_TILE);
+    }
+}
+
+static enum weft_status make_tables(struct weft_cache *c)
+{
+    int64_t S = c->size.sequences, pages = S * c->tiles;
+    c->lengths = weft_arena_alloc(&c->arena, (size_t)S * sizeof *c->lengths);
+    c->store = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->store);
+    c->free = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->free);
+    c->ring = weft_arena_alloc(&c->arena, (size_t)(S * c->ring_tiles) * sizeof *c->ring);
+    if (!c->lengths || !c->store || !c->free || !c->ring)
+        return FAIL(WEFT_NOMEM, "no memory for the tables of a cache");
+    list_pages(c->ring, S * c->ring_tiles, c->size.scatter);
+    list_pages(c->free, pages, c->size.scatter);
+    for (int64_t i = 0; i < pages / 2; i++) { /* the first is to be handed out first */
+        int32_t last = c->free[pages - 1 - i];
+        c->free[pages - 1 - i] = c->free[i];
+        c->free[i] = last;
+    }
+    c->free_count = pages;
+    return WEFT_OK;
+}
+
+enum weft_status weft_cache_init(struct weft_cache *c, const struct weft_net *net, const struct weft_cache_size *size)
+{
+    *c = (struct weft_cache){.size = *size,
+                             .net = net,
+                             .tiles = weft_div_up(size->length, WEFT_KEY_TILE),
+                             .ring_tiles = ring_tiles(size)};
+    TRY(make_tables(c));
+    TRY(alloc_slots(c));
+    return WEFT_OK;
+}
+
+void weft_cache_release(struct weft_cache *c)
+{
+    weft_pages_free(c->memory, c->bytes);
+    weft_arena_release(&c->arena);
+    *c = (struct weft_cache){0};
+}
+
+/* ---- nets */
+
+static bool same_slot(const struct weft_slot *a, const struct weft_slot *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->lifetime == b->lifetime && a->width == b->width &&
+           a->state->dtype == b->state->dtype;
+}
+
+enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_net *net, struct weft_exec *exec)
+{
+    int count = net->slot_count;
+    if (count != c->net->slot_count)
+        return FAIL(WEFT_CHECK, "two graphs of a model keep %d and %d things in one cache", c->net->slot_count, count);
+    for (int i = 0; i < count; i++) {
+        if (!same_slot(&net->slots[i], &c->net->slots[i]))
+            return FAIL(WEFT_CHECK, "two graphs of a model keep %s and %s in one place of the cache, or not alike",
+                        c->net->slots[i].name, net->slots[i].name);
+        weft_exec_bind(exec, net->slots[i].state, c->memory + c->offsets[i]);
+    }
+    int32_t *lanes = weft_exec_tensor(exec, net->lanes)->data;
+    int32_t *ring = weft_exec_tensor(exec, net->ring_tiles)->data;
+    for (int64_t s = 0; s < c->size.sequences; s++) {
+        lanes[s] = (int32_t)s;
+        for (int64_t j = 0; j < c->tiles; j++)
+            ring[s * c->tiles + j] = weft_cache_ring_row(c, s, j * WEFT_KEY_TILE);
+    }
+    return WEFT_OK;
+}
+
+/* ---- sequences */
+
+int32_t weft_cache_store_row(const struct weft_cache *c, int64_t sequence, int64_t position)
+{
+    return c->store[sequence * c->tiles + position / WEFT_KEY_TILE] + (int32_t)(position % WEFT_KEY_TILE);
+}
+
+int32_t weft_cache_ring_row(const struct weft_cache *c, int64_t sequence, int64_t position)
+{
+    if (c->ring_tiles == 0)
+        return 0;
+    int64_t page = position / WEFT_KEY_TILE % c->ring_tiles;
+    return c->ring[sequence * c->ring_tiles + page] + (int32_t)(position % WEFT_KEY_TILE);
+}
+
+static int64_t pages_of(const struct weft_cache *c, int64_t sequence)
+{
+    return weft_div_up(c->lengths[sequence], WEFT_KEY_TILE);
+}
+
+void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n)
+{
+    int64_t page = pages_of(c, sequence);
+    c->lengths[sequence] += n;
+    for (; page < pages_of(c, sequence); page++) {
+        int32_t row = c->free[--c->free_count];
+        c->store[sequence * c->tiles + page] = row;
+        c->high = weft_max(c->high, row + WEFT_KEY_TILE);
+    }
+}
+
+void weft_cache_clear(struct weft_cache *c, int64_t sequence)
+{
+    for (int64_t page = pages_of(c, sequence) - 1; page >= 0; page--)
+        c->free[c->free_count++] = c->store[sequence * c->tiles + page];
+    c->lengths[sequence] = 0;
+    c->high = 0;
+    for (int64_t s = 0; s < c->size.sequences; s++)
+        for (int64_t page = 0; page < pages_of(c, s); page++)
+            c->high = weft_max(c->high, c->store[s * c->tiles + page] + WEFT_KEY_TILE);
+    for (int i = 0; i < c->net->slot_count; i++) /* rows are written before they are read, states are not */
+        if (c->net->slots[i].lifetime == WEFT_PER_SEQUENCE) {
+            size_t bytes = row_bytes(&c->net->slots[i]);
+            memset(c->memory + c->offsets[i] + (size_t)sequence * bytes, 0, bytes);
+        }
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * session.c - sequences fed piece by piece: checks the feeds, finds room for them, writes the graph's inputs, runs it.
+ *
+ * Two graphs work on one cache: one for any feeds, and one for runs in which every sequence gets one token, where a
+ * model decodes by other means. A model that does not is not planned twice: weights would be packed twice.
+ */
+#include "infer/infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct engine {
+    struct weft_net net;
+    struct weft_exec *exec;
+};
+
+struct weft_session {
+    const struct weft_model *model;
+    struct weft_session_size size;
+    struct weft_cache cache;
+    struct engine prefill, decode; /* decode.exec is NULL where prefill serves */
+    bool *fed;                     /* by sequence: while feeds are checked */
+};
+
+/* ---- making it */
+
+/* The same ops on the same values, whatever the largest counts. */
+static bool same_graph(const struct weft_graph *a, const struct weft_graph *b)
+{
+    struct weft_value *const *of_a, *const *of_b;
+    int count = weft_graph_values(a, &of_a);
+    if (weft_graph_values(b, &of_b) != count)
+        return false;
+    for (int v = 0; v < count; v++) {
+        const struct weft_node *m = of_a[v]->node, *n = of_b[v]->node;
+        if (!weft_shape_same(&of_a[v]->shape, &of_b[v]->shape) || !m != !n)
+            return false;
+        if (m && (m->op != n->op || (m->attr && memcmp(m->attr, n->attr, m->op->attr_bytes))))
+            return false;
+        for (int i = 0; m && i < WEFT_MAX_ARGS; i++)
+            if (!m->in[i] != !n->in[i] || (m->in[i] && m->in[i]->id != n->in[i]->id))
+                return false;
+    }
+    return true;
+}
+
+static enum weft_status start(struct weft_session *s, struct engine *e)
+{
+    TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
+    weft_net_bind(&e->net, e->exec, s->model, NULL);
+    TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
+    weft_exec_prepare(e->exec);
+    return WEFT_OK;
+}
+
+static enum weft_status check_size(const struct weft_session_size *size)
+{
+    if (size->sequences < 1 || size->length < 1 || size->chunk < 1)
+        return FAIL(WEFT_INVALID, "a session of %lld sequences of %lld tokens, %lld at a time: each must be at least 1",
+                    (long long)size->sequences, (long long)size->length, (long long)size->chunk);
+    if (size->length > INT32_MAX - WEFT_KEY_TILE || size->chunk > INT32_MAX ||
+        size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
+        return FAIL(WEFT_INVALID, "%lld sequences of %lld tokens, %lld at a time, are too many rows",
+                    (long long)size->sequences, (long long)size->length, (long long)size->chunk);
+    return WEFT_OK;
+}
+
+static enum weft_status build(struct weft_session *s)
+{
+    const struct weft_spec *spec = s->model->spec;
+    struct weft_session_size *size = &s->size;
+    TRY(check_size(size));
+    size->chunk = weft_min(size->chunk, size->sequences * size->length);
+    struct weft_cache_size cache = {size->sequences, size->length, size->chunk,
+                                    spec->ra_alpha == 0 ? 0 : spec->ra_window, size->scatter};
+    int64_t rows = weft_min(size->sequences, size->chunk);
+    TRY(weft_net_init(&s->prefill.net, s->model, WEFT_PREFILL, weft_cache_net_size(&cache, size->chunk)));
+    TRY(weft_cache_init(&s->cache, &s->prefill.net, &cache));
+    TRY(start(s, &s->prefill));
+    s->fed = weft_arena_alloc(&s->cache.arena, (size_t)size->sequences * sizeof *s->fed);
+    if (!s->fed)
+        return FAIL(WEFT_NOMEM, "no memory for a session");
+    if (size->expand)
+        return WEFT_OK;
+    TRY(weft_net_init(&s->decode.net, s->model, WEFT_DECODE, weft_cache_net_size(&cache, rows)));
+    if (!same_graph(s->prefill.net.g, s->decode.net.g))
+        TRY(start(s, &s->decode));
+    return WEFT_OK;
+}
+
+enum weft_status weft_session_create(struct weft_session **session, const struct weft_model *model,
+                                     struct weft_session_size size)
+{
+    struct weft_session *s = *session = calloc(1, sizeof *s);
+    if (!s)
+        return FAIL(WEFT_NOMEM, "no memory for a session");
+    s->model = model;
+    s->size = size;
+    TRY(build(s));
+    return WEFT_OK;
+}
+
+void weft_session_free(struct weft_session *s)
+{
+    if (!s)
+        return;
+    struct engine *engines[] = {&s->prefill, &s->decode};
+    for (int i = 0; i < 2; i++) {
+        weft_exec_free(engines[i]->exec);
+        weft_net_release(&engines[i]->net);
+    }
+    weft_cache_release(&s->cache);
+    free(s);
+}
+
+/* ---- running */
+
+static enum weft_status check_feed(const struct weft_session *s, const struct weft_feed *f)
+{
+    int64_t length = s->cache.lengths[f->sequence], vocab = s->model->spec->vocab;
+    if (f->n < 1)
+        return FAIL(WEFT_INVALID, "sequence %lld is fed %lld tokens: it takes at least one", (long long)f->sequence,
+                    (long long)f->n);
+    if (f->n > s->size.length - length)
+        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens and would get %lld more, but the longest has %lld",
+                    (long long)f->sequence, (long long)length, (long long)f->n, (long long)s->size.length);
+    for (int64_t i = 0; i < f->n; i++)
+        if (f->tokens[i] < 0 || f->tokens[i] >= vocab)
+            return FAIL(WEFT_INVALID, "sequence %lld: token %lld is %d, but the vocabulary is 0 .. %lld",
+                        (long long)f->sequence, (long long)(length + i), (int)f->tokens[i], (long long)vocab - 1);
+    return WEFT_OK;
+}
+
+static enum weft_status check_feeds(const struct weft_session *s, const struct weft_feed *feeds, int count)
+{
+    int64_t rows = 0;
+    memset(s->fed, 0, (size_t)s->size.sequences * sizeof *s->fed);
+    if (count < 1)
+        return FAIL(WEFT_INVALID, "a run without feeds");
+    for (int i = 0; i < count; i++) {
+        const struct weft_feed *f = &feeds[i];
+        if (f->sequence < 0 || f->sequence >= s->size.sequences)
+            return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)f->sequence,
+                        (long long)s->size.sequences - 1);
+        if (s->fed[f->sequence])
+            return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join the tokens", (long long)f->sequence);
+        s->fed[f->sequence] = true;
+        TRY(check_feed(s, f));
+        rows += f->n;
+    }
+    if (rows > s->size.chunk)
+        return FAIL(WEFT_INVALID, "%lld new tokens in one run, but at most %lld were planned for: feed them in parts",
+                    (long long)rows, (long long)s->size.chunk);
+    return WEFT_OK;
+}
+
+static int32_t *input(const struct engine *e, const struct weft_value *v)
+{
+    return weft_exec_tensor(e->exec, v)->data;
+}
+
+/* Writes a feed's rows from `row` on; returns the row behind them. */
+static int64_t write_rows(struct weft_session *s, const struct engine *e, const struct weft_feed *f, int64_t row)
+{
+    const struct weft_net *net = &e->net;
+    int32_t *seq = input(e, net->at.seq), *pos = input(e, net->at.pos), *place = input(e, net->place);
+    int32_t *store = input(e, net->store), *ring = input(e, net->ring);
+    int64_t first = s->cache.lengths[f->sequence];
+    weft_cache_extend(&s->cache, f->sequence, f->n);
+    memcpy(input(e, net->tokens) + row, f->tokens, (size_t)f->n * sizeof *f->tokens);
+    for (int64_t i = 0; i < f->n; i++, row++) {
+        seq[row] = (int32_t)f->sequence;
+        pos[row] = place[row] = (int32_t)(first + i);
+        store[row] = weft_cache_store_row(&s->cache, f->sequence, first + i);
+        ring[row] = weft_cache_ring_row(&s->cache, f->sequence, first + i);
+    }
+    return row;
+}
+
+static const struct engine *engine_for(const struct weft_session *s, const struct weft_feed *feeds, int count)
+{
+    bool single = s->decode.exec;
+    for (int i = 0; i < count; i++)
+        single &= feeds[i].n == 1;
+    return single ? &s->decode : &s->prefill;
+}
+
+enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed *feeds, int count,
+                                  const float **logits)
+{
+    TRY(check_feeds(s, feeds, count));
+    const struct engine *e = engine_for(s, feeds, count);
+    int64_t rows = 0;
+    for (int i = 0; i < count; i++)
+        rows = write_rows(s, e, &feeds[i], rows);
+    memcpy(input(e, e->net.at.tiles), s->cache.store,
+           (size_t)(s->size.sequences * s->cache.tiles) * sizeof *s->cache.store);
+    weft_exec_count(e->exec, e->net.rows, rows);
+    weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
+    weft_exec_run(e->exec);
+    *logits = weft_exec_tensor(e->exec, e->net.logits)->data;
+    return WEFT_OK;
+}
+
+enum weft_status weft_session_reset(struct weft_session *s, int64_t sequence)
+{
+    if (sequence < 0 || sequence >= s->size.sequences)
+        return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)sequence,
+                    (long long)s->size.sequences - 1);
+    weft_cache_clear(&s->cache, sequence);
+    return WEFT_OK;
+}
+
+int64_t weft_session_length(const struct weft_session *s, int64_t sequence) { return s->cache.lengths[sequence]; }
+
+struct weft_cache_bytes weft_session_cache_bytes(const struct weft_session *s)
+{
+    struct weft_cache_bytes bytes = weft_cache_count(&s->cache);
+    bytes.token /= (size_t)s->model->spec->layers;
+    return bytes;
+}
+
+size_t weft_session_bytes(const struct weft_session *s)
+{
+    size_t decode = s->decode.exec ? weft_exec_bytes(s->decode.exec) : 0;
+    return s->cache.bytes + weft_exec_bytes(s->prefill.exec) + decode;
+}
