@@ -111,10 +111,8 @@ static enum weft_status make_tables(struct weft_cache *c)
 
 enum weft_status weft_cache_init(struct weft_cache *c, const struct weft_net *net, const struct weft_cache_size *size)
 {
-    *c = (struct weft_cache){.size = *size,
-                             .net = net,
-                             .tiles = weft_div_up(size->length, WEFT_KEY_TILE),
-                             .ring_tiles = ring_tiles(size)};
+    *c = (struct weft_cache){
+        .size = *size, .net = net, .tiles = weft_div_up(size->length, WEFT_KEY_TILE), .ring_tiles = ring_tiles(size)};
     TRY(make_tables(c));
     TRY(alloc_slots(c));
     return WEFT_OK;

@@ -155,10 +155,7 @@ static enum weft_status check_feeds(const struct weft_session *s, const struct w
     return WEFT_OK;
 }
 
-static int32_t *input(const struct engine *e, const struct weft_value *v)
-{
-    return weft_exec_tensor(e->exec, v)->data;
-}
+static int32_t *input(const struct engine *e, const struct weft_value *v) { return weft_exec_tensor(e->exec, v)->data; }
 
 /* Writes a feed's rows from `row` on; returns the row behind them. */
 static int64_t write_rows(struct weft_session *s, const struct engine *e, const struct weft_feed *f, int64_t row)
