@@ -18,13 +18,14 @@ enum { ALIGN = 64 };
 
 /* ---- sizes */
 
-/* New rows are written before they are read, so a ring holds the longest chunk and the window before it. */
+/* New rows are written before they are read, so a ring holds the longest chunk and the window before it. Position p is
+ * row p mod (rows of the ring), so where a tile begins does not matter. */
 static int64_t ring_tiles(const struct weft_cache_size *size)
 {
     if (size->window == 0)
         return 0;
     int64_t held = weft_min(size->length, size->chunk) + size->window;
-    return weft_min(weft_div_up(held, WEFT_KEY_TILE) + 1, weft_div_up(size->length, WEFT_KEY_TILE));
+    return weft_div_up(weft_min(held, size->length), WEFT_KEY_TILE);
 }
 
 struct weft_net_size weft_cache_net_size(const struct weft_cache_size *size, int64_t rows)

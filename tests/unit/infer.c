@@ -344,7 +344,7 @@ static void bytes_are_counted(void **state)
               (struct weft_cache_bytes){.token = 2 * (12 + 12 + 4)}, false);
     bytes_are(&(struct subject){"gpt2", {"ra_alpha=1", "ra_window=9", "m1=yes", "m1_mode=prefix", "m1_width=5"}},
               (struct weft_cache_bytes){
-                  .token = 2 * (32 + 32), .rings = 2 * 32 * 2 * SEQUENCES * 128, .states = 4 * 5 * SEQUENCES},
+                  .token = 2 * (32 + 32), .rings = 2 * 32 * 2 * SEQUENCES * 64, .states = 4 * 5 * SEQUENCES},
               false);
     bytes_are(&(struct subject){"gpt2", {"m2=yes", "m2_rank=6"}}, (struct weft_cache_bytes){.token = 2 * (32 + 32 + 6)},
               false);
