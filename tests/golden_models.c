@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * golden_models.c - small models of every variant against golden/models.json, which PyTorch computed in double
+ * precision.
+ *
+ * Each model is built for training and run as the fast path in f32, the same with recomputation, and as the reference
+ * in f64. One line per model gives for each way the worst error of its outputs (logits and loss terms) and of its
+ * gradients, with the tensor. An error is the largest difference over the largest magnitude expected, as it is where
+ * zeros are expected. The argument is the folder, tests/golden by default; further ones are the names of the models to
+ * run.
+ */
+#include "nn/nn.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct way {
+    const char *name, *recompute;
+    enum weft_mode mode;
+    double limit;
+} ways[] = {
+    {"f32", "recompute=no", WEFT_FAST, 1e-4},
+    {"again", "recompute=yes", WEFT_FAST, 1e-4},
+    {"f64", "recompute=no", WEFT_REFERENCE, 1e-9},
+};
+enum { WAYS = sizeof ways / sizeof *ways, SPARE = 1, SAMPLE_STRIDE = 7919 };
+
+/* ---- numbers by counter, as models.py makes them */
+
+static uint64_t key_of(const char *key, const char *name, const char *suffix)
+{
+    char text[256];
+    uint64_t x = 0xCBF29CE484222325;
+    snprintf(text, sizeof text, "%s/%s%s", key, name, suffix);
+    for (const char *c = text; *c; c++)
+        x = (x ^ (unsigned char)*c) * 0x100000001B3;
+    return x;
+}
+
+/* In -0.5 .. 0.5, a multiple of 2^-16. */
+static double uniform(uint64_t key, int64_t i)
+{
+    uint64_t x = key + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
+    x = (x ^ x >> 27) * 0x94D049BB133111EB;
+    x ^= x >> 31;
+    return ((double)(x >> 48) - 32768) / 65536;
+}
+
+static double centre_of(const char *name)
+{
+    static const struct {
+        const char *end;
+        double centre;
+    } centres[] = {{"gain", 1}, {"gamma", 1}, {"beta", 1}, {"theta", 1.5}, {"alpha", 0.5}};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof centres / sizeof *centres; i++)
+        if (!strcmp(dot ? dot + 1 : name, centres[i].end))
+            return centres[i].centre;
+    return 0;
+}
+
+/* ---- what the file says */
+
+static const char *text(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+static double number(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static int64_t stored_count(const json_t *stored) { return (int64_t)json_array_size(json_object_get(stored, "data")); }
+
+static double stored_number(const json_t *stored, int64_t i)
+{
+    const json_t *unit = json_object_get(stored, "unit");
+    double whole = (double)json_integer_value(json_array_get(json_object_get(stored, "data"), (size_t)i));
+    return unit ? whole * json_number_value(unit) : whole;
+}
+
+static int64_t stored_dim(const json_t *stored, const char *shape, size_t d)
+{
+    return json_integer_value(json_array_get(json_object_get(stored, shape), d));
+}
+
+/* ---- one model, one way */
+
+struct run {
+    const json_t *c;
+    const struct way *way;
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_model *model;
+    struct weft_net net;
+    struct weft_value *logits;
+    struct weft_exec *exec;
+    double **memory; /* of each weight, and behind them of each gradient */
+    struct worst {
+        double error;
+        char name[64];
+    } output, gradient;
+};
+
+/* NaN is larger than everything, and so is never lost. */
+static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
+
+static void note(struct worst *w, double error, const char *name)
+{
+    if (w->name[0] && larger(error, w->error) == w->error)
+        return;
+    w->error = error;
+    snprintf(w->name, sizeof w->name, "%s", name);
+}
+
+static enum weft_status add_settings(struct run *r)
+{
+    const char *name;
+    json_t *value;
+    TRY(weft_settings_add(&r->settings, "dtype=f32"));
+    TRY(weft_settings_add(&r->settings, r->way->recompute));
+    json_object_foreach(json_object_get(r->c, "attr"), name, value)
+    {
+        char setting[64];
+        if (json_is_number(value))
+            snprintf(setting, sizeof setting, "%s=%.17g", name, json_number_value(value));
+        else
+            snprintf(setting, sizeof setting, "%s=%s", name, json_string_value(value));
+        TRY(weft_settings_add(&r->settings, setting));
+    }
+    return WEFT_OK;
+}
+
+/* The weights the model has must be those the file knows, by name and shape. */
+static enum weft_status check_weights(const struct run *r)
+{
+    const json_t *grads = json_object_get(r->c, "grad");
+    const struct weft_params *params = &r->model->params;
+    const char *name;
+    json_t *stored;
+    json_object_foreach((json_t *)grads, name, stored)
+    {
+        if (weft_params_find(params, name) < 0)
+            return FAIL(WEFT_FORMAT, "the model has no weight %s", name);
+    }
+    for (int i = 0; i < params->count; i++) {
+        const struct weft_param *p = &params->list[i];
+        stored = json_object_get(grads, p->name);
+        bool same = stored && json_array_size(json_object_get(stored, "of")) == (size_t)p->ndim;
+        for (int d = 0; same && d < p->ndim; d++)
+            same = p->dim[d] == stored_dim(stored, "of", (size_t)d);
+        if (!same)
+            return FAIL(WEFT_FORMAT, "the weight %s is %s", p->name, stored ? "of another shape" : "not expected");
+    }
+    return WEFT_OK;
+}
+
+static struct weft_value *find_loss(const struct weft_graph *g)
+{
+    struct weft_value *const *values;
+    int count = weft_graph_values(g, &values);
+    for (int i = 0; i < count; i++)
+        if (values[i]->node && !strcmp(values[i]->node->op->name, "cross_entropy"))
+            return values[i];
+    return NULL;
+}
+
+/* Training has no whole array of logits: the product is added behind what the loss reads. */
+static enum weft_status add_logits(struct run *r)
+{
+    const struct weft_value *loss = find_loss(r->net.g);
+    int head = weft_params_find(&r->model->params, r->spec.tie ? "wte" : "head");
+    if (!loss)
+        return FAIL(WEFT_FORMAT, "the model has no cross-entropy");
+    r->logits = weft_linear(r->net.g, loss->node->in[0], r->net.weights[head], NULL, NULL, WEFT_F32);
+    weft_graph_output(r->net.g, r->logits);
+    return weft_graph_status(r->net.g);
+}
+
+static enum weft_status build(struct run *r)
+{
+    int64_t sequences = stored_dim(json_object_get(r->c, "tokens"), "shape", 0);
+    TRY(add_settings(r));
+    TRY(weft_spec_init(&r->spec, "gpt2", &r->settings));
+    TRY(weft_settings_finish(&r->settings));
+    TRY(weft_model_create(&r->model, &r->spec));
+    TRY(check_weights(r));
+    TRY(weft_net_init(&r->net, r->model, WEFT_TRAIN,
+                      (struct weft_net_size){.sequences = sequences + SPARE, .length = r->spec.context}));
+    TRY(add_logits(r));
+    return weft_exec_create(&r->exec, r->net.g, r->way->mode);
+}
+
+/* Zeroed, and room enough for either mode's type. */
+static double *bind(struct weft_exec *exec, const struct weft_value *v, int64_t count)
+{
+    double *data = calloc((size_t)count, sizeof *data);
+    if (!data)
+        abort();
+    weft_exec_bind(exec, v, data);
+    return data;
+}
+
+static void fill_weights(struct run *r)
+{
+    const struct weft_params *params = &r->model->params;
+    r->memory = calloc(2 * (size_t)params->count, sizeof *r->memory);
+    if (!r->memory)
+        abort();
+    for (int i = 0; i < params->count; i++) {
+        const struct weft_param *p = &params->list[i];
+        const struct weft_value *w = r->net.weights[i], *grad = w ? weft_graph_gradient(w) : NULL;
+        if (w)
+            r->memory[i] = bind(r->exec, w, p->count);
+        if (grad)
+            r->memory[params->count + i] = bind(r->exec, grad, p->count);
+        uint64_t key = key_of(text(r->c, "key"), p->name, "");
+        for (int64_t j = 0; w && j < p->count; j++)
+            weft_tensor_set(weft_exec_tensor(r->exec, w), j, uniform(key, j) + centre_of(p->name));
+    }
+}
+
+static void fill_ints(struct run *r, const char *name, const struct weft_value *v)
+{
+    const json_t *stored = json_object_get(r->c, name);
+    int32_t *data = weft_exec_tensor(r->exec, v)->data;
+    for (int64_t i = 0; i < stored_count(stored); i++)
+        data[i] = (int32_t)stored_number(stored, i);
+}
+
+static void fill_batch(struct run *r)
+{
+    const json_t *targets = json_object_get(r->c, "targets");
+    int valid = 0;
+    for (int64_t i = 0; i < stored_count(targets); i++)
+        valid += stored_number(targets, i) >= 0;
+    weft_net_plain_rows(&r->net, r->exec, stored_dim(targets, "shape", 0), stored_dim(targets, "shape", 1));
+    weft_net_stamp(&r->net, r->exec, 0, 0, 0);
+    fill_ints(r, "tokens", r->net.tokens);
+    fill_ints(r, "targets", r->net.targets);
+    weft_tensor_set(weft_exec_tensor(r->exec, r->net.weight), 0, 1.0 / valid);
+}
+
+/* ---- comparing */
+
+/* Where only a sample is stored, the norm and a random projection speak for the rest. */
+static double gradient_error(const struct weft_tensor *t, const json_t *stored, uint64_t probe_key)
+{
+    int64_t n = weft_tensor_count(t);
+    bool sampled = json_object_get(stored, "norm");
+    double most = 0, largest = number(stored, "max"), squares = 0, probe = 0;
+    for (int64_t i = 0; i < stored_count(stored); i++) {
+        double want = stored_number(stored, i);
+        most = larger(fabs(weft_tensor_get(t, sampled ? i * SAMPLE_STRIDE % n : i) - want), most);
+        largest = larger(fabs(want), largest);
+    }
+    double error = largest > 0 ? most / largest : most, norm = number(stored, "norm");
+    if (!sampled)
+        return error;
+    for (int64_t i = 0; i < n; i++) {
+        double x = weft_tensor_get(t, i);
+        squares += x * x;
+        probe += x * uniform(probe_key, i);
+    }
+    most = larger(fabs(sqrt(squares) - norm), fabs(probe - number(stored, "probe")));
+    return larger(norm > 0 ? most / norm : most, error);
+}
+
+static void compare_gradients(struct run *r)
+{
+    for (int i = 0; i < r->model->params.count; i++) {
+        const char *name = r->model->params.list[i].name;
+        const struct weft_value *w = r->net.weights[i], *grad = w ? weft_graph_gradient(w) : NULL;
+        const json_t *stored = json_object_get(json_object_get(r->c, "grad"), name);
+        uint64_t probe = key_of(text(r->c, "key"), name, "/probe");
+        if (grad)
+            note(&r->gradient, gradient_error(weft_exec_tensor(r->exec, grad), stored, probe), name);
+        else if (!json_object_get(stored, "norm") || number(stored, "norm") > 0)
+            note(&r->gradient, INFINITY, name);
+    }
+}
+
+static void compare_loss(struct run *r, const char *name, const struct weft_value *v)
+{
+    double want = number(json_object_get(r->c, "loss"), name);
+    note(&r->output, fabs(weft_tensor_get(weft_exec_tensor(r->exec, v), 0) - want) / want, name);
+}
+
+static void compare_outputs(struct run *r)
+{
+    const json_t *stored = json_object_get(r->c, "logits");
+    const struct weft_tensor *t = weft_exec_tensor(r->exec, r->logits);
+    double most = 0, largest = 0;
+    for (int64_t i = 0; i < stored_count(stored); i++) {
+        most = larger(fabs(weft_tensor_get(t, i) - stored_number(stored, i)), most);
+        largest = larger(fabs(stored_number(stored, i)), largest);
+    }
+    note(&r->output, stored_count(stored) == weft_tensor_count(t) ? most / largest : INFINITY, "logits");
+    compare_loss(r, "total", r->net.loss);
+    for (int i = 0; i < r->net.term_count; i++)
+        compare_loss(r, r->net.terms[i].name, r->net.terms[i].value);
+}
+
+static enum weft_status run_way(struct run *r)
+{
+    TRY(build(r));
+    fill_weights(r);
+    fill_batch(r);
+    weft_exec_prepare(r->exec);
+    weft_exec_run(r->exec);
+    compare_outputs(r);
+    compare_gradients(r);
+    return WEFT_OK;
+}
+
+static void release(struct run *r)
+{
+    for (int i = 0; r->memory && i < 2 * r->model->params.count; i++)
+        free(r->memory[i]);
+    free(r->memory);
+    weft_exec_free(r->exec);
+    weft_net_release(&r->net);
+    weft_model_free(r->model);
+    weft_spec_release(&r->spec);
+    weft_settings_release(&r->settings);
+}
+
+/* ---- all of them */
+
+/* This way's part of the model's line. */
+static void print_way(const struct run *r, bool good)
+{
+    printf("  %s%s %.1e %s %.1e %s", r->way->name, good ? "" : " WRONG", r->output.error, r->output.name,
+           r->gradient.error, r->gradient.name);
+}
+
+static bool judge(const json_t *c, const struct way *way)
+{
+    struct run r = {.c = c, .way = way};
+    bool good = run_way(&r) == WEFT_OK;
+    if (good) {
+        good = r.output.error <= way->limit && r.gradient.error <= way->limit;
+        print_way(&r, good);
+    } else {
+        printf("  %s DID NOT RUN: %.*s", way->name, (int)strcspn(weft_error(), "\n"), weft_error());
+    }
+    release(&r);
+    return good;
+}
+
+static bool run_model(const json_t *c)
+{
+    bool good = true;
+    printf("%-20s", text(c, "name"));
+    for (int w = 0; w < WAYS; w++)
+        good = judge(c, &ways[w]) && good;
+    printf("\n");
+    return good;
+}
+
+static bool wanted(const char *name, int count, char **names)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return count <= 0;
+}
+
+int main(int argc, char **argv)
+{
+    char path[4096];
+    json_error_t error;
+    json_t *c;
+    size_t i;
+    int failed = 0, run = 0;
+    snprintf(path, sizeof path, "%s/models.json", argc > 1 ? argv[1] : "tests/golden");
+    json_t *cases = json_load_file(path, 0, &error);
+    if (!cases) {
+        printf("FAIL %s: line %d: %s\n", path, error.line, error.text);
+        return 1;
+    }
+    json_array_foreach(cases, i, c)
+    {
+        if (!wanted(text(c, "name"), argc - 2, argv + 2))
+            continue;
+        run++;
+        failed += !run_model(c);
+    }
+    json_decref(cases);
+    printf("%d models, %d failures\n", run, failed);
+    return failed != 0;
+}
