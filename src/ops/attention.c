@@ -100,13 +100,13 @@ static void bwd(const struct weft_call *call) { path_of(call)->bwd(call); }
 static double flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
-    return seen(call) * (double)(n.heads * 2 * (n.k + n.v));
+    return seen(call) * (double)(n.heads * 2 * (n.k + n.v)) + near(call) * (double)(n.heads * 2 * n.own);
 }
 
 static double bwd_flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
-    return seen(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v));
+    return seen(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v)) + near(call) * (double)(n.heads * 2 * 3 * n.own);
 }
 
 /* Products over all heads of all sequences, each as a whole square of which half is wanted. */

@@ -199,6 +199,18 @@ static double seen(const struct weft_call *call)
     return keys;
 }
 
+/* How many of them are in the reciprocal term's window. */
+static double near(const struct weft_call *call)
+{
+    struct sizes n = logit_sizes(call);
+    const int32_t *pos = ints(call, POS);
+    double length = (double)n.rows / (double)n.slots, reach = fmax(0, fmin((double)n.window, length - 1));
+    double keys = pos ? 0 : (double)n.rows * reach - (double)n.slots * reach * (reach + 1) / 2;
+    for (int64_t r = 0; pos && r < n.rows; r++)
+        keys += (double)weft_min(pos[r], n.window);
+    return keys;
+}
+
 /* ---- the formulas, for one query row and head at a time */
 
 struct query {

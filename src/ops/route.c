@@ -8,9 +8,9 @@
  *              none: all
  *     Z_t    = sum over S_t of R[t,s]     w = R / Z (renormalise) or R     y_t = sum over S_t of w[t,s] u_s
  *
- * The logits are those of attention.c, of q [M, H*Dk], k [N, K*Dk], scale, key_bias, pos_bias, before dropout; lse
- * f32 [M, H] is that node's second output; u [N, r] stands in the rows of the key store. Outputs: y [M, r]; z f32 [M];
- * and what made the choice: the positions i32 [M, k] by falling R, -1 behind the last, or the threshold f32 [M].
+ * The logits are those of attention.c and have its inputs, the reciprocal term's too, before dropout; lse f32 [M, H] is
+ * that node's second output; u [N, r] stands in the rows of the key store. Outputs: y [M, r]; z f32 [M]; and what made
+ * the choice: the positions i32 [M, k] by falling R, -1 behind the last, or the threshold f32 [M].
  *
  * R is rebuilt tile by tile from q, k and lse, all heads of 64 rows at once, and never stored: one pass over the keys,
  * two for rms. Key tiles begin at absolute multiples of WEFT_KEY_TILE and are visited in order, and values are summed
@@ -19,50 +19,24 @@
  * Backward, S_t being constant and logits and lse separate inputs, with e_s = <dy_t, u_s>:
  *     dR_s = (e_s - <dy_t, y_t>) / Z  (e_s when not renormalised)     du_s += w dy_t
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
- * and dq, dk, dscale, dkey_bias, dpos_bias from dS as in attention.c. That lse depends on the logits too is the
+ * and the gradients of what logits are made of from dS as in attention.c. That lse depends on the logits too is the
  * attention node's to know: its backward pass takes dlse. Saved: y, z and the choice; y is read back as stored, but for
  * top-k <dy, y> is summed again as w e, which costs nothing there.
  */
+#include "ops/logits_cases.h"
 #include "ops/route_bwd.h"
-
-static enum weft_status expect(const struct weft_node *node, int i, enum weft_dtype dtype, struct weft_shape s,
-                               const char *what)
-{
-    const struct weft_value *v = node->in[i];
-    if (v->dtype != dtype || !weft_shape_same(&v->shape, &s))
-        return weft_node_fail(node, "%s must be %s", v->name ? v->name : "an input", what);
-    return WEFT_OK;
-}
-
-/* Types and shapes of what the logits are made of are attention's to check; here they must only fit each other. */
-static enum weft_status check_inputs(const struct weft_node *node)
-{
-    static const int needed[] = {Q, K, SEQ, POS, TILES, LSE, U};
-    const struct attr *a = node->attr;
-    struct weft_value *const *in = node->in;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!in[needed[i]])
-            return weft_node_fail(node, "input %d is missing", needed[i]);
-    if (a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads)
-        return weft_node_fail(node, "%lld heads cannot share %lld key heads", (long long)a->heads,
-                              (long long)a->kv_heads);
-    struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
-    int64_t k = weft_shape_width(&in[K]->shape) / a->kv_heads;
-    enum weft_dtype compute = weft_graph_compute(node->graph);
-    TRY(expect(node, Q, compute, WEFT_SHAPE(rows, weft_fixed(a->heads * k)), "a matrix [rows, heads * width of k]"));
-    TRY(expect(node, K, compute, WEFT_SHAPE(keys, weft_fixed(a->kv_heads * k)), "a matrix [keys, key heads * width]"));
-    TRY(expect(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->heads)), "f32 [rows of q, heads]"));
-    return expect(node, U, compute, WEFT_SHAPE(keys, weft_fixed(weft_shape_width(&in[U]->shape))), "as many rows as k");
-}
 
 static enum weft_status shape(struct weft_node *node)
 {
-    TRY(check_inputs(node));
     const struct attr *a = node->attr;
-    struct weft_dim rows = weft_shape_rows(&node->in[Q]->shape);
-    struct weft_dim width = weft_fixed(weft_shape_width(&node->in[U]->shape));
-    if (a->reciprocal)
-        return weft_node_fail(node, "routes do not carry attention's reciprocal term yet: use one or the other");
+    struct weft_value *const *in = node->in;
+    TRY(check_logits(node));
+    if (!in[LSE] || !in[U])
+        return weft_node_fail(node, "input %d is missing", in[LSE] ? U : LSE);
+    struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
+    struct weft_dim width = weft_fixed(weft_shape_width(&in[U]->shape));
+    TRY(expect(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)), "f32 [rows of q, heads]"));
+    TRY(expect(node, U, weft_graph_compute(node->graph), WEFT_SHAPE(keys, width), "as many rows as k"));
     if (a->mode == WEFT_ROUTE_TOPK && a->topk < 1)
         return weft_node_fail(node, "topk = %lld must be 1 or more", (long long)a->topk);
     TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), WEFT_SHAPE(rows, width)));
@@ -238,141 +212,122 @@ static void run_unit(void *context, int64_t unit, int thread)
 
 static void run(const struct weft_call *call)
 {
-    struct job job = {call, call->attr, sizes_of(call), (struct span *)call->scratch, 0};
+    struct job job = {.call = call, .attr = call->attr, .n = sizes_of(call), .spans = (struct span *)call->scratch};
     job.span_count = cut_spans(call->in[SEQ], call->in[POS], ROW_TILE, job.spans);
     weft_parallel(job.span_count, run_unit, &job);
 }
 
-/* ---- counts: each query against the keys it may see */
-
-/* Before there are positions, the rows are taken as whole sequences of equal length. */
-static double seen(const struct weft_call *call)
-{
-    int64_t rows = call->in[POS]->dim[0];
-    const int32_t *pos = ints(call, POS);
-    double keys = pos ? 0 : (double)rows * ((double)rows / (double)call->in[TILES]->dim[0] + 1) / 2;
-    for (int64_t r = 0; pos && r < rows; r++)
-        keys += pos[r] + 1;
-    return keys;
-}
+/* ---- counts */
 
 static double flops(const struct weft_call *call)
 {
+    const struct attr *a = call->attr;
     struct sizes n = sizes_of(call);
-    double score = 2.0 * (double)(n.heads * n.k), add = 2.0 * (double)n.u;
+    double score = 2.0 * (double)n.heads * (seen(call) * (double)n.k + near(call) * (double)n.own);
+    double add = 2.0 * (double)n.u;
     if (n.topk)
-        return seen(call) * score + (double)(n.rows * n.topk) * add;
-    return seen(call) * (score * (((const struct attr *)call->attr)->mode == WEFT_ROUTE_RMS ? 2 : 1) + add);
+        return score + (double)(n.rows * n.topk) * add;
+    return score * (a->mode == WEFT_ROUTE_RMS ? 2 : 1) + seen(call) * add;
 }
 
-/* By pair: score, dq, dk; e and du. By tile the score and e are made twice. */
+/* By pair: score, dq, dk; e and du; at most all of them are in the reciprocal term's window. By tile the score and e
+ * are made twice. */
 static double bwd_flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
-    double head = 2.0 * (double)(n.heads * n.k), row = 2.0 * (double)n.u;
-    return n.topk ? (double)(n.rows * n.topk) * (3 * head + 2 * row) : seen(call) * (4 * head + 3 * row);
+    double head = 2.0 * (double)(n.heads * n.k), row = 2.0 * (double)n.u, pairs = (double)(n.rows * n.topk);
+    return n.topk ? pairs * (3 * head + 2 * row) + fmin(pairs, near(call)) * 3 * head
+                  : seen(call) * (4 * head + 3 * row) + near(call) * 4 * head;
 }
 
 /* ---- cases */
 
-enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, RANK, MODE, TOPK, OPTIONS, OFFSETS, LAST };
-enum { WITH_SCALE = 1, WITH_KEY_BIAS = 2, WITH_POS_BIAS = 4, WITH_ALL = 7, HEAD_MAX = 8, PLAIN = 16, CHAINED = 32 };
-enum { TOP = WEFT_ROUTE_TOPK, RMS = WEFT_ROUTE_RMS, NONE = WEFT_ROUTE_NONE };
+enum { HEAD_MAX = OPTION, PLAIN = 2 * OPTION, CHAINED = 4 * OPTION };
+enum { RMS = 0, NONE = -1 };
 
-/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and u, mode, k,
- * options (PLAIN: not renormalised; CHAINED: lse is attention's, else an input of its own), offsets of pos_bias, and
- * when not 0 only so many last positions are queries, on a store of pages in another order. */
+/* n, x: logits_cases.h. Last in n: k of top-k, or another mode. PLAIN: not renormalised; CHAINED: lse is attention's,
+ * else an input of its own. */
 static const struct weft_case cases[] = {
-    {"one row", {1, 1, 0, 1, 1, 16, 16, TOP, 1}, {0}},
-    {"single tokens", {3, 1, 0, 2, 2, 16, 16, NONE, 0, WITH_ALL | PLAIN, 1}, {0}},
-    {"topk, tile-1", {1, 63, 0, 2, 2, 16, 16, TOP, 8}, {0}},
-    {"topk, tile", {1, 64, 0, 2, 2, 16, 16, TOP, 1, WITH_SCALE | PLAIN}, {0}},
-    {"topk, tile+1", {1, 65, 0, 2, 2, 16, 16, TOP, 4, WITH_KEY_BIAS | PLAIN}, {0}},
-    {"topk, two tiles+1", {1, 129, 0, 2, 2, 40, 40, TOP, 8, WITH_POS_BIAS, 200}, {0}},
-    {"topk, odd", {2, 37, 4, 3, 3, 17, 23, TOP, 5, WITH_ALL, 5}, {0}},
-    {"topk, maximum", {2, 70, 9, 3, 1, 24, 16, TOP, 8, WITH_ALL | HEAD_MAX, 30}, {0}},
-    {"topk, all positions", {2, 19, 2, 2, 2, 16, 8, TOP, 40}, {0}},
-    {"topk, packed", {4, 70, 23, 4, 2, 16, 33, TOP, 8, WITH_ALL, 40}, {0}},
-    {"rms, tile-1", {1, 63, 0, 2, 2, 16, 16, RMS}, {0}},
-    {"rms, two tiles+1", {1, 129, 0, 2, 1, 16, 24, RMS, 0, WITH_ALL, 100}, {0}},
-    {"rms, plain", {2, 65, 4, 2, 2, 17, 16, RMS, 0, WITH_SCALE | PLAIN}, {0}},
-    {"rms, maximum", {3, 66, 30, 4, 2, 16, 19, RMS, 0, WITH_ALL | HEAD_MAX, 90}, {0}},
-    {"none, tile", {1, 64, 0, 2, 2, 64, 64, NONE}, {0}},
-    {"none, two tiles+1", {2, 129, 64, 4, 2, 16, 40, NONE, 0, WITH_ALL, 70}, {0}},
-    {"none, maximum", {2, 37, 3, 3, 1, 16, 16, NONE, 0, WITH_KEY_BIAS | HEAD_MAX | PLAIN}, {0}},
-    {"topk, chained", {2, 70, 33, 4, 2, 16, 24, TOP, 6, WITH_ALL | CHAINED, 50}, {0}},
-    {"rms, chained", {2, 66, 33, 2, 1, 16, 24, RMS, 0, WITH_ALL | CHAINED, 50}, {0}},
-    {"none, chained", {1, 67, 0, 2, 2, 16, 16, NONE, 0, HEAD_MAX | CHAINED}, {0}},
-    {"topk, decode", {3, 150, 61, 4, 2, 16, 24, TOP, 8, WITH_ALL, 90, 1}, {0}},
-    {"rms, chunk", {2, 140, 30, 2, 2, 33, 16, RMS, 0, WITH_ALL, 90, 37}, {0}},
-    {"none, chunk", {2, 140, 30, 2, 1, 16, 16, NONE, 0, HEAD_MAX, 0, 65}, {0}},
+    {"one row", {1, 1, 0, 1, 1, 16, 16, 0, 0, 0, 0, 1}, {0}},
+    {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL | PLAIN, 1, 0, 0, NONE}, {0}},
+    {"topk, tile-1", {1, 63, 0, 2, 2, 16, 16, 0, 0, 0, 0, 8}, {0}},
+    {"topk, tile", {1, 64, 0, 2, 2, 16, 16, WITH_SCALE | PLAIN, 0, 0, 0, 1}, {0}},
+    {"topk, tile+1", {1, 65, 0, 2, 2, 16, 16, WITH_KEY_BIAS | PLAIN, 0, 0, 0, 4}, {0}},
+    {"topk, two tiles+1", {1, 129, 0, 2, 2, 40, 40, WITH_POS_BIAS, 200, 0, 0, 8}, {0}},
+    {"topk, odd", {2, 37, 4, 3, 3, 17, 23, WITH_ALL, 5, 0, 0, 5}, {0}},
+    {"topk, maximum", {2, 70, 9, 3, 1, 24, 16, WITH_ALL | HEAD_MAX, 30, 0, 0, 8}, {0}},
+    {"topk, all positions", {2, 19, 2, 2, 2, 16, 8, 0, 0, 0, 0, 40}, {0}},
+    {"topk, packed", {4, 70, 23, 4, 2, 16, 33, WITH_ALL, 40, 0, 0, 8}, {0}},
+    {"rms, tile-1", {1, 63, 0, 2, 2, 16, 16, 0, 0, 0, 0, RMS}, {0}},
+    {"rms, two tiles+1", {1, 129, 0, 2, 1, 16, 24, WITH_ALL, 100, 0, 0, RMS}, {0}},
+    {"rms, plain", {2, 65, 4, 2, 2, 17, 16, WITH_SCALE | PLAIN, 0, 0, 0, RMS}, {0}},
+    {"rms, maximum", {3, 66, 30, 4, 2, 16, 19, WITH_ALL | HEAD_MAX, 90, 0, 0, RMS}, {0}},
+    {"none, tile", {1, 64, 0, 2, 2, 64, 64, 0, 0, 0, 0, NONE}, {0}},
+    {"none, two tiles+1", {2, 129, 64, 4, 2, 16, 40, WITH_ALL, 70, 0, 0, NONE}, {0}},
+    {"none, maximum", {2, 37, 3, 3, 1, 16, 16, WITH_KEY_BIAS | HEAD_MAX | PLAIN, 0, 0, 0, NONE}, {0}},
+    {"topk, chained", {2, 70, 33, 4, 2, 16, 24, WITH_ALL | CHAINED, 50, 0, 0, 6}, {0}},
+    {"rms, chained", {2, 66, 33, 2, 1, 16, 24, WITH_ALL | CHAINED, 50, 0, 0, RMS}, {0}},
+    {"none, chained", {1, 67, 0, 2, 2, 16, 16, HEAD_MAX | CHAINED, 0, 0, 0, NONE}, {0}},
+    {"topk, decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL, 90, 1, 0, 8}, {0}},
+    {"rms, chunk", {2, 140, 30, 2, 2, 33, 16, WITH_ALL, 90, 37, 0, RMS}, {0}},
+    {"none, chunk", {2, 140, 30, 2, 1, 16, 16, HEAD_MAX, 0, 65, 0, NONE}, {0}},
+    {"topk, reciprocal", {2, 70, 9, 2, 2, 16, 16, 0, 0, 0, 5, 4}, {0, 0.5}},
+    {"topk, reciprocal far", {1, 140, 0, 2, 1, 17, 24, WITH_ALL | WITH_Q_BIAS | PLAIN, 50, 0, 100, 8}, {0, 0.3}},
+    {"topk, reciprocal maximum", {2, 66, 5, 4, 2, 24, 16, WITH_ALL | WITH_Q_BIAS | HEAD_MAX, 30, 0, 20, 6}, {0, -0.7}},
+    {"rms, reciprocal", {2, 70, 9, 4, 2, 16, 16, WITH_ALL | WITH_Q_BIAS, 40, 0, 65, RMS}, {0, 0.5}},
+    {"rms, reciprocal maximum", {1, 70, 0, 2, 2, 17, 19, WITH_SCALE | HEAD_MAX | PLAIN, 0, 0, 30, RMS}, {0, 0.3}},
+    {"none, reciprocal", {2, 140, 71, 2, 1, 16, 24, WITH_ALL | WITH_Q_BIAS, 40, 0, 63, NONE}, {0, -0.5}},
+    {"none, reciprocal maximum", {2, 67, 3, 3, 3, 16, 16, WITH_KEY_BIAS | HEAD_MAX, 0, 0, 1, NONE}, {0, 0.5}},
+    {"topk, reciprocal chained", {2, 70, 33, 4, 2, 16, 24, WITH_ALL | WITH_Q_BIAS | CHAINED, 50, 0, 20, 6}, {0, 0.5}},
+    {"rms, reciprocal chained", {2, 66, 33, 2, 1, 16, 24, WITH_ALL | CHAINED, 50, 0, 64, RMS}, {0, 0.5}},
+    {"none, reciprocal chained", {1, 67, 0, 2, 2, 16, 16, WITH_Q_BIAS | HEAD_MAX | CHAINED, 0, 0, 9, NONE}, {0, 0.5}},
+    {"topk, reciprocal decode", {3, 150, 61, 4, 2, 16, 24, WITH_ALL | WITH_Q_BIAS, 90, 1, 90, 8}, {0, 0.5}},
+    {"rms, reciprocal chunk", {2, 140, 30, 2, 2, 33, 16, WITH_ALL, 90, 37, 64, RMS}, {0, 0.5}},
+    {"topk, ring decode", {3, 300, 61, 4, 2, 16, 24, WITH_ALL | WITH_Q_BIAS | WITH_Q_TILES, 90, 1, 70, 8}, {0, 0.5}},
+    {"rms, own keys", {2, 150, 61, 4, 1, 40, 16, WITH_SCALE | WITH_KEY_BIAS | WITH_K_OWNS, 0, 3, 90, RMS}, {0, 0.5}},
+    {"none, own keys", {2, 140, 30, 4, 2, 33, 16, WITH_ALL | WITH_K_OWN | HEAD_MAX, 50, 37, 64, NONE}, {0, -0.5}},
+    {"topk, ring, own keys",
+     {2, 200, 7, 3, 1, 48, 24, WITH_ALL | WITH_Q_BIAS | WITH_Q_TILES | WITH_K_OWNS, 9, 67, 20, 5},
+     {0, 0.5}},
 };
 
-static int64_t case_length(const struct weft_case *c, int64_t seq)
+static struct weft_value *case_values(struct weft_graph *g, const char *name, struct weft_dim rows, int64_t width)
 {
-    return weft_max(1, c->n[LONGEST] - seq * c->n[SHORTER]);
+    return weft_graph_input(g, name, weft_graph_compute(g), WEFT_SHAPE(rows, weft_fixed(width)));
 }
-
-static int64_t case_queries(const struct weft_case *c, int64_t seq)
-{
-    return c->n[LAST] ? weft_min(c->n[LAST], case_length(c, seq)) : case_length(c, seq);
-}
-
-static int64_t case_tiles(const struct weft_case *c) { return weft_div_up(c->n[LONGEST], WEFT_KEY_TILE); }
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     const int64_t *n = c->n;
-    int64_t rows = 0, keys = n[LAST] ? n[SEQUENCES] * case_tiles(c) * WEFT_KEY_TILE : 0;
-    for (int64_t s = 0; s < n[SEQUENCES]; s++)
-        rows += case_queries(c, s);
-    bool counted = !(n[OPTIONS] & CHAINED); /* a chain's gradients are sums: rows of them depend on later rows */
-    struct weft_dim M = counted ? weft_times(weft_graph_symbol(g, "rows", rows), 1) : weft_fixed(rows);
-    struct weft_dim N = keys ? weft_fixed(keys) : M;
-    struct weft_dim S = weft_fixed(n[SEQUENCES]), H = weft_fixed(n[HEADS]);
-    enum weft_dtype compute = weft_graph_compute(g);
-    struct weft_attention a = {.heads = n[HEADS], .kv_heads = n[KV_HEADS]};
-    struct weft_route route = {&a, NULL, NULL, (enum weft_route_mode)n[MODE], n[TOPK], 0.5, false, false};
-    route.head_max = n[OPTIONS] & HEAD_MAX;
-    route.renormalise = !(n[OPTIONS] & PLAIN);
-    a.q = weft_graph_input(g, "q", compute, WEFT_SHAPE(M, weft_fixed(n[HEADS] * n[WIDTH_K])));
-    a.k = weft_graph_input(g, "k", compute, WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_K])));
-    route.u = weft_graph_input(g, "u", compute, WEFT_SHAPE(N, weft_fixed(n[RANK])));
-    if (n[OPTIONS] & WITH_SCALE)
-        a.scale = weft_graph_input(g, "scale", WEFT_F32, WEFT_SHAPE(H));
-    if (n[OPTIONS] & WITH_KEY_BIAS)
-        a.key_bias = weft_graph_input(g, "key_bias", WEFT_F32, WEFT_SHAPE(N, H));
-    if (n[OPTIONS] & WITH_POS_BIAS)
-        a.pos_bias = weft_graph_input(g, "pos_bias", WEFT_F32, WEFT_SHAPE(H, weft_fixed(n[OFFSETS])));
-    a.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
-    a.rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(M));
-    a.rows.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(S, weft_fixed(case_tiles(c))));
-    if (n[OPTIONS] & CHAINED)
-        a.v = weft_graph_input(g, "v", compute, WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_K])));
-    else
-        route.lse = weft_graph_input(g, "lse", WEFT_F32, WEFT_SHAPE(M, H));
-    struct weft_value *learned[] = {a.q, a.k, a.scale, a.key_bias, a.pos_bias, route.lse, route.u};
-    for (int i = 0; i < 7 && !n[LAST]; i++)
-        if (learned[i])
-            learned[i]->wants_grad = true;
-    if (n[OPTIONS] & CHAINED)
+    bool chained = n[OPTIONS] & CHAINED;
+    struct weft_dim M = case_rows(g, c, !chained); /* a chain's gradients are sums: rows of them depend on later rows */
+    struct weft_dim N = case_keys(c, M);
+    struct weft_attention a = case_logits(g, c, M);
+    struct weft_route route = {
+        .attention = &a,
+        .u = case_values(g, "u", N, n[WIDTH_V]),
+        .mode = n[CHOICE] > 0      ? WEFT_ROUTE_TOPK
+                : n[CHOICE] == RMS ? WEFT_ROUTE_RMS
+                                   : WEFT_ROUTE_NONE,
+        .topk = n[CHOICE],
+        .rms_factor = 0.5,
+        .head_max = n[OPTIONS] & HEAD_MAX,
+        .renormalise = !(n[OPTIONS] & PLAIN),
+    };
+    if (chained) {
+        a.v = case_values(g, "v", N, n[KV_HEADS] * n[WIDTH_K]);
         route.lse = weft_sibling(weft_attention(g, &a), 1);
+    } else {
+        route.lse = weft_graph_input(g, "lse", WEFT_F32, WEFT_SHAPE(M, weft_fixed(n[HEADS])));
+    }
+    if (route.u && !n[LAST])
+        route.u->wants_grad = true;
+    if (route.lse && !n[LAST])
+        route.lse->wants_grad = !chained;
     struct weft_value *y = weft_route(g, &route);
     for (int i = Y; y && i <= CUT; i++)
         if (weft_sibling(y, i))
             weft_graph_output(g, weft_sibling(y, i));
-}
-
-static void fill_tiles(const struct weft_case *c, int32_t *tiles)
-{
-    int64_t pages = c->n[SEQUENCES] * case_tiles(c), row = 0;
-    for (int64_t s = 0; s < c->n[SEQUENCES]; row += case_length(c, s++))
-        for (int64_t j = 0; j < case_tiles(c); j++) {
-            int64_t page = pages - 1 - (s + j * c->n[SEQUENCES]); /* sequences interleaved, backwards */
-            int64_t first = c->n[LAST] ? page * WEFT_KEY_TILE : row + j * WEFT_KEY_TILE;
-            bool used = j * WEFT_KEY_TILE < case_length(c, s);
-            tiles[s * case_tiles(c) + j] = used ? (int32_t)first : -1;
-        }
 }
 
 /* About what the log-sum-exp of normal logits is, so that R is about a probability. */
@@ -387,21 +342,9 @@ static void fill_lse(const struct weft_case *c, struct weft_tensor *t)
 
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
-    if (!strcmp(input, "scale")) {
-        for (int64_t h = 0; h < c->n[HEADS]; h++)
-            weft_tensor_set(t, h, (float)((1 + 0.25 * (double)h) / sqrt((double)c->n[WIDTH_K])));
-    } else if (!strcmp(input, "lse")) {
-        fill_lse(c, t);
-    } else if (!strcmp(input, "tiles")) {
-        fill_tiles(c, t->data);
-    } else if (!strcmp(input, "seq") || !strcmp(input, "pos")) {
-        int64_t row = 0;
-        for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
-            for (int64_t i = case_length(c, s) - case_queries(c, s); i < case_length(c, s); i++)
-                ((int32_t *)t->data)[row++] = (int32_t)(input[0] == 's' ? s : i);
-    } else {
-        return false;
-    }
+    if (strcmp(input, "lse") != 0)
+        return fill_logits(c, input, t);
+    fill_lse(c, t);
     return true;
 }
 
@@ -414,7 +357,8 @@ const struct weft_op WEFT_OP(route) = {
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref, .flops = bwd_flops},
     .bwd_reads_in = (1u << INPUTS) - 1,
     .bwd_reads_out = 1u << Y | 1u << Z | 1u << CUT,
-    .differentiable = 1u << Q | 1u << K | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << LSE | 1u << U,
+    .differentiable = 1u << Q | 1u << K | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE | 1u << Q_BIAS |
+                      1u << LSE | 1u << U,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
     .silent_out = 1u << Z | 1u << CUT,
     .cases = cases,
@@ -427,10 +371,9 @@ const struct weft_op WEFT_OP(route) = {
 struct weft_value *weft_route(struct weft_graph *g, const struct weft_route *r)
 {
     const struct weft_attention *a = r->attention;
-    struct attr attr = {a->heads,      a->kv_heads, r->mode,        r->topk,
-                        r->rms_factor, r->head_max, r->renormalise, a->q_store != NULL};
-    struct weft_value *in[INPUTS] = {a->q,        a->k,        a->scale,      a->key_bias, a->pos_bias,
-                                     a->rows.seq, a->rows.pos, a->rows.tiles, r->lse,      r->u};
+    struct attr attr = {geometry_of(a), r->mode, r->topk, r->rms_factor, r->head_max, r->renormalise};
+    struct weft_value *in[INPUTS] = {[LSE] = r->lse, [U] = r->u};
+    set_logit_inputs(a, in);
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_route), &attr, INPUTS, in);
     return node ? node->out[Y] : NULL;
 }
