@@ -316,9 +316,10 @@ static struct weft_value *head_bias(struct run *r)
     return weft_head_bias(r->g, floats(r, "n", "rows"), param(r, "scale"));
 }
 
-/* In training the key store's queries are the call's own. */
+/* In training the key store's queries are the call's own; else they stand in its rows, or in a ring. */
 static struct weft_attention geometry(struct run *r)
 {
+    const char *queries = tensor_of(r->c, "in", "q_tiles") ? "queries" : store(r);
     struct weft_attention a = {
         .q = rows(r, "q"),
         .k = keys(r, "k"),
@@ -326,8 +327,10 @@ static struct weft_attention geometry(struct run *r)
         .scale = floats(r, "scale", NULL),
         .key_bias = floats(r, "key_bias", store(r)),
         .pos_bias = param(r, "pos_bias"),
-        .q_store = keys(r, "q_store"),
-        .q_bias = floats(r, "q_bias", store(r)),
+        .q_store = input(r, "q_store", queries, r->way->compute),
+        .q_bias = floats(r, "q_bias", queries),
+        .q_tiles = input(r, "q_tiles", "sequences", WEFT_I32),
+        .k_own = rows(r, "k_own"),
         .rows = places(r),
         .heads = whole(r, "heads"),
         .kv_heads = whole(r, "kv_heads"),

@@ -302,24 +302,44 @@ def heads():
 # ---- attention, one query row and head at a time
 
 
-def attend(q, k, v, seq, pos, tiles, heads, kv_heads, **terms):
+def attend(q, k, v, seq, pos, tiles, heads, kv_heads, q_tiles=None, **terms):
     """The values every row gathers, and the log-sum-exp of its logits, by head."""
     dv = v.shape[1] // kv_heads
     out, lse = [], []
     for i, (s, p) in enumerate(zip(seq, pos)):
-        keys = [tiles[s][j // KEY_TILE] + j % KEY_TILE for j in range(p + 1)]
+        keys, queries = (places(x[s], p + 1) for x in (tiles, q_tiles or tiles))
         for h in range(heads):
             g = h // (heads // kv_heads)
-            logit = score_keys(q, k, i, keys, h, g, k.shape[1] // kv_heads, **terms)
+            logit = score_keys(q, k, i, keys, queries, h, g, k.shape[1] // kv_heads, **terms)
             out.append(torch.softmax(logit, 0) @ v[keys, g * dv : (g + 1) * dv])
             lse.append(torch.logsumexp(logit, 0))
     return torch.cat(out).view(len(seq), heads * dv), torch.stack(lse).view(len(seq), heads)
 
 
+def places(starts, count):
+    """Rows of a store where the first positions of a sequence stand."""
+    return [starts[j // KEY_TILE] + j % KEY_TILE for j in range(count)]
+
+
 def score_keys(
-    q, k, i, keys, h, g, d, scale=None, key_bias=None, pos_bias=None, q_store=None, q_bias=None, ra_alpha=0, ra_window=0
+    q,
+    k,
+    i,
+    keys,
+    queries,
+    h,
+    g,
+    d,
+    scale=None,
+    key_bias=None,
+    pos_bias=None,
+    q_store=None,
+    q_bias=None,
+    ra_alpha=0,
+    ra_window=0,
 ):
-    """Logits of query row i for keys, its own position's the last, of query head h and key head g, d wide."""
+    """Logits of query row i for keys, its own position's the last, of query head h and key head g, d wide. `queries`
+    are the rows of the keys' own queries."""
     p = len(keys) - 1
     scale = 1 / math.sqrt(d) if scale is None else scale[h]
     wide, narrow = slice(h * d, (h + 1) * d), slice(g * d, (g + 1) * d)
@@ -329,8 +349,8 @@ def score_keys(
     if pos_bias is not None:
         logit = logit + pos_bias[h, [min(p - j, pos_bias.shape[1] - 1) for j in range(p + 1)]]
     if ra_alpha:  # what the key's own query would give the query's own key
-        back = scale * ((q if q_store is None else q_store)[keys, wide] @ k[keys[p], narrow])
-        back = back if q_bias is None else back + q_bias[keys, h]
+        back = scale * ((q if q_store is None else q_store)[queries, wide] @ k[keys[p], narrow])
+        back = back if q_bias is None else back + q_bias[queries, h]
         back = back if key_bias is None else back + key_bias[keys[p], h]
         near = torch.tensor([float(0 < p - j <= ra_window) for j in range(p + 1)])
         logit = logit + ra_alpha * near * back
@@ -354,6 +374,7 @@ def packed(*lengths):
 # Rows that continue two sequences whose keys are already stored, the second in two tiles that lie out of order.
 CONTINUED = dict(seq=[0, 0, 1, 1, 1], pos=[3, 4, 62, 64, 65], tiles=[[66, 0], [2, 0]])
 CONTINUED_KEYS = 71
+RING = [[2, 0], [7, 0]]  # the same positions in a store of queries with an order of its own
 
 
 def per_key(width):
@@ -405,21 +426,49 @@ def attention():
     go("ra_wide", packed(68), 1, 1, 2, 2, ra=(0.5, 65))
     store_too = dict(q_store=per_key(6), scale=(2,), **biases)
     go("ra_continued", CONTINUED, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=(), ra=(0.5, 3), **store_too)
+    ring = dict(q_tiles=RING, **CONTINUED)
+    go("ra_ring", ring, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=(), ra=(0.5, 3), **store_too)
+    absorbed(2, 3, 4, ra=(0.5, 3))
+
+
+def absorbed(heads, d, latent, ra):
+    """Keys are c A_h. What is stored is c, so queries come as A_h q, and a row's own key, as it is, beside them."""
+    name, n, m = "ra_absorbed", CONTINUED_KEYS, len(CONTINUED["seq"])
+    c = draw(f"{name}/c", n, latent, unit=2.0**-3)
+    q = draw(f"{name}/q", m, heads, d, unit=2.0**-3)
+    A = draw(f"{name}/A", heads, latent, d, unit=1.0)
+    keys = torch.einsum("nl,hld->nhd", c, A).flatten(1)
+    own = [places(CONTINUED["tiles"][s], p + 1)[p] for s, p in zip(CONTINUED["seq"], CONTINUED["pos"])]
+    terms = tensors("attention", name, scale=(heads,), key_bias=(n, heads), q_store=(n, heads * d), q_bias=(n, heads))
+    v = draw(f"{name}/v", n, 2)
+    term = dict(ra_alpha=ra[0], ra_window=ra[1])
+    out = attend(q.flatten(1), keys, v.repeat(1, heads), **CONTINUED, heads=heads, kv_heads=heads, **terms, **term)
+    inputs = dict(q=torch.einsum("mhd,hld->mhl", q, A).flatten(1), k=c, v=v, k_own=keys[own], **terms)
+    assert all(torch.equal(x.bfloat16().double(), x) for x in inputs.values())
+    attr = dict(heads=heads, kv_heads=1, **term)
+    case("reciprocal", "attention", name, lambda **_: out, inputs, CONTINUED, (), **attr)
 
 
 # ---- routing: rows gather what other rows offer, by attention's probabilities as a whole matrix
 
 
-def probabilities(q, k, rows, keys, last, scale=None, key_bias=None, pos_bias=None):
+def probabilities(
+    q, k, rows, keys, last, scale=None, key_bias=None, pos_bias=None, q_store=None, q_bias=None, ra_alpha=0, ra_window=0
+):
     """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries stand at `last`."""
     heads, d = q.shape[1:]
     behind = torch.tensor(last)[:, None] - torch.arange(len(keys))
     scale = torch.full((heads,), d**-0.5) if scale is None else scale
-    logit = torch.einsum("h,ihd,jhd->hij", scale, q[rows], k[keys])
-    if key_bias is not None:
-        logit = logit + key_bias[keys].T[:, None, :]
+    zero = torch.zeros(len(k), heads)
+    key_bias, q_bias = (zero if x is None else x for x in (key_bias, q_bias))
+    logit = torch.einsum("h,ihd,jhd->hij", scale, q[rows], k[keys]) + key_bias[keys].T[:, None, :]
     if pos_bias is not None:
         logit = logit + pos_bias[:, behind.clamp(0, pos_bias.shape[1] - 1)]
+    if ra_alpha:  # the matrix of all positions' queries and all positions' keys, read across
+        stored = q if q_store is None else q_store.view(-1, heads, d)
+        forth = torch.einsum("h,jhd,ihd->hji", scale, stored[keys], k[keys])
+        forth = forth + q_bias[keys].T[:, :, None] + key_bias[keys].T[:, None, :]
+        logit = logit + ra_alpha * (forth.mT[:, last] * ((behind > 0) & (behind <= ra_window)))
     return torch.softmax(logit.masked_fill(behind < 0, -math.inf), 2)
 
 
@@ -453,7 +502,7 @@ def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, 
     for s, starts in enumerate(tiles):
         rows = [i for i, slot in enumerate(seq) if slot == s]
         last = [pos[i] for i in rows]
-        keys = [starts[j // KEY_TILE] + j % KEY_TILE for j in range(max(last) + 1)]
+        keys = places(starts, max(last) + 1)
         P = probabilities(q, k, rows, keys, last, **terms)
         R = relate(P, head_max)
         mask = torch.zeros_like(R)
@@ -466,13 +515,15 @@ def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, 
 
 
 def route():
-    def go(name, rows, heads, kv, o=True, dk=3, r=5, keys=None, terms={}, **rule):
+    def go(name, rows, heads, kv, o=True, dk=3, r=5, keys=None, terms={}, ra=None, **rule):
         """With o attention's own output is used too, else nothing but routing uses attention."""
         m = len(rows["seq"])
         n = keys or m
         shapes = dict(q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * 2), **resolve(terms, n))
         inputs = tensors("route", name, **shapes, u=(n, r))
         sizes = dict(heads=heads, kv_heads=kv)
+        if ra:
+            sizes.update(ra_alpha=ra[0], ra_window=ra[1])
         attr = {**sizes, **dict(topk=0, rms_factor=0.0, head_max=False, renormalise=True), **rule}
         attended = attend(**{x: inputs[x] for x in shapes}, **rows, **sizes)[0]
         assert (gather(**inputs, **rows, **attr)[1] - attended).abs().max() < 1e-12
@@ -489,6 +540,12 @@ def route():
         go(mode + "_grouped", packed(5, 1, 8), 4, 2, terms=terms, **rule)
         go(mode + "_tiles", packed(66, 2), 2, 1, o=False, dk=2, r=2, **rule)
         go(mode + "_later", CONTINUED, 2, 1, o=False, r=2, keys=CONTINUED_KEYS, **rule)
+        go(mode + "_ra", packed(4, 6), 4, 2, ra=(0.5, 3), terms=dict(q_bias=per_key(4), **terms), **rule)
+        go(mode + "_ra_max_raw", packed(8), 3, 3, o=False, head_max=True, renormalise=False, ra=(-0.75, 2), **rule)
+    later = dict(keys=CONTINUED_KEYS, terms=dict(scale=(2,), key_bias=per_key(2), q_store=per_key(6), q_bias=per_key(2)))
+    go("topk_ra_tiles", packed(66), 2, 1, o=False, dk=2, r=2, ra=(0.5, 65), mode="topk", topk=3)
+    go("rms_ra_tiles", packed(66), 2, 1, o=False, dk=2, r=2, ra=(0.5, 9), mode="rms", rms_factor=0.5)
+    go("topk_ra_later", CONTINUED, 2, 1, o=False, r=2, ra=(0.5, 3), mode="topk", topk=3, **later)
     go("topk_one", packed(7), 2, 2, mode="topk", topk=1)
     go("topk_one_raw", packed(7), 2, 2, mode="topk", topk=1, renormalise=False)
     go("topk_beyond", packed(4, 6), 2, 1, o=False, mode="topk", topk=16)
