@@ -518,7 +518,9 @@ def gallery():
     w2, overlap = dict(geom="w2"), dict(geom="overlap")
     ra = dict(ra_alpha=0.5, ra_window=3)
     m1 = dict(m1="yes", m1_alpha=0.6, m1_width=5)
-    m2 = dict(m2="yes", m2_alpha=0.7, m2_rank=6, m2_topk=3)
+    mixed = dict(m2="yes", m2_alpha=0.7, m2_rank=6)
+    m2 = dict(mixed, m2_topk=3)
+    rms, none = dict(mixed, m2_select="rms"), dict(mixed, m2_select="none")
     m3 = dict(m3="yes", m3_alpha=0.4)
     m123 = {**m1, **m2, **m3}
     ws = dict(ffn="ws", ws_heads=3, ws_lambda_z=0.03, ws_lambda_c=0.3)
@@ -586,16 +588,16 @@ def gallery():
 
     # M2.
     add("m2", four, m2)
-    add("m2_rms", odd, m2, m2_select="rms", m2_rms=0.9)
-    add("m2_none", small, m2, m2_select="none", learn_alpha="yes")
+    add("m2_rms", odd, rms, m2_rms=0.9)
+    add("m2_none", small, none, learn_alpha="yes")
     add("m2_raw", four, m2, m2_renormalise="no", kv_heads=2)
     add("m2_max", odd, m2, m2_head_average="no", pos="alibi")
-    add("m2_max_raw", four, m2, m2_head_average="no", m2_renormalise="no", m2_select="rms")
-    add("m2_full", small, m2, m2_form="full", m2_select="rms", m2_renormalise="no")
+    add("m2_max_raw", four, rms, m2_head_average="no", m2_renormalise="no")
+    add("m2_full", small, m2="yes", m2_alpha=0.7, m2_form="full", m2_topk=3, m2_renormalise="no")
     add("m2_detach", small, m2, detach="yes")
     add("m2_ra", four, m2, ra, kv_heads=2)
-    add("m2_ra_w2", small, llama, m2, ra, w2, m2_select="none", m2_renormalise="no", m2_head_average="no")
-    add("m2_latent_overlap", four, latent, overlap, m2, m2_select="rms", pos="rope")
+    add("m2_ra_w2", small, llama, none, ra, w2, m2_renormalise="no", m2_head_average="no")
+    add("m2_latent_overlap", four, latent, overlap, rms, pos="rope")
 
     # M3.
     add("m3_latent", odd, latent, m3)
@@ -615,8 +617,8 @@ def gallery():
     add("all_full", four, m123, m3_width=5, kv_heads=2, norm_place="post", m3_tying="untied")
     add("all_ws", odd, llama, ws, m123, ws_heads=2, m3_width=5, logits_z=0.05, pos="relative")
     add("all_detach", odd, latent, m123, detach="yes", learn_alpha="yes", m3_tying="untied")
-    everything = dict(output_gate="yes", learn_alpha="yes", m1_mode="prefix", m2_select="rms", logits_z=0.05)
-    add("everything", odd, llama, latent, w2, ra, ws, m123, everything, ws_heads=2, ws_positives="halves")
+    everything = dict(output_gate="yes", learn_alpha="yes", m1_mode="prefix", logits_z=0.05)
+    add("everything", odd, llama, latent, w2, ra, ws, m1, rms, m3, everything, ws_heads=2, ws_positives="halves")
     return models
 
 
