@@ -36,7 +36,7 @@ static const struct subject subjects[] = {
     {"w2", {"ra_alpha=0.5", "ra_window=70"}},
     {"gpt2", {"m1=yes", "m1_mode=prefix", "layers=3"}},
     {"gpt2", {"m2=yes", "m2_topk=4", "m2_rank=6"}},
-    {"llama", {"m2=yes", "m2_select=rms", "m2_form=full"}},
+    {"llama", {"m2=yes", "m2_select=rms", "m2_form=full", "ra_alpha=0.5", "ra_window=9"}},
     {"gpt2", {"m3=yes", "layers=3", "m3_width=9"}},
     {"w2", {"m1=yes", "m2=yes", "m3=yes", "m2_select=none", "m3_tying=per_head_scalar"}},
     {"gpt2", {LATENT}},
@@ -50,6 +50,7 @@ static const struct subject subjects[] = {
     {"w2", {LATENT, "geom=overlap", "ra_alpha=0.5", "ra_window=9"}},
     {"gpt2", {LATENT, "m1=yes", "m1_mode=prefix", "m3=yes", "layers=3"}},
     {"llama", {LATENT, "m2=yes", "m2_select=none", "m3=yes", "m3_tying=untied"}},
+    {"w2", {LATENT, "m2=yes", "m2_select=none", "ra_alpha=0.5", "ra_window=70"}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
