@@ -4,7 +4,7 @@
  *
  * malloc and its kin are this program's own here, for every library in the process: they count, then call glibc's.
  */
-#include "nn/nn.h"
+#include "infer/infer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +141,39 @@ static void running_allocates_nothing(void **state)
     }
 }
 
+static void sessions_allocate_nothing(void **state)
+{
+    if (!COUNTING)
+        skip();
+    static const struct subject subjects[] = {
+        {"gpt2", {"dtype=bf16", "m1=yes", "m1_mode=prefix", "m2=yes", "ra_alpha=1"}},
+        {"llama", {"dtype=f32", "attn=latent"}},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct stage s;
+        struct weft_session *session;
+        const int32_t tokens[100] = {0};
+        const float *logits;
+        open_stage(&s, &subjects[i]);
+        assert_int_equal(weft_model_create(&s.model, &s.spec), WEFT_OK);
+        assert_int_equal(weft_model_init(s.model), WEFT_OK);
+        assert_int_equal(weft_session_create(&session, s.model, (struct weft_session_size){2, 128, 100, false, 0}),
+                         WEFT_OK);
+        long before = atomic_load(&allocations);
+        for (int64_t q = 0; q < 2; q++) {
+            struct weft_feed many = {q, tokens, 100}, one = {q, tokens, 1};
+            assert_int_equal(weft_session_run(session, &many, 1, &logits), WEFT_OK);
+            assert_int_equal(weft_session_run(session, &one, 1, &logits), WEFT_OK);
+            assert_int_equal(weft_session_reset(session, q), WEFT_OK);
+        }
+        assert_int_equal(atomic_load(&allocations) - before, 0);
+        weft_session_free(session);
+        weft_model_free(s.model);
+        weft_spec_release(&s.spec);
+    }
+}
+
 static void planned_is_what_it_takes(void **state)
 {
     if (!COUNTING)
@@ -172,6 +205,7 @@ static void planned_is_what_it_takes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(running_allocates_nothing),
+                                       cmocka_unit_test(sessions_allocate_nothing),
                                        cmocka_unit_test(planned_is_what_it_takes)};
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
