@@ -1,40 +1,57 @@
 /* SPDX-License-Identifier: MIT
  *
- * show - what a model would be: its options, weights, FLOPs and memory, and its graph.
+ * show - what a model would be: its options, weights, FLOPs, memory and cache; its graph; the files it walks through.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "lab/lab.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct args {
     struct weft_common common;
-    bool graph, dot, config;
+    int64_t length; /* 0: the context */
+    bool options, graph, dot, config, walk;
 };
 
 static const struct argp_option options[] = {
+    {"length", 'l', "T", 0, "Tokens of the sequence that prefill and decode are counted for (default: the context)", 0},
+    {"options", 'o', NULL, 0, "Print all options with their values instead", 0},
+    {"config", 'c', NULL, 0, "Print all options as a config file instead, which is a MODEL too", 0},
+    {"walk", 'w', NULL, 0, "Print which files the data walks through instead", 0},
     {"graph", 'g', NULL, 0, "Print the nodes of the training graph instead", 0},
     {"dot", 'd', NULL, 0, "Print the graph of the forward pass for Graphviz instead", 0},
-    {"config", 'c', NULL, 0, "Print all options as a config file instead, which is a MODEL too", 0},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    (void)arg;
     struct args *a = state->input;
+    char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
+        return 0;
+    case 'l':
+        a->length = strtoll(arg, &end, 10);
+        if (*end || a->length < 1)
+            argp_error(state, "--length %s: give a number of tokens from 1 up", arg);
+        return 0;
+    case 'o':
+        a->options = true;
+        return 0;
+    case 'c':
+        a->config = true;
+        return 0;
+    case 'w':
+        a->walk = true;
         return 0;
     case 'g':
         a->graph = true;
         return 0;
     case 'd':
         a->dot = true;
-        return 0;
-    case 'c':
-        a->config = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -46,18 +63,167 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .children = children,
-    .doc = "Tells what MODEL, a preset or a config file, would be at its micro-batch and context: weights, FLOPs of "
-           "training per token, bytes.",
+    .doc = "Tells what MODEL, a preset, a config file or a run's folder, would be at its micro-batch and context: "
+           "weights, FLOPs per token, bytes of training and of the cache. Nothing of its size is allocated.",
 };
 
-static int64_t count_weights(const struct weft_params *p, const char *part)
+/* ---- the account */
+
+static enum weft_status print_json(const struct weft_spec *spec, const struct weft_account *a)
 {
-    int64_t n = 0;
-    for (int i = 0; i < p->count; i++)
-        if (strstr(p->list[i].name, part))
-            n += p->list[i].count;
-    return n;
+    struct weft_result *r = weft_result_create();
+    weft_result_text(r, "preset", spec->preset);
+    weft_result_int(r, "params", a->params);
+    weft_result_int(r, "attn_params", a->attn_params);
+    weft_result_int(r, "ffn_params", a->ffn_params);
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_params", spec->recip[i] ? spec->recip[i]->name : "");
+        if (spec->recip[i])
+            weft_result_int(r, name, a->recip_params[i]);
+    }
+    weft_result_real(r, "ffn_over_attn", (double)a->ffn_params / (double)a->attn_params);
+    weft_result_real(r, "flops_train_per_token", a->flops_train);
+    weft_result_real(r, "flops_prefill_per_token", a->flops_prefill);
+    weft_result_real(r, "flops_decode_per_token", a->flops_decode);
+    weft_result_int(r, "peak_bytes", a->state_bytes + a->activation_bytes);
+    weft_result_int(r, "param_state_bytes", a->state_bytes);
+    weft_result_int(r, "activation_bytes", a->activation_bytes);
+    weft_result_int(r, "recompute_saves_bytes", a->recompute_saves_bytes);
+    weft_result_real(r, "recompute_flops_ratio", a->recompute_flops_ratio);
+    weft_result_real(r, "cache_bytes_per_token_layer", a->cache_bytes_layer);
+    weft_result_real(r, "cache_ratio_to_mha", a->cache_ratio_to_mha);
+    weft_result_int(r, "cache_window_bytes", a->window_bytes);
+    weft_result_int(r, "cache_sequence_bytes", a->sequence_bytes);
+    enum weft_status status = weft_result_print(r, stdout, true);
+    weft_result_free(r);
+    return status;
 }
+
+static void print_share(const char *what, int64_t n, int64_t all)
+{
+    printf("  %-14s %14lld  %5.1f %%\n", what, (long long)n, 100 * (double)n / (double)all);
+}
+
+static void print_weights(const struct weft_spec *spec, const struct weft_account *a)
+{
+    printf("weights          %14lld\n", (long long)a->params);
+    print_share("attention", a->attn_params, a->params);
+    print_share("feed-forward", a->ffn_params, a->params);
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
+        if (spec->recip[i])
+            print_share(spec->recip[i]->name, a->recip_params[i], a->params);
+    print_share("embedding etc.", a->other_params, a->params);
+    printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : 2.5)\n",
+           (double)a->ffn_params / (double)a->attn_params);
+}
+
+static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
+
+static void print_account(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
+{
+    const struct weft_variant *const *part = spec->part;
+    printf("%s: %lld x %lld, %lld heads; geom=%s attn=%s pos=%s ffn=%s norm=%s", spec->preset, (long long)spec->layers,
+           (long long)spec->width, (long long)spec->heads, part[WEFT_GEOM]->name, part[WEFT_ATTN]->name,
+           part[WEFT_POS]->name, part[WEFT_FFN]->name, part[WEFT_NORM]->name);
+    for (int i = WEFT_RECIP_COUNT - 1; i >= 0; i--)
+        printf("%s%s", spec->recip[i] ? " " : "", spec->recip[i] ? spec->recip[i]->name : "");
+    printf("\n\n");
+    print_weights(spec, a);
+    printf("\nFLOPs per token\n  training       %14.4g  (batch %lld, context %lld)\n", a->flops_train,
+           (long long)spec->batch, (long long)spec->context);
+    printf("  prefill        %14.4g  (mean over %lld tokens)\n  decode         %14.4g  (token %lld)\n",
+           a->flops_prefill, (long long)length, a->flops_decode, (long long)length);
+    printf("\nmemory of training %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
+           mib(a->state_bytes + a->activation_bytes), mib(a->state_bytes), mib(a->activation_bytes));
+    printf("  recompute=yes would save %.1f MiB for %.2f times the FLOPs\n", mib(a->recompute_saves_bytes),
+           a->recompute_flops_ratio);
+    printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head's\n", a->cache_bytes_layer,
+           a->cache_ratio_to_mha);
+    if (a->window_bytes || a->sequence_bytes)
+        printf("  and per sequence, whatever its length: %lld bytes\n",
+               (long long)(a->window_bytes + a->sequence_bytes));
+    if (spec->latent && !part[WEFT_GEOM]->linear)
+        printf("  geom=%s cannot be absorbed: decoding expands the latents of the whole context for every token\n",
+               part[WEFT_GEOM]->name);
+}
+
+static enum weft_status show_account(const struct args *a, const struct weft_model *m)
+{
+    struct weft_account account;
+    int64_t length = a->length ? a->length : m->spec->context;
+    TRY(weft_account(m, length, &account));
+    if (a->common.json)
+        return print_json(m->spec, &account);
+    print_account(m->spec, &account, length);
+    return WEFT_OK;
+}
+
+/* ---- the walk */
+
+/* The ops of one part of the graph in order, each once: where the data goes. */
+static void print_ops(const struct weft_net *net, int label, bool before)
+{
+    struct weft_value *const *values;
+    const char *seen[64];
+    int n = 0, count = weft_graph_values(net->g, &values);
+    bool passed = false; /* the layers */
+    for (int i = 0; i < count; i++) {
+        const struct weft_node *node = values[i]->node;
+        if (!node || node->backward || node->reverse)
+            continue;
+        passed |= node->label >= 0;
+        bool known = node->label != label || (label < 0 && passed == before);
+        for (int s = 0; !known && s < n; s++)
+            known = strcmp(seen[s], node->op->name) == 0;
+        if (known || n == 64)
+            continue;
+        printf("%s%s", n ? " -> " : "", node->op->name);
+        seen[n++] = node->op->name;
+    }
+    printf("\n");
+}
+
+static void print_walk(const struct weft_common *c, const struct weft_net *net)
+{
+    const struct weft_spec *spec = &c->spec;
+    const struct weft_variant *const *part = spec->part;
+    printf(
+        "once\n  cmd/train -> nn/spec -> nn/model -> nn/block\n    attention: nn/attn/%s -> nn/geom/%s, nn/pos/%s -> "
+        "nn/attend\n    feed-forward: nn/ffn/%s",
+        part[WEFT_ATTN]->name, part[WEFT_GEOM]->name, part[WEFT_POS]->name, part[WEFT_FFN]->name);
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
+        if (spec->recip[i])
+            printf(" -> nn/recip/%s", spec->recip[i]->name);
+    printf("\n    norms: nn/norm/%s\n  graph/autodiff -> graph/recompute -> graph/plan\n", part[WEFT_NORM]->name);
+    printf("each step, forward; then the same files' backward parts, in reverse\n");
+    printf("  train/task/%s -> train/step -> graph/exec\n  ops/ ", c->recipe.task->name);
+    print_ops(net, -1, true);
+    for (int layer = 0; layer < spec->layers && layer < 2; layer++) {
+        printf("  layer %d: ", layer);
+        print_ops(net, layer, true);
+    }
+    printf("  end: ");
+    print_ops(net, -1, false);
+    printf("  train/optim/%s -> train/loop\n", c->recipe.optim->name);
+    printf("decoding\n  infer/session -> graph/exec, the same ops on rows of infer/cache\n");
+}
+
+static enum weft_status show_graph(const struct args *a, const struct weft_model *m)
+{
+    struct weft_net net;
+    enum weft_use use = a->walk ? WEFT_EVAL : WEFT_TRAIN;
+    enum weft_status status =
+        weft_net_init(&net, m, use, (struct weft_net_size){.sequences = m->spec->batch, .length = m->spec->context});
+    if (status == WEFT_OK && a->walk)
+        print_walk(&a->common, &net);
+    else if (status == WEFT_OK)
+        (a->dot ? weft_graph_print_dot : weft_graph_print)(net.g, stdout);
+    weft_net_release(&net);
+    return status;
+}
+
+/* ---- the command */
 
 static void print_option(void *context, const struct weft_opt *opt, const char *value)
 {
@@ -65,75 +231,18 @@ static void print_option(void *context, const struct weft_opt *opt, const char *
     printf("%-24s %-12s %s\n", opt->name, value, opt->help);
 }
 
-/* What a training step takes, planned but not backed by memory: the model may be larger than the machine. */
-struct sizes {
-    int64_t activation_bytes;
-    double flops;
-};
-
-static enum weft_status measure(const struct weft_model *model, bool recompute, struct sizes *sizes)
-{
-    struct weft_spec spec = *model->spec;
-    struct weft_model twin = {&spec, model->params};
-    struct weft_net net;
-    struct weft_exec *exec = NULL;
-    spec.recompute = recompute;
-    enum weft_status status =
-        weft_net_init(&net, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = spec.context});
-    if (status == WEFT_OK)
-        status = weft_exec_create(&exec, net.g, WEFT_UNBACKED);
-    if (status == WEFT_OK)
-        *sizes = (struct sizes){(int64_t)weft_exec_bytes(exec), weft_exec_cost(exec).flops};
-    weft_exec_free(exec);
-    weft_net_release(&net);
-    return status;
-}
-
-static enum weft_status print_sizes(const struct weft_common *c, const struct weft_model *m)
-{
-    const struct weft_spec *spec = m->spec;
-    struct sizes kept, again;
-    TRY(measure(m, false, &kept));
-    TRY(measure(m, true, &again));
-    const struct sizes *own = spec->recompute ? &again : &kept;
-    int64_t state = m->params.total * WEFT_STATE_BYTES;
-    struct weft_result *r = weft_result_create();
-    weft_result_text(r, "preset", spec->preset);
-    weft_result_int(r, "params", m->params.elements);
-    weft_result_int(r, "attn_params", count_weights(&m->params, ".attn."));
-    weft_result_int(r, "ffn_params", count_weights(&m->params, ".ffn."));
-    weft_result_real(r, "flops_train_per_token", own->flops / (double)(spec->batch * spec->context));
-    weft_result_int(r, "peak_bytes", state + own->activation_bytes);
-    weft_result_int(r, "param_state_bytes", state);
-    weft_result_int(r, "activation_bytes", own->activation_bytes);
-    weft_result_int(r, "recompute_saves_bytes", kept.activation_bytes - again.activation_bytes);
-    weft_result_real(r, "recompute_flops_ratio", again.flops / kept.flops);
-    if (!c->json)
-        weft_settings_each(&c->settings, NULL, print_option);
-    enum weft_status status = weft_result_print(r, stdout, c->json);
-    weft_result_free(r);
-    return status;
-}
-
-static enum weft_status print_graph(const struct args *a, const struct weft_model *m)
-{
-    struct weft_net net;
-    enum weft_status status = weft_net_init(
-        &net, m, WEFT_TRAIN, (struct weft_net_size){.sequences = m->spec->batch, .length = m->spec->context});
-    if (status == WEFT_OK)
-        (a->dot ? weft_graph_print_dot : weft_graph_print)(net.g, stdout);
-    weft_net_release(&net);
-    return status;
-}
-
 static enum weft_status show(const struct args *a)
 {
     struct weft_model *model = NULL;
     if (a->config)
         return weft_settings_save(&a->common.settings, stdout);
+    if (a->options) {
+        weft_settings_each(&a->common.settings, NULL, print_option);
+        return WEFT_OK;
+    }
     enum weft_status status = weft_model_create(&model, &a->common.spec);
     if (status == WEFT_OK)
-        status = a->graph || a->dot ? print_graph(a, model) : print_sizes(&a->common, model);
+        status = a->graph || a->dot || a->walk ? show_graph(a, model) : show_account(a, model);
     weft_model_free(model);
     return status;
 }
@@ -148,5 +257,5 @@ static enum weft_status run(void *args)
     return status;
 }
 
-const struct weft_cmd weft_cmd_show = {"show", "what a model would be: weights, FLOPs, memory, graph, config", &argp,
-                                       sizeof(struct args), run};
+const struct weft_cmd weft_cmd_show = {"show", "what a model would be: weights, FLOPs, memory, cache, graph, config",
+                                       &argp, sizeof(struct args), run};

@@ -32,6 +32,22 @@ typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 /* Every op, or the one named. Sets the thread limit to 8 while it runs. A defect is counted, not a failed status. */
 enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context);
 
+/* ---- what a model takes (account.c), without running it */
+
+struct weft_account {
+    int64_t params, attn_params, ffn_params, recip_params[WEFT_RECIP_COUNT], other_params; /* other: embedding, norms */
+    double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
+    int64_t state_bytes;                             /* weights, gradients, moments */
+    int64_t activation_bytes;                        /* the one buffer of a training step */
+    int64_t recompute_saves_bytes;
+    double recompute_flops_ratio;
+    int64_t cache_bytes;                  /* a token's, in all layers */
+    double cache_bytes_layer;             /* a token's, in one layer */
+    double cache_ratio_to_mha;            /* over keys and values of as many heads as there are queries */
+    int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
+};
+enum weft_status weft_account(const struct weft_model *model, int64_t length, struct weft_account *account);
+
 /* ---- benches */
 
 /* One runner in an interleaved comparison (contest.c). */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * account.c - what a model takes: weights by part, FLOPs, memory and cache, from plans that nothing backs: it may be
+ * larger than the machine.
+ */
+#include "lab/lab.h"
+#include "train/train.h"
+
+#include <string.h>
+
+static int64_t count_weights(const struct weft_params *p, const char *part)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->count; i++)
+        if (strstr(p->list[i].name, part))
+            n += p->list[i].count;
+    return n;
+}
+
+static void count_parts(const struct weft_model *m, struct weft_account *a)
+{
+    a->params = m->params.elements;
+    a->attn_params = count_weights(&m->params, ".attn.");
+    a->ffn_params = count_weights(&m->params, ".ffn.");
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
+        char part[32];
+        const struct weft_variant *v = m->spec->recip[i];
+        snprintf(part, sizeof part, ".%s.", v ? v->name : "");
+        a->recip_params[i] = v ? count_weights(&m->params, part) : 0;
+        a->other_params -= a->recip_params[i];
+    }
+    a->other_params += a->params - a->attn_params - a->ffn_params;
+    a->state_bytes = m->params.total * WEFT_STATE_BYTES;
+}
+
+/* A graph, planned without memory. */
+struct plan {
+    struct weft_net net;
+    struct weft_exec *exec;
+};
+
+static enum weft_status plan(struct plan *p, const struct weft_model *m, enum weft_use use, struct weft_net_size size)
+{
+    TRY(weft_net_init(&p->net, m, use, size));
+    TRY(weft_exec_create(&p->exec, p->net.g, WEFT_UNBACKED));
+    return WEFT_OK;
+}
+
+static void release(struct plan *p)
+{
+    weft_exec_free(p->exec);
+    weft_net_release(&p->net);
+}
+
+static enum weft_status count_training(const struct weft_model *m, bool recompute, int64_t *bytes, double *flops)
+{
+    struct weft_spec spec = *m->spec;
+    struct weft_model twin = {&spec, m->params};
+    struct plan p = {0};
+    spec.recompute = recompute;
+    enum weft_status status =
+        plan(&p, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = spec.context});
+    if (status == WEFT_OK) {
+        *bytes = (int64_t)weft_exec_bytes(p.exec);
+        *flops = weft_exec_cost(p.exec).flops / (double)(spec.batch * spec.context);
+    }
+    release(&p);
+    return status;
+}
+
+static enum weft_status count_prefill(const struct weft_model *m, int64_t length, double *flops)
+{
+    struct plan p = {0};
+    enum weft_status status = plan(&p, m, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = length});
+    if (status == WEFT_OK)
+        *flops = weft_exec_cost(p.exec).flops / (double)length;
+    release(&p);
+    return status;
+}
+
+/* The token at the end of a sequence of this length, the others being cached. */
+static enum weft_status count_decode(const struct weft_model *m, int64_t length, struct weft_account *a)
+{
+    struct plan p = {0};
+    int32_t last = (int32_t)(length - 1);
+    struct weft_net_size size = {.sequences = 1, .length = length, .rows = 1};
+    size.store_rows = weft_round_up(length, WEFT_KEY_TILE);
+    size.ring_rows = weft_round_up(weft_min(m->spec->ra_window + 1, length), WEFT_KEY_TILE);
+    enum weft_status status = plan(&p, m, WEFT_DECODE, size);
+    if (status == WEFT_OK) {
+        weft_exec_tensor(p.exec, p.net.at.pos)->data = &last; /* all that counting reads */
+        a->flops_decode = weft_exec_cost(p.exec).flops;
+        for (int i = 0; i < p.net.slot_count; i++) {
+            const struct weft_slot *s = &p.net.slots[i];
+            int64_t bytes = s->width * (int64_t)weft_dtype_bytes(s->state->dtype);
+            a->cache_bytes += s->lifetime == WEFT_PER_TOKEN ? bytes : 0;
+            a->window_bytes += s->lifetime == WEFT_WINDOW ? bytes * m->spec->ra_window : 0;
+            a->sequence_bytes += s->lifetime == WEFT_PER_SEQUENCE ? bytes : 0;
+        }
+    }
+    release(&p);
+    return status;
+}
+
+enum weft_status weft_account(const struct weft_model *m, int64_t length, struct weft_account *a)
+{
+    int64_t kept, again, element = (int64_t)weft_dtype_bytes(m->spec->compute);
+    double flops_kept, flops_again;
+    *a = (struct weft_account){0};
+    count_parts(m, a);
+    TRY(count_training(m, false, &kept, &flops_kept));
+    TRY(count_training(m, true, &again, &flops_again));
+    a->activation_bytes = m->spec->recompute ? again : kept;
+    a->flops_train = m->spec->recompute ? flops_again : flops_kept;
+    a->recompute_saves_bytes = kept - again;
+    a->recompute_flops_ratio = flops_again / flops_kept;
+    TRY(count_prefill(m, length, &a->flops_prefill));
+    TRY(count_decode(m, length, a));
+    a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
+    a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
+    return WEFT_OK;
+}

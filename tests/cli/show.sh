@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What `weft show` tells of weights, FLOPs, memory and cache, held against what they must be.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+
+value() { # KEY SETTING...: a number of `weft show $model` with these settings
+    local key=$1 settings=()
+    shift
+    for setting; do
+        settings+=(--set "$setting")
+    done
+    "$weft" show "$model" "${settings[@]}" --json | sed -n "s/.*\"$key\": \([-0-9.e+]*\).*/\1/p"
+}
+
+# holds NAME CONDITION: an awk expression
+holds() {
+    awk "BEGIN { exit !($2) }"
+    result $? "$1"
+}
+
+model=gpt2-124m
+holds "latent cache is exactly a sixth of multi-head's" \
+    "$(value cache_bytes_per_token_layer) == 6 * $(value cache_bytes_per_token_layer attn=latent latent_width=128)"
+holds "shared latent cache is exactly a twelfth" \
+    "$(value cache_bytes_per_token_layer) == 12 * $(value cache_bytes_per_token_layer attn=latent latent_width=128 latent_shared=yes)"
+holds "w2 split has as many weights as dot and one number per head and layer" \
+    "$(value params geom=w2) == $(value params) + 12 * 12"
+holds "w2 split caches one f32 more per key head" \
+    "$(value cache_bytes_per_token_layer geom=w2) == $(value cache_bytes_per_token_layer) + 12 * 4"
+
+# The mechanisms on latent attention
+latent="attn=latent latent_width=128"
+all="$latent m1=yes m2=yes m3=yes"
+# shellcheck disable=SC2086
+{
+    holds "M1-M3 add at most 11 % weights" "$(value params $all) <= 1.11 * $(value params $latent)"
+    holds "M1-M3 add at most 8 % activations" "$(value activation_bytes $all) <= 1.08 * $(value activation_bytes $latent)"
+    holds "M1-M3 add at most 15 % memory" "$(value peak_bytes $all) <= 1.15 * $(value peak_bytes $latent)"
+}
+
+# WsFFN: 8 heads of blocks cost a sixth of the feed-forward in training (at F = 4C), and nothing elsewhere
+model=ws
+ffn=$(value ffn_params ffn=swiglu)
+holds "block heads cost at most 17 % of the feed-forward's FLOPs in training" \
+    "$(value flops_train_per_token) - $(value flops_train_per_token ffn=swiglu) <= 0.17 * 6 * $ffn"
+holds "and nothing in prefill" "$(value flops_prefill_per_token) == $(value flops_prefill_per_token ffn=swiglu)"
+holds "and nothing in decoding" "$(value flops_decode_per_token) == $(value flops_decode_per_token ffn=swiglu)"
+
+"$weft" show ra-mla --walk | grep -q "nn/recip/m3 -> nn/recip/m2 -> nn/recip/m1"
+result $? "the walk names the mechanisms in order"
+"$weft" show w2 | grep -q "attention : feed-forward"
+result $? "people are told the ratio"
+finish
