@@ -259,6 +259,9 @@ struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *ra
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);
 /* A mixing weight f32 [1]: the learned "alpha" of the scope, or the constant. */
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha);
+/* h + (alpha x) W^t, made again in the backward pass: how a narrow x [M, r] enters the hidden activation. */
+struct weft_value *weft_build_enrich(struct weft_build *b, struct weft_value *h, struct weft_value *x,
+                                     struct weft_value *alpha, const char *name);
 /* x without gradient, where the spec says so. */
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x);
 /* The norm of the model under a scope of its own. */

@@ -84,11 +84,7 @@ static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
                                .rms_factor = o->rms,
                                .head_max = !o->head_average,
                                .renormalise = o->renormalise};
-    struct weft_value *gathered = weft_build_product(b, weft_route(b->g, &route), "q");
-    struct weft_value *sum = weft_mix(b->g, h, gathered, weft_build_alpha(b, o->alpha));
-    weft_graph_remake(gathered);
-    weft_graph_remake(sum);
-    return sum;
+    return weft_build_enrich(b, h, weft_route(b->g, &route), weft_build_alpha(b, o->alpha), "q");
 }
 
 const struct weft_variant weft_recip_m2 = {

@@ -124,11 +124,11 @@ static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
     const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
     struct weft_value *c = weft_build_detach(b, b->latent), *alpha = weft_build_alpha(b, o->alpha);
     b->context = (struct weft_carry){gives(b->spec, b->layer) ? back(b, h, o->tying) : NULL, alpha};
-    struct weft_value *more = o->tying == SCALARS
-                                  ? weft_bucket_spread(b->g, c, weft_build_weight(b, "gamma"), b->spec->ffn_width)
-                                  : weft_build_product(b, c, "w");
-    struct weft_value *sum = weft_mix(b->g, h, more, alpha);
-    weft_graph_remake(more);
+    if (o->tying != SCALARS)
+        return weft_build_enrich(b, h, c, alpha, "w");
+    struct weft_value *spread = weft_bucket_spread(b->g, c, weft_build_weight(b, "gamma"), b->spec->ffn_width);
+    struct weft_value *sum = weft_mix(b->g, h, spread, alpha);
+    weft_graph_remake(spread);
     weft_graph_remake(sum);
     return sum;
 }
