@@ -68,6 +68,11 @@ enum weft_status weft_spec_init(struct weft_spec *spec, const char *model, struc
 void weft_spec_release(struct weft_spec *spec);
 /* A model of the same parts at a tiny size, for checks that take seconds. Released like any. */
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec);
+/* The same model with one more setting, "name=value". Released like any. */
+enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec *spec, const char *setting);
+/* Every option of the model and of its parts, with its value as one would write it. */
+void weft_spec_each(const struct weft_spec *spec, void *context,
+                    void (*visit)(void *context, const struct weft_opt *opt, const char *value));
 /* Puts another descriptor in a variant's place, NULL puts it back. For tests that break one on purpose. */
 void weft_variant_replace(const struct weft_variant *variant, const struct weft_variant *by);
 
