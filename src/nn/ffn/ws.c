@@ -32,8 +32,10 @@ static const struct weft_opt options[] = {
     {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives,
      .help = "a context is drawn to nothing but itself, or to the other half of its sequence"},
     {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .help = "temperature of the contrastive loss"},
-    {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .help = "factor of mean |z|^2"},
-    {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .help = "factor of the contrastive loss"},
+    {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .needs = "aux=yes",
+     .help = "factor of mean |z|^2"},
+    {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .needs = "aux=yes",
+     .help = "factor of the contrastive loss"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)

@@ -13,6 +13,7 @@
 #include "nn/nn.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { UNTIED, TIED, SCALARS };
 
@@ -81,6 +82,9 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
         weft_params_matrix(p, "wu_spread", K * spec->spread, L, WEFT_DEVIATION);
 }
 
+/* A latent that is made for this alone, and looked at without gradient. */
+static bool idle(const struct weft_spec *spec, const char *name) { return strcmp(name, "wc") == 0 && spec->detach; }
+
 /* In this mechanism's scope instead of the attention's. */
 static struct weft_value *product(struct weft_build *b, struct weft_value *x, const char *name)
 {
@@ -141,6 +145,7 @@ const struct weft_variant weft_recip_m3 = {
     .resolve = resolve,
     .shrink = shrink,
     .params = params,
+    .idle = idle,
     .hidden = hidden,
     .latent = latent,
     .keys = keys,
