@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab.h - what makes results believable: the op harness, and the benches.
+ * lab.h - what makes results believable: the op harness, the gates, and the benches.
  *
  * Invariants: nothing here prints; findings go to a callback and into a summary. A bench compares by ratio inside one
  * interleaved run; absolute times are only ever told, never judged.
@@ -47,6 +47,46 @@ struct weft_account {
     int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
 };
 enum weft_status weft_account(const struct weft_model *model, int64_t length, struct weft_account *account);
+
+/* ---- gates (gates.c, gate_*.c): what a model must pass before anything it shows is believed */
+
+enum weft_gate {
+    WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
+    WEFT_GATE_CAUSAL,    /* no row knows of later tokens */
+    WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
+    WEFT_GATE_EXACT,     /* the same bits with any number of threads */
+    WEFT_GATE_GRADIENT,  /* derivatives are those of the loss */
+    WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are what was predicted */
+    WEFT_GATE_COUNT
+};
+enum {
+    WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1,
+    /* Without these no model is trained. */
+    WEFT_GATES_TO_TRAIN =
+        1u << WEFT_GATE_LIVE | 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT
+};
+
+struct weft_check {
+    const char *gate;
+    char name[96];
+    bool passed;
+    double figure, limit;
+    char where[160]; /* of a failure: tensor, position, number of threads */
+};
+typedef void weft_check_fn(void *context, const struct weft_check *check);
+
+/* Who is told of every check, and how many there were. */
+struct weft_gates {
+    weft_check_fn *tell;
+    void *context;
+    int checks, failed;
+};
+
+/* NULL past the last. */
+const char *weft_gate_at(int i, const char **summary);
+/* The gates of the bit set on a tiny twin of the model, in the model's dtype. A defect is counted, not a failed status.
+ */
+enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
 
 /* ---- benches */
 
