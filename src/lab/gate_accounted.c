@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * gate_accounted.c - what is predicted without running is what running takes: weights, FLOPs, memory, cache.
+ * gate_accounted.c - what is told of a model without running it (account.c) is what running takes: weights, FLOPs,
+ * memory, cache.
  */
 #include "infer/infer.h"
 #include "lab/gate.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { TOKENS_KEY = 61, LEAST_BYTES = 32 << 20 };
 
@@ -27,46 +27,39 @@ static void tell_equal(const struct weft_trial *t, double found, double predicte
                     found);
 }
 
-/* ---- weights */
+/* What running a graph takes. */
+struct taken {
+    double weights, flops; /* FLOPs of a token */
+    double bytes;          /* of resident memory */
+};
 
-static void check_weights(const struct weft_trial *t, const struct weft_probe *p)
+static double count_weights(const struct weft_probe *p)
 {
-    const struct weft_params *params = &t->model->params;
-    double declared = 0, bound = 0;
-    for (int i = 0; i < params->count; i++) {
-        const struct weft_param *w = &params->list[i];
-        double count = 1;
-        for (int d = 0; d < w->ndim; d++)
-            count *= (double)w->dim[d];
-        declared += count;
+    double sum = 0;
+    for (int i = 0; i < p->model->params.count; i++) {
+        const struct weft_param *w = &p->model->params.list[i];
         /* what is in no graph has no shape but the declared one */
-        bound += p->net.weights[i] ? (double)weft_tensor_count(weft_exec_tensor(p->exec, p->net.weights[i])) : count;
+        sum += p->net.weights[i] ? (double)weft_tensor_count(weft_exec_tensor(p->exec, p->net.weights[i]))
+                                 : (double)w->count;
     }
-    tell_equal(t, bound, declared, "weights");
-    tell_equal(t, (double)params->elements, declared, "weights counted");
+    return sum;
 }
 
-/* ---- a step: FLOPs and memory */
-
-static struct weft_net_size sized(const struct weft_model *model, int64_t sequences)
+static enum weft_status take(const struct weft_model *model, enum weft_use use, int64_t sequences, struct taken *taken)
 {
-    return (struct weft_net_size){.sequences = sequences, .length = model->spec->context};
-}
-
-/* A step planned without memory: what one knows before there is any. */
-static enum weft_status predict(const struct weft_model *model, int64_t sequences, double *flops, double *bytes)
-{
-    struct weft_net net;
-    struct weft_exec *exec = NULL;
-    enum weft_status status = weft_net_init(&net, model, WEFT_TRAIN, sized(model, sequences));
-    if (status == WEFT_OK)
-        status = weft_exec_create(&exec, net.g, WEFT_UNBACKED);
+    struct weft_probe p;
+    int64_t length = model->spec->context, before = weft_resident_bytes();
+    enum weft_status status =
+        weft_probe_open(&p, model, use, (struct weft_net_size){.sequences = sequences, .length = length}, WEFT_FAST);
     if (status == WEFT_OK) {
-        *flops = weft_exec_cost(exec).flops;
-        *bytes = (double)weft_exec_bytes(exec) + 2.0 * sizeof(float) * (double)model->params.total;
+        weft_probe_rows(&p, sequences, length, NULL);
+        weft_probe_fill(&p, TOKENS_KEY);
+        weft_probe_run(&p);
+        taken->bytes = (double)(weft_resident_bytes() - before);
+        taken->weights = count_weights(&p);
+        taken->flops = weft_exec_cost(p.exec).flops / (double)(sequences * length);
     }
-    weft_exec_free(exec);
-    weft_net_release(&net);
+    weft_probe_close(&p);
     return status;
 }
 
@@ -78,69 +71,50 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
                     "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
 }
 
-/* With a batch so large that the books of the process do not matter beside it. */
-static enum weft_status check_step(const struct weft_trial *t)
+static enum weft_status check_runs(const struct weft_trial *t, const struct weft_account *a)
 {
-    struct weft_probe p;
-    double flops, bytes;
-    int64_t sequences = 8;
-    TRY(predict(t->model, sequences, &flops, &bytes));
-    while (bytes < LEAST_BYTES) {
-        sequences = (int64_t)ceil(1.1 * (double)sequences * LEAST_BYTES / bytes);
-        TRY(predict(t->model, sequences, &flops, &bytes));
-    }
-    int64_t before = weft_resident_bytes();
-    enum weft_status status = weft_probe_open(&p, t->model, WEFT_TRAIN, sized(t->model, sequences), WEFT_FAST);
-    if (status == WEFT_OK) {
-        weft_probe_rows(&p, sequences, t->model->spec->context, NULL);
-        weft_probe_fill(&p, TOKENS_KEY);
-        weft_probe_run(&p);
-        int64_t after = weft_resident_bytes();
-        check_weights(t, &p);
-        tell_equal(t, weft_exec_cost(p.exec).flops, flops, "FLOPs of a step");
-        if (before >= 0 && !SANITIZED)
-            check_memory(t, (double)(after - before), bytes);
-    }
-    weft_probe_close(&p);
-    return status;
+    const struct weft_model *model = t->model;
+    struct taken step, forward;
+    double planned = (double)a->activation_bytes + 2.0 * sizeof(float) * (double)model->params.total;
+    TRY(take(model, WEFT_TRAIN, model->spec->batch, &step));
+    TRY(take(model, WEFT_FORWARD, 1, &forward));
+    tell_equal(t, step.weights, (double)a->params, "weights");
+    tell_equal(t, step.flops, a->flops_train, "FLOPs of a token in training");
+    tell_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
+    if (weft_resident_bytes() >= 0 && !SANITIZED)
+        check_memory(t, step.bytes, planned);
+    return WEFT_OK;
 }
 
-/* ---- cache */
-
-/* Bytes of a token in one layer, from the graph alone. */
-static enum weft_status predict_cache(const struct weft_model *model, double *bytes)
-{
-    struct weft_net net;
-    struct weft_net_size size = sized(model, 1);
-    size.store_rows = size.ring_rows = weft_round_up(size.length, WEFT_KEY_TILE);
-    enum weft_status status = weft_net_init(&net, model, WEFT_PREFILL, size);
-    *bytes = 0;
-    for (int i = 0; status == WEFT_OK && i < net.slot_count; i++)
-        if (net.slots[i].lifetime == WEFT_PER_TOKEN)
-            *bytes += (double)net.slots[i].width * (double)weft_dtype_bytes(net.slots[i].state->dtype);
-    *bytes /= (double)model->spec->layers;
-    weft_net_release(&net);
-    return status;
-}
-
-static enum weft_status check_cache(const struct weft_trial *t)
+static enum weft_status check_cache(const struct weft_trial *t, const struct weft_account *a)
 {
     const struct weft_spec *spec = t->model->spec;
     struct weft_session *session = NULL;
     struct weft_session_size size = {.sequences = 2, .length = spec->context, .chunk = 8};
-    double predicted, tokens = 2 * (double)weft_round_up(spec->context, WEFT_KEY_TILE);
-    TRY(predict_cache(t->model, &predicted));
+    double rows = 2 * (double)weft_round_up(spec->context, WEFT_KEY_TILE) * (double)spec->layers;
     enum weft_status status = weft_session_create(&session, t->model, size);
     if (status == WEFT_OK)
-        tell_equal(t, (double)weft_session_cache_bytes(session).store / tokens / (double)spec->layers, predicted,
+        tell_equal(t, (double)weft_session_cache_bytes(session).store / rows, a->cache_bytes_layer,
                    "cache bytes of a token in a layer");
     weft_session_free(session);
     return status;
 }
 
+/* With a batch so large that the books of the process do not matter beside it. */
 enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
-    TRY(check_step(t));
-    TRY(check_cache(t));
+    struct weft_spec spec = *t->model->spec;
+    struct weft_model model = *t->model;
+    struct weft_trial large = {t->gate, &model, t->report};
+    struct weft_account account;
+    model.spec = &spec;
+    spec.batch = 8;
+    TRY(weft_account(&model, spec.context, &account));
+    while (account.activation_bytes < LEAST_BYTES) {
+        spec.batch = (int64_t)ceil(1.1 * (double)spec.batch * LEAST_BYTES / (double)account.activation_bytes);
+        TRY(weft_account(&model, spec.context, &account));
+    }
+    TRY(check_runs(&large, &account));
+    TRY(check_cache(&large, &account));
     return WEFT_OK;
 }
