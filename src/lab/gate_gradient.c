@@ -5,7 +5,7 @@
  * In f64, along random directions in every weight, a central difference of the loss against the gradient's share in
  * that direction. Then the fast f32 gradients against those of f64.
  * Choices between near ties (the k largest routes) make the loss jump. A difference that straddles a jump is taken
- * again with a smaller step; and of a few sequences of tokens one must choose in f32 as in f64.
+ * again with a smaller step; and of a few sequences of tokens one must be clear of jumps, and choose in f32 as in f64.
  */
 #include "lab/gate.h"
 
@@ -70,21 +70,33 @@ static double error_along(const struct weft_probe *trained, struct weft_probe *l
     return least;
 }
 
-static void check_differences(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
+static double worst_error(const struct weft_probe *trained, struct weft_probe *loss, int *at)
 {
     const struct weft_params *p = &trained->model->params;
     double worst = 0;
-    int at = 0;
     for (int i = 0; i < p->count; i++)
         for (uint64_t d = 0; trained->net.weights[i] && d < DIRECTIONS; d++) {
             double error = error_along(trained, loss, i, weft_key_name(d, p->list[i].name));
             if (!(error <= worst)) {
                 worst = error;
-                at = i;
+                *at = i;
             }
         }
+    return worst;
+}
+
+static void check_differences(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
+{
+    double worst = INFINITY;
+    int at = 0;
+    for (uint64_t i = 0; i < ATTEMPTS && !(worst <= 1); i++) {
+        weft_probe_fill(trained, TOKENS_KEY + i);
+        weft_probe_fill(loss, TOKENS_KEY + i);
+        weft_probe_run(trained);
+        worst = worst_error(trained, loss, &at);
+    }
     weft_trial_tell(t, worst <= 1, 1e-6 * worst, 1e-6, "gradients against differences of the loss in f64", "%s",
-                    p->list[at].name);
+                    trained->model->params.list[at].name);
 }
 
 /* ---- f32 */
@@ -144,7 +156,6 @@ static enum weft_status check(const struct weft_trial *t, struct weft_probe *tra
     TRY(open_probe(trained, t->model, WEFT_TRAIN, WEFT_REFERENCE));
     /* evaluation is cheaper, but has no auxiliary terms */
     TRY(open_probe(loss, t->model, trained->net.term_count ? WEFT_TRAIN : WEFT_EVAL, WEFT_REFERENCE));
-    weft_probe_run(trained);
     check_differences(t, trained, loss);
     if (t->model->spec->compute == WEFT_F32)
         TRY(check_f32(t, trained));
