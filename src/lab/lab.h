@@ -88,6 +88,25 @@ const char *weft_gate_at(int i, const char **summary);
  */
 enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
 
+/* ---- combinations of a model's choices (combine.c), all at one tiny size */
+
+enum { WEFT_MAX_COMBINATIONS = 8192 };
+struct weft_combinations {
+    struct weft_arena arena;
+    int count;
+    const char *rows[WEFT_MAX_COMBINATIONS]; /* settings with spaces between */
+    int64_t tuples;                          /* of values that occur in some row */
+    int64_t impossible;                      /* tuples that no legal row was found for */
+};
+
+/* Few legal combinations in which all pairs (strength 2) or triples (3) of values occur, the same for the same seed. */
+enum weft_status weft_combinations_cover(struct weft_combinations *c, int strength, uint64_t seed);
+/* Legal combinations by chance. */
+enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
+void weft_combinations_release(struct weft_combinations *c);
+/* The model of such a row. */
+enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
+
 /* ---- benches */
 
 /* One runner in an interleaved comparison (contest.c). */
