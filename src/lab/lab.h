@@ -107,6 +107,20 @@ void weft_combinations_release(struct weft_combinations *c);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
+/* ---- running them through the gates (sweep.c), in processes of their own, as many as there are threads */
+
+struct weft_sweep_result {
+    int row; /* of the combinations */
+    enum weft_dtype dtype;
+    int checks, failed;
+    char story[400]; /* the first failure */
+};
+typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
+
+/* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are told in order. To
+ * be called before anything ran on several threads: a process that is copied loses them. */
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context);
+
 /* ---- benches */
 
 /* One runner in an interleaved comparison (contest.c). */
