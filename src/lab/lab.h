@@ -121,6 +121,21 @@ typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result
  * be called before anything ran on several threads: a process that is copied loses them. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context);
 
+/* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must notice */
+
+struct weft_mutant {
+    const char *name;
+    const char *settings; /* of the model, at the size of combinations */
+    const char *broken;   /* more settings, where these are what is wrong; NULL: none */
+    enum weft_gate gate;
+    const char *check; /* a part of the name of the check that must fail */
+    void (*install)(void);
+};
+const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
+/* Caught: the gate passes without the mutant, and with it fails by that check. `story` is of the failure, or says what
+ * was missed. */
+enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400]);
+
 /* ---- benches */
 
 /* One runner in an interleaved comparison (contest.c). */
