@@ -136,6 +136,9 @@ const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
  * was missed. */
 enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400]);
 
+/* ---- the four checks that the source study's code came with (source_checks.c) */
+enum weft_status weft_source_checks(struct weft_gates *report);
+
 /* ---- benches */
 
 /* One runner in an interleaved comparison (contest.c). */
