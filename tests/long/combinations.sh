@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# combinations.sh - combinations in which all triples of choices occur, and a thousand drawn ones, pass the gates. Which
+# ones are drawn is told: SEED=N draws them again.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+seed=${SEED:-$(date +%Y%m%d)}
+
+echo "# SEED=$seed"
+for what in --triples "--random 1000"; do
+    json=$("$weft" verify $what --seed "$seed" --json 2> >(sed 's/^/# /' >&2))
+    status=$?
+    echo "# $json"
+    result $status "weft verify $what --seed $seed"
+done
+finish
