@@ -576,7 +576,7 @@ def gallery():
     add("ws_halves", odd, ws, ws_heads=2, ws_positives="halves", bias="no", norm_place="post")
     add("ws_dense", four, ws, ws_form="dense", ws_tau=0.3)
     add("ws_dense_halves", small, llama, ws, ws_form="dense", ws_positives="halves")
-    add("ws_silent", small, ws, aux="no")
+    add("ws_silent", small, ffn="ws", ws_heads=3, aux="no")
 
     # M1.
     add("m1", odd, m1)
