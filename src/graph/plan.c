@@ -3,8 +3,8 @@
  * plan.c - where everything lies: which nodes run when, how long each value lives, one buffer for all of it.
  *
  * Time is the list of steps: first the ones that depend on parameters alone (prepare), then the others (run). A value
- * lives from the step that makes it to the last that reads it; inputs, outputs and prepared values live on to the end.
- * Values that share memory (views, work in place) are one storage. Scratch is a storage of one step.
+ * lives from the step that makes it to the last that reads it; inputs, outputs and prepared values that runs read live
+ * on to the end. Values that share memory (views, work in place) are one storage. Scratch is a storage of one step.
  */
 #include "graph/internal.h"
 
@@ -133,7 +133,8 @@ static int *last_touches(struct planner *p)
     }
     bool keep_inputs = !g->consumes_inputs || p->exec->mode != WEFT_FAST;
     for (int v = 0; v < g->value_count; v++)
-        if ((g->values[v]->kind == WEFT_INPUT && keep_inputs) || g->values[v]->is_output || p->prepared[v])
+        if ((g->values[v]->kind == WEFT_INPUT && keep_inputs) || g->values[v]->is_output ||
+            (p->prepared[v] && last[v] >= p->prepare_count))
             last[v] = p->step_count;
     return last;
 }

@@ -47,21 +47,18 @@ static void put_right(void)
 
 /* ---- not wired in: weights are declared and counted, and nothing happens */
 
-static struct weft_value *unchanged(struct weft_build *b, struct weft_value *h)
+static void unwire(const struct weft_variant *recip)
 {
-    (void)b;
-    return h;
+    struct weft_variant *v = break_variant(recip);
+    v->hidden = NULL;
+    v->reads = NULL;
+    v->latent = NULL;
+    v->keys = NULL;
 }
 
-static void unwire_m1(void) { break_variant(&weft_recip_m1)->hidden = unchanged; }
-static void unwire_m2(void) { break_variant(&weft_recip_m2)->hidden = unchanged; }
-static void unwire_m3(void)
-{
-    struct weft_variant *m3 = break_variant(&weft_recip_m3);
-    m3->hidden = unchanged;
-    m3->latent = NULL;
-    m3->keys = NULL;
-}
+static void unwire_m1(void) { unwire(&weft_recip_m1); }
+static void unwire_m2(void) { unwire(&weft_recip_m2); }
+static void unwire_m3(void) { unwire(&weft_recip_m3); }
 
 static void one_weight_more(struct weft_params *p, const struct weft_spec *spec)
 {
@@ -290,13 +287,12 @@ static const struct weft_op padded_rms = {
     .fwd = {.run = gather_padded, .ref = gather_padded},
 };
 
-static struct weft_value *hidden_padded_rms(struct weft_build *b, struct weft_value *h)
+static void hidden_padded_rms(struct weft_build *b, struct weft_hidden *h)
 {
-    struct weft_value *in[] = {b->attention.q, b->attention.k, weft_build_product(b, h, "p"),
+    struct weft_value *in[] = {b->attention.q, b->attention.k, weft_hidden_read(b, h, WEFT_RECIP_m2),
                                b->rows.seq,    b->rows.pos,    b->lse};
     struct weft_node *node = weft_graph_emit(b->g, &padded_rms, &b->spec->heads, 6, in);
-    struct weft_value *more = weft_build_product(b, node ? node->out[0] : NULL, "q");
-    return weft_mix(b->g, h, more, weft_build_alpha(b, 0.3));
+    weft_hidden_add(b, h, node ? node->out[0] : NULL, weft_build_alpha(b, 0.3), "q");
 }
 
 static void pad_rms(void) { break_variant(&weft_recip_m2)->hidden = hidden_padded_rms; }

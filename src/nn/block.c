@@ -27,11 +27,15 @@ static void attn_params(struct weft_params *p, const struct weft_spec *spec)
 static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
 {
     struct weft_value *o = b->spec->part[WEFT_ATTN]->build(b, x);
-    if (b->gate.value)
+    if (b->gate.value) {
         o = weft_gate_heads(b->g, o, b->gate.value, b->gate.alpha);
+        weft_graph_remake(o);
+    }
     b->gate = (struct weft_carry){0};
-    if (b->spec->output_gate)
+    if (b->spec->output_gate) {
         o = weft_mul(b->g, o, weft_sigmoid(b->g, weft_build_product(b, x, "wg")));
+        weft_graph_remake(o);
+    }
     return weft_build_project(b, o, "wo");
 }
 
@@ -55,17 +59,16 @@ static void recip_params(struct weft_params *p, const struct weft_spec *spec)
 static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
     const struct weft_variant *part = b->spec->part[WEFT_FFN];
-    struct weft_value *h = part->build(b, x), *plain = h;
+    struct weft_hidden h = {.base = part->build(b, x)};
     for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
         if (!b->spec->recip[i] || !b->spec->recip[i]->hidden)
             continue;
         weft_build_scope(b, "blocks.%d.%s", b->layer, b->spec->recip[i]->name);
-        h = b->spec->recip[i]->hidden(b, h);
+        b->spec->recip[i]->hidden(b, &h);
     }
-    if (h != plain) /* every mechanism needs another version of it: keeping all would double what a layer keeps */
-        weft_graph_remake(plain);
+    struct weft_value *whole = weft_hidden_whole(b, &h);
     weft_build_scope(b, "blocks.%d.ffn", b->layer);
-    return weft_build_project(b, h, part->output);
+    return weft_build_project(b, whole, part->output);
 }
 
 /* ---- the block */

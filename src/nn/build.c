@@ -73,16 +73,6 @@ struct weft_value *weft_build_alpha(struct weft_build *b, double alpha)
     return weft_fill(b->g, alpha, WEFT_SHAPE(weft_fixed(1)));
 }
 
-/* The narrow side is weighed, so that nothing as wide as h is read only to be multiplied. */
-struct weft_value *weft_build_enrich(struct weft_build *b, struct weft_value *h, struct weft_value *x,
-                                     struct weft_value *alpha, const char *name)
-{
-    struct weft_value *w = weft_build_weight(b, name);
-    struct weft_value *sum = weft_linear(b->g, weft_mix(b->g, NULL, x, alpha), w, NULL, h, b->spec->compute);
-    weft_graph_remake(sum);
-    return sum;
-}
-
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x)
 {
     return b->spec->detach && x ? weft_detach(b->g, x) : x;

@@ -204,6 +204,16 @@ struct weft_points {
     struct weft_value *norms;   /* f32 [M, heads]: half of it is taken off a score; NULL where the geometry has none */
 };
 
+/* The hidden activation while mechanisms work on it (hidden.c): a wide base and narrow terms x W^t. */
+struct weft_hidden {
+    struct weft_value *base;
+    struct {
+        struct weft_value *x, *w, *across; /* across: w transposed, as rows */
+    } term[WEFT_RECIP_COUNT];
+    int terms;
+    struct weft_value *matrix[WEFT_RECIP_COUNT], *read[WEFT_RECIP_COUNT]; /* base through each mechanism's matrix */
+};
+
 struct weft_variant {
     const char *name;
     const char *summary;     /* the formula in one line */
@@ -237,9 +247,10 @@ struct weft_variant {
     struct weft_value *(*bias)(struct weft_build *b);
     void (*bias_params)(struct weft_params *p, const struct weft_spec *spec);
 
-    /* recip, all optional: the hidden activation, changed or only looked at; the key latent c (NULL: attention has
-     * none), and raw keys (`name`: "wu" the means, "wu_spread" the spreads). */
-    struct weft_value *(*hidden)(struct weft_build *b, struct weft_value *h);
+    /* recip, all optional: what it does with the hidden activation, and the matrix [N, F] through which it reads it;
+     * the key latent c (NULL: attention has none), and raw keys (`name`: "wu" the means, "wu_spread" the spreads). */
+    void (*hidden)(struct weft_build *b, struct weft_hidden *h);
+    struct weft_value *(*reads)(struct weft_build *b);
     void (*latent)(struct weft_build *b, struct weft_value *x, struct weft_value **c);
     struct weft_value *(*keys)(struct weft_build *b, struct weft_value *k, const char *name);
 };
@@ -264,9 +275,6 @@ struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *ra
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);
 /* A mixing weight f32 [1]: the learned "alpha" of the scope, or the constant. */
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha);
-/* h + (alpha x) W^t, made again in the backward pass: how a narrow x [M, r] enters the hidden activation. */
-struct weft_value *weft_build_enrich(struct weft_build *b, struct weft_value *h, struct weft_value *x,
-                                     struct weft_value *alpha, const char *name);
 /* x without gradient, where the spec says so. */
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x);
 /* The norm of the model under a scope of its own. */
@@ -275,6 +283,12 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
 /* What a norm gives: post-norm's results are the residual stream itself, hence f32; pre-norm's feed products. */
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
 struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side);
+/* h through the matrix of a mechanism, [M, N]; h += (alpha x) W^t; another base; and h itself. */
+struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, int recip);
+void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_value *x, struct weft_value *alpha,
+                     const char *name);
+void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft_value *base);
+struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h);
 /* Adds f32 [1] to a named term of the loss. */
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value);
 

@@ -58,18 +58,23 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+static struct weft_value *reads(struct weft_build *b)
+{
+    return is_last(b->spec, b->layer) || b->spec->detach ? NULL : weft_build_weight(b, "w1");
+}
+
+static void hidden(struct weft_build *b, struct weft_hidden *h)
 {
     const struct m1 *o = b->spec->recip_options[WEFT_RECIP_m1];
     if (is_last(b->spec, b->layer))
-        return h;
-    struct weft_value *m = weft_build_product(b, weft_build_detach(b, h), "w1");
+        return;
+    struct weft_value *m = b->spec->detach ? weft_build_product(b, weft_detach(b->g, weft_hidden_whole(b, h)), "w1")
+                                           : weft_hidden_read(b, h, WEFT_RECIP_m1);
     if (o->mode != MODE_TOKEN)
         m = weft_build_mean(b, "mean", m, o->mode == MODE_SEQUENCE);
     struct weft_value *w2 = weft_build_weight(b, "w2"), *bias = weft_build_weight(b, "bias");
     b->gate.value = weft_sigmoid(b->g, weft_linear(b->g, m, w2, bias, NULL, WEFT_F32));
     b->gate.alpha = weft_build_alpha(b, o->alpha);
-    return h;
 }
 
 const struct weft_variant weft_recip_m1 = {
@@ -81,4 +86,5 @@ const struct weft_variant weft_recip_m1 = {
     .shrink = shrink,
     .params = params,
     .hidden = hidden,
+    .reads = reads,
 };

@@ -71,10 +71,16 @@ static struct weft_attention looked_at(struct weft_build *b)
     return a;
 }
 
-static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+static struct weft_value *reads(struct weft_build *b)
 {
     const struct m2 *o = b->spec->recip_options[WEFT_RECIP_m2];
-    struct weft_value *u = o->form == FORM_LOW ? weft_build_product(b, h, "p") : h;
+    return o->form == FORM_LOW ? weft_build_weight(b, "p") : NULL;
+}
+
+static void hidden(struct weft_build *b, struct weft_hidden *h)
+{
+    const struct m2 *o = b->spec->recip_options[WEFT_RECIP_m2];
+    struct weft_value *u = o->form == FORM_LOW ? weft_hidden_read(b, h, WEFT_RECIP_m2) : weft_hidden_whole(b, h);
     struct weft_attention attention = looked_at(b);
     struct weft_route route = {.attention = &attention,
                                .lse = weft_build_detach(b, b->lse),
@@ -84,7 +90,7 @@ static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
                                .rms_factor = o->rms,
                                .head_max = !o->head_average,
                                .renormalise = o->renormalise};
-    return weft_build_enrich(b, h, weft_route(b->g, &route), weft_build_alpha(b, o->alpha), "q");
+    weft_hidden_add(b, h, weft_route(b->g, &route), weft_build_alpha(b, o->alpha), "q");
 }
 
 const struct weft_variant weft_recip_m2 = {
@@ -95,4 +101,5 @@ const struct weft_variant weft_recip_m2 = {
     .shrink = shrink,
     .params = params,
     .hidden = hidden,
+    .reads = reads,
 };

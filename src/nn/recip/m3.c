@@ -113,28 +113,30 @@ static struct weft_value *keys(struct weft_build *b, struct weft_value *k, const
     return weft_mix(b->g, k, product(b, b->context.value, name), b->context.alpha);
 }
 
-static struct weft_value *back(struct weft_build *b, struct weft_value *h, int tying)
-{
-    if (tying == SCALARS)
-        return weft_bucket_mean(b->g, h, weft_build_weight(b, "beta"), latent_width(b->spec));
-    if (tying == UNTIED)
-        return weft_build_product(b, h, "w_back");
-    struct weft_value *w = weft_transpose(b->g, weft_build_weight(b, "w"));
-    return weft_linear(b->g, h, w, NULL, NULL, b->spec->compute);
-}
-
-static struct weft_value *hidden(struct weft_build *b, struct weft_value *h)
+static struct weft_value *reads(struct weft_build *b)
 {
     const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
-    struct weft_value *c = weft_build_detach(b, b->latent), *alpha = weft_build_alpha(b, o->alpha);
-    b->context = (struct weft_carry){gives(b->spec, b->layer) ? back(b, h, o->tying) : NULL, alpha};
-    if (o->tying != SCALARS)
-        return weft_build_enrich(b, h, c, alpha, "w");
+    if (o->tying == SCALARS || !gives(b->spec, b->layer))
+        return NULL;
+    return o->tying == UNTIED ? weft_build_weight(b, "w_back") : weft_transpose(b->g, weft_build_weight(b, "w"));
+}
+
+static void hidden(struct weft_build *b, struct weft_hidden *h)
+{
+    const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
+    struct weft_value *c = weft_build_detach(b, b->latent), *alpha = weft_build_alpha(b, o->alpha), *back = NULL;
+    if (gives(b->spec, b->layer))
+        back = o->tying == SCALARS
+                   ? weft_bucket_mean(b->g, h->base, weft_build_weight(b, "beta"), latent_width(b->spec))
+                   : weft_hidden_read(b, h, WEFT_RECIP_m3);
+    b->context = (struct weft_carry){back, alpha};
+    if (o->tying != SCALARS) {
+        weft_hidden_add(b, h, c, alpha, "w");
+        return;
+    }
     struct weft_value *spread = weft_bucket_spread(b->g, c, weft_build_weight(b, "gamma"), b->spec->ffn_width);
-    struct weft_value *sum = weft_mix(b->g, h, spread, alpha);
     weft_graph_remake(spread);
-    weft_graph_remake(sum);
-    return sum;
+    weft_hidden_change(b, h, weft_mix(b->g, h->base, spread, alpha));
 }
 
 const struct weft_variant weft_recip_m3 = {
@@ -147,6 +149,7 @@ const struct weft_variant weft_recip_m3 = {
     .params = params,
     .idle = idle,
     .hidden = hidden,
+    .reads = reads,
     .latent = latent,
     .keys = keys,
 };
