@@ -43,6 +43,7 @@ struct crew {
     struct board *board;
     size_t bytes;
     int jobs, workers;
+    pid_t parent;           /* a worker that outlives it stops */
     pid_t pid[MAX_WORKERS]; /* 0: has ended */
 };
 
@@ -75,7 +76,8 @@ static void work(const struct crew *crew, int worker)
 {
     int i;
     weft_threads_use(1); /* the other processes use the other cores */
-    while ((i = __atomic_fetch_add(&crew->board->next, 1, __ATOMIC_RELAXED)) < crew->jobs) {
+    while (getppid() == crew->parent &&
+           (i = __atomic_fetch_add(&crew->board->next, 1, __ATOMIC_RELAXED)) < crew->jobs) {
         struct job *job = &crew->board->jobs[i];
         job->worker = worker;
         __atomic_store_n(&job->state, TAKEN, __ATOMIC_RELEASE);
@@ -152,7 +154,7 @@ static enum weft_status run(struct crew *crew, weft_sweep_fn *tell, void *contex
 
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context)
 {
-    struct crew crew = {.combinations = c, .jobs = c->count * KINDS};
+    struct crew crew = {.combinations = c, .jobs = c->count * KINDS, .parent = getpid()};
     crew.workers = (int)weft_min(weft_min(weft_threads(), MAX_WORKERS), crew.jobs);
     crew.bytes = sizeof *crew.board + (size_t)crew.jobs * sizeof *crew.board->jobs;
     crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
