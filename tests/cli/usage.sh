@@ -53,6 +53,9 @@ says 1 err "make width a multiple of heads" show gpt2 --set heads=3
 says 0 out "label=\"layer 1\"" show gpt2 --dot
 says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op
+says 1 err "did you mean causal?" verify gpt2 --gate casual
+says 1 err "of which MODEL?" verify --set layers=3
+says 2 err "is no number" verify --random many
 says 2 err "engine" bench
 says 1 err "write NAME=VALUE" bench engine --set layers
 says 1 err "give a number from 0 to 4096" show gpt2 --threads many

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# verify.sh - weft verify tells apart a model that is right from one that sees the future, and says where.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+
+out=$("$weft" verify llama --set dtype=f32 --gate live)
+result $? "a preset passes"
+! grep -v '^PASSED llama f32 .* live ' <<<"$out" | grep -E '^(PASSED|FAILED)'
+result $? "by the gate that was asked for, once"
+
+leak="--set m1=yes --set m1_mode=sequence"
+out=$("$weft" verify gpt2 $leak --gate causal 2>/dev/null)
+(($? == 1)) && grep -q '^FAILED gpt2 f32 .* causal .* logits of position 0 depend on the token at' <<<"$out"
+result $? "a gate over the whole sequence fails, and the position is told"
+
+out=$("$weft" verify gpt2 $leak --gate causal --json 2>/dev/null)
+(($? == 1)) && grep -q '"checks": 8, "failed": 8' <<<"$out"
+result $? "as JSON too"
+finish
