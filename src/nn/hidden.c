@@ -34,18 +34,22 @@ static struct weft_value *matrix_of(struct weft_build *b, int recip)
 /* One product through the matrices of this mechanism and all behind it. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, int recip)
 {
-    struct weft_value *all = NULL, *matrix[WEFT_RECIP_COUNT] = {NULL};
-    for (int i = recip; i < WEFT_RECIP_COUNT; i++)
-        if ((matrix[i] = matrix_of(b, i)))
-            all = all ? stack(b->g, all, matrix[i]) : matrix[i];
-    struct weft_value *read = weft_linear(b->g, h->base, all, NULL, NULL, b->spec->compute);
-    int64_t first = 0;
+    struct weft_value *all = NULL;
+    int64_t rows[WEFT_RECIP_COUNT];
+    int part[WEFT_RECIP_COUNT], parts = 0;
     for (int i = recip; i < WEFT_RECIP_COUNT; i++) {
-        int64_t rows = matrix[i] ? matrix[i]->shape.dim[0].times : 0;
-        h->matrix[i] = matrix[i];
-        h->read[i] = !rows ? NULL : matrix[i] == all ? read : weft_slice(b->g, read, first, rows);
-        first += rows;
+        part[i] = parts;
+        h->matrix[i] = matrix_of(b, i);
+        if (h->matrix[i]) {
+            rows[parts++] = h->matrix[i]->shape.dim[0].times;
+            all = all ? stack(b->g, all, h->matrix[i]) : h->matrix[i];
+        }
     }
+    struct weft_value *read = weft_linear(b->g, h->base, all, NULL, NULL, b->spec->compute);
+    if (parts > 1)
+        read = weft_split(b->g, read, parts, rows);
+    for (int i = recip; read && i < WEFT_RECIP_COUNT; i++)
+        h->read[i] = h->matrix[i] ? weft_sibling(read, part[i]) : NULL;
 }
 
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, int recip)
@@ -78,7 +82,7 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
     (void)b;
     for (int i = 0; i < WEFT_RECIP_COUNT; i++)
         h->read[i] = NULL;
-    weft_graph_remake(h->base);
+    weft_graph_remake(base); /* of two wide arrays one is kept; this one costs less to make again */
     h->base = base;
 }
 

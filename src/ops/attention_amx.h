@@ -25,14 +25,12 @@
 #define WEFT_ATTENTION_AMX_H
 
 #include "ops/attention_tile.h"
-
-#include <immintrin.h>
+#include "ops/power.h"
 
 /* Every processor with AMX also converts to bf16. The conversion takes denormals as 0, and so do the tiles. */
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 
 enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
-#define LOG2E 1.44269504088896341f
 #define LN2 0.693147180559945309f
 
 static int64_t deep(int64_t width) { return weft_round_up(width, 32); }
@@ -136,19 +134,6 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
             __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
             vstore_f32(x + c * columns + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
         }
-}
-
-/* 2^x; 0 for -inf, NaN for NaN. The part behind the point goes through a polynomial (own fit, relative error 3e-6,
- * exactly 1 at 0), the part before it into the exponent. */
-VINLINE vf power(vf x)
-{
-    vf f = (vf)_mm512_reduce_ps((__m512)x, 0x09); /* x - floor(x); 0 for -inf */
-    vf p = vset(1.342668943e-2f);
-    p = vfma(p, f, vset(5.224246532e-2f));
-    p = vfma(p, f, vset(2.412802130e-1f));
-    p = vfma(p, f, vset(6.930448413e-1f));
-    p = vfma(p, f, vset(1.0f));
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
 
 VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */

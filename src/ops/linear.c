@@ -211,8 +211,9 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     struct weft_value *gy = weft_grad_out(grads, 0);
     if (!gy)
         return;
+    /* As it is where the types agree, even if others add to it in f32: a sum takes either, and a cast is a pass. */
     if (weft_grad_wanted(grads, ADDEND))
-        weft_grad_add(grads, ADDEND, weft_cast(g, gy, weft_grad_dtype(grads, ADDEND)));
+        weft_grad_add(grads, ADDEND, weft_cast(g, gy, node->in[ADDEND]->dtype));
 
     struct weft_value *dy = weft_cast(g, gy, weft_graph_compute(g));
     struct weft_value *gout[WEFT_MAX_ARGS] = {dy}, *gin[WEFT_MAX_ARGS] = {0};

@@ -67,6 +67,8 @@ struct weft_route {
     bool renormalise;  /* weights of a row sum to 1 */
 };
 
+enum { WEFT_MAX_SPLIT = 8 }; /* parts that split cuts */
+
 /* What a context is drawn towards in info_nce: nothing but itself, or the other half of its sequence. */
 enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
 

@@ -10,6 +10,9 @@
 #define WEFT_ROUTE_TILE_H
 
 #include "ops/logits_tile.h"
+#if defined(__AVX512F__)
+#include "ops/power.h"
+#endif
 #include "ops/route_spec.h"
 
 /* From products to probabilities, in place, and into R: the sum or the maximum over the heads so far. */
@@ -23,6 +26,27 @@ static void add_head(const struct job *job, const struct tile *t, float *p, floa
             vstore_f32(R + at, VLANES, job->attr->head_max ? vmax(x, so_far) : x + so_far);
         }
 }
+
+#if defined(__AVX512F__)
+/* The same of bf16 scores without biases, by powers of two. */
+static void add_plain_head(const struct job *job, const struct tile *t, float *p, float *R)
+{
+    const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    bool whole = t->i >= t->j + WEFT_KEY_TILE - 1;
+    for (int64_t r = 0; r < t->rows; r++, lse += job->n.heads)
+        for (int64_t c = 0, at = r * WEFT_KEY_TILE; c < WEFT_KEY_TILE; c += VLANES, at += VLANES) {
+            vf x = power(vfma(vload_f32(p + at, VLANES), vset(t->scale * LOG2E), vset(-*lse * LOG2E)));
+            vf so_far = vload_f32(R + at, VLANES);
+            if (!whole)
+                x = vpick(lane <= vseti((int32_t)(t->i + r - t->j - c)), x, vset(0));
+            vstore_f32(p + at, VLANES, x);
+            vstore_f32(R + at, VLANES, job->attr->head_max ? vmax(x, so_far) : x + so_far);
+        }
+}
+#else
+#define add_plain_head add_head
+#endif
 
 /* What scores are made of, in f32 for vectors or in bf16 for AMX. Which of them depends on machine, dtype and the
  * reciprocal term alone. */
@@ -96,6 +120,12 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     scores(t, (const float *)o->q + h * ROW_TILE * n->k_padded, n->k, n->k_padded, o->k, p);
 }
 
+/* Which way depends on the machine and the inputs given alone. */
+static bool is_plain(const struct job *job)
+{
+    return on_amx(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
+}
+
 /* R[rows][64] of a tile. The probabilities of head h are left at p + h * p_stride. */
 static void set_routes(const struct job *job, struct tile *t, const struct operands *o, float *p, int64_t p_stride,
                        float *R)
@@ -109,7 +139,7 @@ static void set_routes(const struct job *job, struct tile *t, const struct opera
         set_pos_bias(job, t);
         pass_reciprocal(job, t, &o->ra, h);
         set_products(job, t, o, h, p + h * p_stride);
-        add_head(job, t, p + h * p_stride, R);
+        (is_plain(job) ? add_plain_head : add_head)(job, t, p + h * p_stride, R);
     }
     if (MAY_HAVE_AMX && on_amx(job))
         weft_dnn_tiles_end();
