@@ -63,7 +63,7 @@ struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x
 
 struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *raw)
 {
-    return weft_softplus(b->g, raw, 1e-4);
+    return weft_softplus(b->g, raw, WEFT_SPREAD_LEAST);
 }
 
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha)

@@ -193,7 +193,8 @@ struct weft_rays {
     enum weft_side side;
     int64_t heads;
     struct weft_value *mean;   /* [M, heads * mean] */
-    struct weft_value *spread; /* [M, spread_heads * spread], positive; NULL where the geometry has none */
+    struct weft_value *raw;    /* [M, heads * spread], before weft_build_spread; or NULL, and */
+    struct weft_value *spread; /* [M, spread_heads * spread], positive; both NULL where the geometry has none */
     struct weft_value
         *turned; /* [M, turned_heads * R]: more of the mean, turned; NULL: positions turn the mean itself */
     int64_t spread_heads, turned_heads;
@@ -269,7 +270,8 @@ struct weft_value *weft_build_weight(struct weft_build *b, const char *name);
 /* x W^t in the compute dtype; with the bias where the model has biases. */
 struct weft_value *weft_build_product(struct weft_build *b, struct weft_value *x, const char *name);
 struct weft_value *weft_build_linear(struct weft_build *b, struct weft_value *x, const char *name);
-/* softplus(raw) + 1e-4: a positive spread. */
+/* softplus(raw) + WEFT_SPREAD_LEAST: a positive spread. */
+#define WEFT_SPREAD_LEAST 1e-4
 struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *raw);
 /* residual + dropout(x W^t (+ bias)), f32: how a part ends. */
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);

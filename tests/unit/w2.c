@@ -34,8 +34,7 @@ static struct weft_points points_of(struct weft_build *b, struct bench *t, enum 
     const char *names[2][2] = {{"q_mean", "q_raw"}, {"k_mean", "k_raw"}};
     t->mean[side] = weft_graph_input(b->g, names[side][0], WEFT_F32, WEFT_SHAPE(rows, weft_fixed(HEADS * mean)));
     t->raw[side] = weft_graph_input(b->g, names[side][1], WEFT_F32, WEFT_SHAPE(rows, weft_fixed(HEADS * spread)));
-    struct weft_rays r = {.side = side, .heads = HEADS, .mean = t->mean[side], .spread_heads = HEADS};
-    r.spread = weft_build_spread(b, t->raw[side]);
+    struct weft_rays r = {.side = side, .heads = HEADS, .mean = t->mean[side], .raw = t->raw[side]};
     return t->spec.part[WEFT_GEOM]->points(b, &r, true);
 }
 

@@ -60,27 +60,20 @@ static bool idle(const struct weft_spec *spec, const char *name)
            spec->ra_alpha == 0;
 }
 
-static struct weft_points points(struct weft_build *b, struct weft_rays r, struct weft_value *raw_spread, bool norms)
-{
-    if (b->spec->spread)
-        r.spread = weft_build_spread(b, raw_spread);
-    r.spread_heads = r.heads;
-    return b->spec->part[WEFT_GEOM]->points(b, &r, norms);
-}
-
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
     const struct weft_spec *spec = b->spec;
-    bool spread = spec->spread > 0;
     weft_build_latent(b, x, NULL);
     struct weft_rays q = {.side = WEFT_QUERY, .heads = spec->heads}, k = {.side = WEFT_KEY, .heads = spec->kv_heads};
     q.mean = weft_build_linear(b, x, "wq");
     k.mean = weft_build_keys(b, weft_build_linear(b, x, "wk"), "wu");
-    struct weft_value *q_raw = spread ? weft_build_linear(b, x, "wq_spread") : NULL;
-    struct weft_value *k_raw = spread ? weft_build_keys(b, weft_build_linear(b, x, "wk_spread"), "wu_spread") : NULL;
+    if (spec->spread) {
+        q.raw = weft_build_linear(b, x, "wq_spread");
+        k.raw = weft_build_keys(b, weft_build_linear(b, x, "wk_spread"), "wu_spread");
+    }
     struct weft_attend a = {.kv_heads = spec->kv_heads};
-    a.q = points(b, q, q_raw, weft_build_both_ways(b));
-    a.k = points(b, k, k_raw, true);
+    a.q = spec->part[WEFT_GEOM]->points(b, &q, weft_build_both_ways(b));
+    a.k = spec->part[WEFT_GEOM]->points(b, &k, true);
     a.k.vectors = weft_build_keep(b, "k", WEFT_PER_TOKEN, a.k.vectors);
     a.k.norms = weft_build_keep(b, "k_norms", WEFT_PER_TOKEN, a.k.norms);
     a.v = weft_build_keep(b, "v", WEFT_PER_TOKEN, weft_build_linear(b, x, "wv"));

@@ -92,7 +92,13 @@ struct source {
 
 static struct weft_rays rays(const struct source *s, struct weft_value *mean, int64_t heads)
 {
-    return (struct weft_rays){WEFT_KEY, heads, mean, s->spread, s->turned, 1, 1};
+    return (struct weft_rays){.side = WEFT_KEY,
+                              .heads = heads,
+                              .mean = mean,
+                              .spread = s->spread,
+                              .turned = s->turned,
+                              .spread_heads = 1,
+                              .turned_heads = 1};
 }
 
 static struct weft_points expand(struct weft_build *b, const struct source *s, bool norms)

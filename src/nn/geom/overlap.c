@@ -21,7 +21,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec) { temper
 
 static struct weft_points points(struct weft_build *b, const struct weft_rays *r, bool norms)
 {
-    struct weft_value *x = weft_whiten(b->g, r->mean, r->spread, r->heads, r->spread_heads);
+    struct weft_value *x = r->raw ? weft_whiten(b->g, r->mean, weft_build_spread(b, r->raw), r->heads, r->heads)
+                                  : weft_whiten(b->g, r->mean, r->spread, r->heads, r->spread_heads);
     struct weft_value *logs = x ? weft_sibling(x, 1) : NULL;
     x = r->turned ? weft_join_heads(b->g, x, r->heads, r->turned, r->turned_heads, r->heads)
                   : weft_build_turn(b, x, r->heads, r->side);

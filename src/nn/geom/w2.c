@@ -27,6 +27,10 @@ static struct weft_points points(struct weft_build *b, const struct weft_rays *r
 {
     struct weft_value *mean = r->turned ? weft_join_heads(b->g, r->mean, r->heads, r->turned, r->turned_heads, r->heads)
                                         : weft_build_turn(b, r->mean, r->heads, r->side);
+    if (r->raw) {
+        struct weft_value *x = weft_gaussian(b->g, mean, r->raw, r->heads, WEFT_SPREAD_LEAST);
+        return (struct weft_points){x, norms && x ? weft_sibling(x, 1) : NULL};
+    }
     struct weft_value *x = weft_join_heads(b->g, mean, r->heads, r->spread, r->spread_heads, r->heads);
     return (struct weft_points){x, norms ? weft_square_sum(b->g, x, r->heads) : NULL};
 }
