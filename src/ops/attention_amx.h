@@ -15,8 +15,9 @@
  * P and dS are rounded to bf16 for the products; sums and statistics are f32.
  *
  * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
- * multiply-add. Tiles on the diagonal, and all tiles where there are biases, take one more pass for them and the mask.
- * Which pass a row's tile takes depends on its position and the inputs given, never on its neighbours.
+ * multiply-add; a key's bias goes along. Tiles on the diagonal, and all tiles where distances have biases, take one
+ * more pass for these and the mask. Which pass a row's tile takes depends on its position and the inputs given, never
+ * on its neighbours.
  *
  * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
  * outputs of the queries that do see them are made NaN.
@@ -95,7 +96,8 @@ WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride,
 /* Queries from position i on against the 64 keys from position j on, for one head. */
 struct square {
     int64_t i, j, h;
-    bool biased;
+    bool biased; /* by distance: such squares, and those on the diagonal, take a pass of their own */
+    bool key_biased;
     float factor;                             /* products times it are logits in units of ln 2 */
     float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
 };
@@ -110,7 +112,8 @@ static int64_t square_offset(const struct job *job, const struct square *t, int6
 static struct square start_square(const struct job *job, int64_t h)
 {
     const struct weft_tensor *const *in = job->call->in;
-    return (struct square){.h = h, .biased = in[KEY_BIAS] || in[POS_BIAS], .factor = scale_of(job, h) * LOG2E};
+    return (struct square){
+        .h = h, .biased = in[POS_BIAS], .key_biased = in[KEY_BIAS], .factor = scale_of(job, h) * LOG2E};
 }
 
 static void set_key_bias(const struct job *job, struct square *t, int64_t key_row, int64_t keys)

@@ -97,29 +97,35 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* What else is summed from dS: over rows, along diagonals, and with <q,k>. */
+/* What else is summed from dS: over rows and with <q,k>, and along diagonals too. Constants where they are named, so
+ * that each way has a loop of its own. */
+enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS };
+
 struct extras {
     float *dbias, *diagonals;
     vf dscale;
 };
-
-VINLINE void add_extras(struct extras *e, int64_t c, int64_t r, vf s, vf d)
-{
-    float *bias = e->dbias + c * VLANES, *diagonal = e->diagonals + r - c + EDGE - 1;
-    e->dscale = vfma(d, s, e->dscale);
-    vstore_f32(bias, VLANES, vload_f32(bias, VLANES) + d);
-    vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
-}
 
 /* Where a square's P and dS go. */
 struct softened {
     uint16_t *p, *ds, *dst;
 };
 
-/* For the 32 queries from r on of the square at row `at`, from logits x (times factor) and dP: P and scale times dS,
- * and the extras if wanted. */
-WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                   int64_t at, int64_t r, struct softened to, struct extras *extras)
+/* How logits come of x: times factor, plus the keys' biases where there are any; scale is what dS is multiplied by. */
+struct measure {
+    const float *x, *bias;
+    float factor, scale;
+};
+
+VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
+{
+    float *diagonal = e->diagonals + r - c + EDGE - 1;
+    vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
+}
+
+/* For the 32 queries from r on of the square at row `at`, from logits and dP: P and scale times dS, and the extras. */
+WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct measure *m, bool biased, int64_t at,
+                                   int64_t r, struct softened to, enum wanted wanted, struct extras *extras)
 {
     vf lse[GROUPS], delta[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
@@ -132,13 +138,19 @@ WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const float *
             vf p[GROUPS], d[GROUPS];
             for (int g = 0; g < GROUPS; g++) {
                 int64_t e = (c + i) * EDGE + r + g * VLANES;
-                p[g] = power(vfma(vload_f32(x + e, VLANES), vset(factor), -lse[g]));
+                vf below = biased ? vset(m->bias[c + i]) - lse[g] : -lse[g];
+                p[g] = power(vfma(vload_f32(m->x + e, VLANES), vset(m->factor), below));
                 d[g] = p[g] * (vload_f32(b->dp + e, VLANES) - delta[g]);
-                if (extras)
-                    add_extras(extras, c + i, r + g * VLANES, vload_f32(b->s + e, VLANES), d[g]);
-                d[g] *= vset(scale);
+                if (wanted != NO_SUMS)
+                    extras->dscale = vfma(d[g], vload_f32(b->s + e, VLANES), extras->dscale);
+                if (wanted == ALL_SUMS)
+                    add_diagonal(extras, c + i, r + g * VLANES, d[g]);
             }
-            ds[i] = halves(d[0], d[1]);
+            if (wanted != NO_SUMS) {
+                float *bias = extras->dbias + (c + i) * VLANES;
+                vstore_f32(bias, VLANES, vload_f32(bias, VLANES) + (d[0] + d[1]));
+            }
+            ds[i] = halves(d[0] * vset(m->scale), d[1] * vset(m->scale));
             _mm512_storeu_si512(to.p + (c + i) * EDGE + r, halves(p[0], p[1]));
             _mm512_storeu_si512(to.ds + (c + i) * EDGE + r, ds[i]);
         }
@@ -147,19 +159,20 @@ WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const float *
     }
 }
 
-WITH_BF16 static void soften_plain(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                   int64_t at, struct softened to)
-{
-    for (int64_t r = 0; r < EDGE; r += SPAN)
-        soften_span(b, x, factor, scale, at, r, to, NULL);
-}
-
-WITH_BF16 static void soften_extras(const struct tiles_backward *b, const float *x, float factor, float scale,
-                                    int64_t at, struct softened to, struct extras *extras)
-{
-    for (int64_t r = 0; r < EDGE; r += SPAN)
-        soften_span(b, x, factor, scale, at, r, to, extras);
-}
+/* A loop for each way that models take, and one for the rest. */
+#define SOFTEN(name, biased, wanted)                                                                                   \
+    WITH_BF16 static void name(const struct tiles_backward *b, const struct measure *m, int64_t at,                    \
+                               struct softened to, struct extras *extras)                                              \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < EDGE; r += SPAN)                                                                       \
+            soften_span(b, m, biased, at, r, to, wanted, extras);                                                      \
+    }
+SOFTEN(soften_bare, false, NO_SUMS)
+SOFTEN(soften_bare_rows, false, ROW_SUMS)
+SOFTEN(soften_bare_all, false, ALL_SUMS)
+SOFTEN(soften_keys, true, NO_SUMS)
+SOFTEN(soften_keys_rows, true, ROW_SUMS)
+#undef SOFTEN
 
 /* P and dS of one square, and its part of the sums that are not products. */
 static void soften_square(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
@@ -168,20 +181,23 @@ static void soften_square(const struct job *job, const struct tiles_backward *b,
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
     int64_t kd = deep(n->k), vd = deep(n->v), at = t->i;
-    bool plain = !t->biased && t->i > t->j;
-    const float *x = plain ? b->s : b->x;
-    float scale = scale_of(job, t->h), factor = plain ? t->factor : 1, diagonals[2 * EDGE] = {0};
+    bool plain = !t->biased && t->i > t->j, by_key = plain && t->key_biased;
+    bool sums = gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS];
+    struct measure m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h)};
+    float diagonals[2 * EDGE] = {0};
+    struct extras extras = {b->dbias, diagonals, vset(0)};
     weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
     weft_dnn_tiles_product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
         set_logits(job, t, b->s, b->x, EDGE);
-    if (gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS]) {
-        struct extras extras = {b->dbias, diagonals, vset(0)};
-        soften_extras(b, x, factor, scale, at, to, &extras);
+    if (by_key)
+        (sums ? soften_keys_rows : soften_keys)(b, &m, at, to, &extras);
+    else if (gin[POS_BIAS])
+        soften_bare_all(b, &m, at, to, &extras);
+    else
+        (sums ? soften_bare_rows : soften_bare)(b, &m, at, to, &extras);
+    if (sums)
         job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
-    } else {
-        soften_plain(b, x, factor, scale, at, to);
-    }
     float *parts = job->pos_parts + which * n->heads * n->offsets;
     for (int64_t d = 0; n->offsets && d < 2 * EDGE - 1; d++)
         parts[square_offset(job, t, d)] += diagonals[d];

@@ -122,17 +122,21 @@ static void raise_tops(const struct tiles_forward *f, const vf shrink[GROUPS], i
         }
 }
 
-/* Tops of the logits (s times factor >= 0). */
-static void set_tops(const struct tiles_forward *f, float factor, int64_t vd, vf base[GROUPS], vf shrink[GROUPS])
+/* Tops of the logits: s times factor >= 0, plus the keys' biases where there are any. */
+VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
+                      vf shrink[GROUPS])
 {
     __mmask16 raised = 0;
     for (int g = 0; g < GROUPS; g++) {
         vf old = vload_f32(f->top + g * VLANES, VLANES), high[4];
         high[0] = high[1] = high[2] = high[3] = vset(-INFINITY);
         for (int64_t c = 0; c < EDGE; c += 4)
-            for (int i = 0; i < 4; i++)
-                high[i] = larger(vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES), high[i]);
-        vf top = larger(larger(larger(high[0], high[1]), larger(high[2], high[3])) * vset(factor), old);
+            for (int i = 0; i < 4; i++) {
+                vf s = vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES);
+                high[i] = larger(bias ? vfma(s, vset(factor), vset(bias[c + i])) : s, high[i]);
+            }
+        vf highest = larger(larger(high[0], high[1]), larger(high[2], high[3]));
+        vf top = larger(bias ? highest : highest * vset(factor), old);
         base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* only keys with a bias of -inf so far */
         shrink[g] = power(old - base[g]);
         raised |= _mm512_cmp_ps_mask((__m512)old, (__m512)top, _CMP_NEQ_UQ);
@@ -145,16 +149,18 @@ static void set_tops(const struct tiles_forward *f, float factor, int64_t vd, vf
 
 /* Powers of the logits and their sums. Asks on the way for the 16 KB from `soon` on: V^t of this tile, K of the next.
  */
-WITH_BF16 static void tiles_soften(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
+WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor, const float *bias, int64_t vd,
+                                    const char *soon)
 {
     vf base[GROUPS], shrink[GROUPS], total[GROUPS][2] = {{{0}}};
-    set_tops(f, factor, vd, base, shrink);
+    set_tops(f, factor, bias, vd, base, shrink);
     for (int64_t c = 0; c < EDGE; c += 2) {
         __m512i row[2];
         for (int i = 0; i < 2; i++) {
             vf p[GROUPS];
             for (int g = 0; g < GROUPS; g++) {
-                p[g] = power(vfma(vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES), vset(factor), -base[g]));
+                vf below = bias ? vset(bias[c + i]) - base[g] : -base[g];
+                p[g] = power(vfma(vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES), vset(factor), below));
                 total[g][i] += p[g];
             }
             row[i] = halves(p[0], p[1]);
@@ -169,6 +175,17 @@ WITH_BF16 static void tiles_soften(const struct tiles_forward *f, float factor, 
         float *weight = f->weight + g * VLANES;
         vstore_f32(weight, VLANES, vfma(vload_f32(weight, VLANES), shrink[g], total[g][0] + total[g][1]));
     }
+}
+
+WITH_BF16 static void tiles_soften_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
+{
+    tiles_soften(f, factor, NULL, vd, soon);
+}
+
+WITH_BF16 static void tiles_soften_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
+                                          const char *soon)
+{
+    tiles_soften(f, t->factor, t->key_bias, vd, soon);
 }
 
 /* Which queries see a row of V that is not finite, as bits. */
@@ -226,11 +243,13 @@ static void tiles_unit(void *context, int64_t unit, int thread)
         const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
         bool plain = !t.biased && t.factor >= 0 && t.j + EDGE <= t.i;
         weft_dnn_tiles_product(EDGE, SPAN, kd, k, f.qt, f.s, false);
-        if (!plain) {
-            set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
+        set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
+        if (!plain)
             set_logits(&all->job, &t, f.s, f.s, SPAN);
-        }
-        tiles_soften(&f, plain ? t.factor : 1, vd, (const char *)vt);
+        if (plain && t.key_biased)
+            tiles_soften_biased(&f, &t, vd, (const char *)vt);
+        else
+            tiles_soften_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
         poison |= poisoned(&t, all->packed.poison[at]);
         weft_dnn_tiles_product(vd, SPAN, EDGE, vt, f.p, f.o, true);
     }
