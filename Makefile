@@ -3,6 +3,7 @@
 #   make                      both libraries and the program, build/weft
 #   make check                every quick test; check-long: the slow ones too
 #   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
+#   make fuzz                 20000 hostile inputs for each reader of files; fuzz-NAME RUNS=n: for one
 #   make lint format          what a machine can say about style and structure, and do about it
 #   make generated            the files that are written from tables: docs/options.md, configs/Kconfig
 #   make install uninstall    under $(DESTDIR)$(PREFIX)
@@ -28,12 +29,17 @@ endif
 OPT_release := -O3 -g
 OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O2 -g -fsanitize=thread
+OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_coverage := -O1 -g --coverage
 # ThreadSanitizer learns from Archer what OpenMP synchronises. Archer comes with LLVM's runtime, hence clang. Debian's
 # oneDNN asks for libgomp, but LLVM's runtime offers the same symbols and is searched first, so it alone runs.
 ifeq ($(FLAVOUR),tsan)
 override CC := clang
 TEST_ENV := TSAN_OPTIONS=ignore_noninstrumented_modules=1
+endif
+
+ifeq ($(FLAVOUR),fuzz)
+override CC := clang
 endif
 
 OUT := $(BUILD)/$(FLAVOUR)
@@ -70,7 +76,8 @@ LEVEL_OBJ := $(foreach level,$(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj-$(level)/%
 CMD_OBJ := $(CMD_SRC:src/%.c=$(OUT)/obj/%.o)
 
 # Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
-TEST_SRC := $(filter-out tests/fault/shim.c,$(sort $(wildcard tests/*.c tests/*/*.c)))
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
+TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
@@ -116,6 +123,9 @@ $(foreach level,$(LEVELS),$(eval $(call LEVEL_RULES,$(level))))
 $(OUT)/tests/%: tests/%.c $(A) $(OUT)/flags
 	$(COMPILE) $< -o $@ $(A) $(LDFLAGS) -fopenmp -lcmocka $(LIBS)
 
+# (Private, or the library would be compiled with it.)
+$(FUZZ:%=$(OUT)/tests/fuzz/%): private EXTRA := -fsanitize=fuzzer
+
 # The shim is preloaded; it has no sanitizers, which have calls of their own to stand before. Their programs start
 # slowly: they try every seventh call.
 $(OUT)/tests/fault/save: private EXTRA := -DSTRIDE=$(if $(filter release,$(FLAVOUR)),1,7)
@@ -123,7 +133,7 @@ $(OUT)/tests/fault/save: | $(OUT)/tests/fault/shim.so
 $(OUT)/tests/fault/shim.so: tests/fault/shim.c
 	@mkdir -p $(@D) && echo "  CC $@" && $(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared $< -o $@
 
--include $(LIB_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d)
+-include $(LIB_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d) $(FUZZ:%=$(OUT)/tests/fuzz/%.d)
 
 # ---- linking
 
@@ -143,7 +153,7 @@ $(BUILD)/weft: $(BUILD)/release/weft
 
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
-LONG := long-levels long-clang long-valgrind $(LONG_SCRIPTS:tests/long/%.sh=long-%)
+LONG := long-levels long-clang long-valgrind $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install $(LONG)
 
 check: build $(TESTS)
@@ -174,6 +184,23 @@ long-clang:
 # Values that were never set, which the sanitizers do not see. (Valgrind knows no AVX-512.)
 long-valgrind: build $(TESTS)
 	@WEFT_ISA=v3 WEFT_WRAP="valgrind -q --error-exitcode=9" $(RUN) $(filter $(OUT)/tests/unit/%,$(TESTS))
+
+# Hostile inputs: one harness is tests/fuzz/NAME.c, its seeds are tests/fuzz/corpus/NAME, and NAME.dict, if there is one,
+# has words to build inputs from. What was found to reach new
+# code is kept in $(BUILD)/fuzz/corpus, what broke something in $(BUILD)/fuzz/found. SEED=0 draws one.
+RUNS ?= 20000
+SEED ?= 1
+.PHONY: fuzz long-fuzz fuzz-programs $(FUZZ:%=fuzz-%)
+fuzz: $(FUZZ:%=fuzz-%)
+long-fuzz: $(FUZZ:%=long-fuzz-%)
+fuzz-programs:
+	@$(MAKE) --no-print-directory FLAVOUR=fuzz $(FUZZ:%=$(BUILD)/fuzz/tests/fuzz/%)
+$(FUZZ:%=fuzz-%): fuzz-%: fuzz-programs
+	@mkdir -p $(BUILD)/fuzz/corpus/$* $(BUILD)/fuzz/found
+	$(BUILD)/fuzz/tests/fuzz/$* -runs=$(RUNS) -seed=$(SEED) -timeout=10 -verbosity=0 -print_final_stats=1 \
+		$(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
+$(FUZZ:%=long-fuzz-%): long-fuzz-%:
+	@$(MAKE) --no-print-directory fuzz-$* RUNS=5000000
 
 lint:
 	@tools/lint.sh
