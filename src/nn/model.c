@@ -99,7 +99,13 @@ static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_v
 {
     struct weft_net *net = b->net;
     net->loss = weft_cross_entropy(b->g, x, head, net->targets, net->weight, b->spec->logits_z);
-    net->prediction = net->loss ? weft_sibling(net->loss, 3) : NULL;
+    if (!net->loss)
+        return;
+    struct weft_value **rows[] = {&net->nll, &net->lse, &net->prediction};
+    for (int i = 0; i < 3; i++) {
+        *rows[i] = weft_sibling(net->loss, 1 + i);
+        weft_graph_output(b->g, *rows[i]);
+    }
     struct weft_value *aux = NULL;
     for (int i = 0; i < net->term_count; i++) {
         weft_graph_output(b->g, net->terms[i].value);
@@ -108,7 +114,6 @@ static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_v
     if (aux)
         net->loss = weft_mix(b->g, net->loss, aux, net->share);
     weft_graph_output(b->g, net->loss);
-    weft_graph_output(b->g, net->prediction);
 }
 
 static void build(struct weft_build *b)
