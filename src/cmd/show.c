@@ -152,7 +152,7 @@ static enum weft_status show_account(const struct args *a, const struct weft_mod
 {
     struct weft_account account;
     int64_t length = a->length ? a->length : m->spec->context;
-    TRY(weft_account(m, length, &account));
+    TRY(weft_account(m, &a->common.recipe, length, &account));
     if (a->common.json)
         return print_json(m->spec, &account);
     print_account(m->spec, &account, length);
@@ -197,7 +197,7 @@ static void print_walk(const struct weft_common *c, const struct weft_net *net)
             printf(" -> nn/recip/%s", spec->recip[i]->name);
     printf("\n    norms: nn/norm/%s\n  graph/autodiff -> graph/recompute -> graph/plan\n", part[WEFT_NORM]->name);
     printf("each step, forward; then the same files' backward parts, in reverse\n");
-    printf("  train/task/%s -> train/step -> graph/exec\n  ops/ ", c->recipe.task->name);
+    printf("  train/task/%s -> train/gradient -> graph/exec\n  ops/ ", c->recipe.task->name);
     print_ops(net, -1, true);
     for (int layer = 0; layer < spec->layers && layer < 2; layer++) {
         printf("  layer %d: ", layer);
@@ -205,7 +205,7 @@ static void print_walk(const struct weft_common *c, const struct weft_net *net)
     }
     printf("  end: ");
     print_ops(net, -1, false);
-    printf("  train/optim/%s -> train/loop\n", c->recipe.optim->name);
+    printf("  train/gradient -> train/step -> train/optim/%s -> train/loop\n", c->recipe.optim->name);
     printf("decoding\n  infer/session -> graph/exec, the same ops on rows of infer/cache\n");
 }
 

@@ -17,7 +17,7 @@ static int64_t count_weights(const struct weft_params *p, const char *part)
     return n;
 }
 
-static void count_parts(const struct weft_model *m, struct weft_account *a)
+static void count_parts(const struct weft_model *m, const struct weft_recipe *recipe, struct weft_account *a)
 {
     a->params = m->params.elements;
     a->attn_params = count_weights(&m->params, ".attn.");
@@ -30,7 +30,7 @@ static void count_parts(const struct weft_model *m, struct weft_account *a)
         a->other_params -= a->recip_params[i];
     }
     a->other_params += a->params - a->attn_params - a->ffn_params;
-    a->state_bytes = m->params.total * WEFT_STATE_BYTES;
+    a->state_bytes = m->params.total * (recipe ? weft_recipe_state_bytes(recipe) : WEFT_STATE_BYTES);
 }
 
 /* A graph, planned without memory. */
@@ -102,12 +102,13 @@ static enum weft_status count_decode(const struct weft_model *m, int64_t length,
     return status;
 }
 
-enum weft_status weft_account(const struct weft_model *m, int64_t length, struct weft_account *a)
+enum weft_status weft_account(const struct weft_model *m, const struct weft_recipe *recipe, int64_t length,
+                              struct weft_account *a)
 {
     int64_t kept, again, element = (int64_t)weft_dtype_bytes(m->spec->compute);
     double flops_kept, flops_again;
     *a = (struct weft_account){0};
-    count_parts(m, a);
+    count_parts(m, recipe, a);
     TRY(count_training(m, false, &kept, &flops_kept));
     TRY(count_training(m, true, &again, &flops_again));
     a->activation_bytes = m->spec->recompute ? again : kept;

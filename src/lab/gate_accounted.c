@@ -109,10 +109,10 @@ enum weft_status weft_gate_accounted(const struct weft_trial *t)
     struct weft_account account;
     model.spec = &spec;
     spec.batch = 8;
-    TRY(weft_account(&model, spec.context, &account));
+    TRY(weft_account(&model, NULL, spec.context, &account));
     while (account.activation_bytes < LEAST_BYTES) {
         spec.batch = (int64_t)ceil(1.1 * (double)spec.batch * LEAST_BYTES / (double)account.activation_bytes);
-        TRY(weft_account(&model, spec.context, &account));
+        TRY(weft_account(&model, NULL, spec.context, &account));
     }
     TRY(check_runs(&large, &account));
     TRY(check_cache(&large, &account));

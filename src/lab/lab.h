@@ -37,7 +37,7 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
 struct weft_account {
     int64_t params, attn_params, ffn_params, recip_params[WEFT_RECIP_COUNT], other_params; /* other: embedding, norms */
     double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
-    int64_t state_bytes;                             /* weights, gradients, moments */
+    int64_t state_bytes;                             /* weights, sums of gradients, moments */
     int64_t activation_bytes;                        /* the one buffer of a training step */
     int64_t recompute_saves_bytes;
     double recompute_flops_ratio;
@@ -46,7 +46,10 @@ struct weft_account {
     double cache_ratio_to_mha;            /* over keys and values of as many heads as there are queries */
     int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
 };
-enum weft_status weft_account(const struct weft_model *model, int64_t length, struct weft_account *account);
+struct weft_recipe;
+/* Without a recipe the state is that of one micro-batch a step. */
+enum weft_status weft_account(const struct weft_model *model, const struct weft_recipe *recipe, int64_t length,
+                              struct weft_account *account);
 
 /* ---- gates (gates.c, gate_*.c): what a model must pass before anything it shows is believed */
 

@@ -23,6 +23,8 @@ static const struct weft_optim *const optims[] = {
 #define OPTIM(name) &weft_optim_##name,
 #include "train/parts.def"
 };
+enum { COSINE, LINEAR, CONSTANT };
+static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 enum { TASKS = sizeof tasks / sizeof tasks[0], OPTIMS = sizeof optims / sizeof optims[0] };
 
 #define AT(field) offsetof(struct weft_recipe, field)
@@ -31,9 +33,15 @@ static const struct weft_opt options[] = {
     {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = optim_names, .help = "optimiser"},
     {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights", .symbol = "GPT2_MAX_ITERS"},
     {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "highest learning rate"},
-    {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12,
-     .help = "steps until the learning rate is at its highest; from there a cosine leads to a tenth"},
+    {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12, .help = "steps until the learning rate is at its highest"},
+    {"schedule", WEFT_OPT_CHOICE, AT(choice.schedule), "cosine", .choices = schedules,
+     .help = "the learning rate from there on: a cosine or a line to a tenth of it, or no change"},
     {"clip", WEFT_OPT_REAL, AT(clip), "1", 1e-6, 1e30, .help = "largest norm of all gradients together"},
+    {"micro_batches", WEFT_OPT_INT, AT(micro_batches), "1", 1, 1 << 20,
+     .help = "M, micro-batches in a step: M times batch sequences give one gradient"},
+    {"grad_groups", WEFT_OPT_INT, AT(grad_groups), "8", 1, 4096, .needs = "micro_batches!=1",
+     .help = "groups of micro-batches, at most M, whose gradients are summed apart and then up a binary tree; memory "
+             "for one more gradient each time it doubles. Other groups round otherwise"},
     {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "held-out samples scored at the end"},
 };
 static const struct weft_owner owner = WEFT_OWNER("training", options);
@@ -71,7 +79,7 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec 
                  optims[i] == r->optim ? &r->optim_options : NULL));
     TRY(weft_settings_finish(settings));
     if (r->task->resolve)
-        TRY(r->task->resolve(spec, r->task_options));
+        TRY(r->task->resolve(spec, r->task_options, &r->arena));
     return WEFT_OK;
 }
 
@@ -86,5 +94,21 @@ double weft_recipe_lr(const struct weft_recipe *r, int64_t step)
     if (step <= r->warmup)
         return r->lr * (double)step / (double)r->warmup;
     double done = (double)(step - r->warmup) / (double)weft_max(1, r->steps - r->warmup);
-    return r->lr * (0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * done)));
+    double left[] = {[COSINE] = 0.5 * (1 + cos(3.14159265358979323846 * done)), [LINEAR] = 1 - done, [CONSTANT] = 1};
+    return r->lr * (0.1 + 0.9 * left[r->choice.schedule]);
+}
+
+int64_t weft_recipe_groups(const struct weft_recipe *r) { return weft_min(r->grad_groups, r->micro_batches); }
+
+int weft_recipe_sums(const struct weft_recipe *r)
+{
+    int n = 1;
+    for (int64_t groups = weft_recipe_groups(r); groups > 1; groups /= 2)
+        n++;
+    return n;
+}
+
+int64_t weft_recipe_state_bytes(const struct weft_recipe *r)
+{
+    return WEFT_STATE_BYTES + (weft_recipe_sums(r) - 1) * (int64_t)sizeof(float);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * step.c - one step: samples in, gradients out, clip, update; and the evaluation, which is the first half of it.
+ * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
  */
 #include "base/vmath.h"
 #include "train/train.h"
@@ -28,6 +28,21 @@ static enum weft_status make_spans(struct weft_trainer *t)
     return WEFT_OK;
 }
 
+static enum weft_status make_arrays(struct weft_trainer *t)
+{
+    const struct weft_params *p = &t->model->params;
+    int sums = weft_recipe_sums(t->recipe);
+    t->sums = weft_arena_alloc(&t->arena, (size_t)sums * sizeof *t->sums);
+    t->moments[0] = weft_params_array(p);
+    t->moments[1] = weft_params_array(p);
+    bool made = t->sums && t->moments[0] && t->moments[1];
+    for (t->sum_count = 0; made && t->sum_count < sums; t->sum_count++)
+        made = (t->sums[t->sum_count].grads = weft_params_array(p));
+    if (!made)
+        return FAIL(WEFT_NOMEM, "no memory for gradients and moments: make the model or grad_groups smaller");
+    return WEFT_OK;
+}
+
 enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
                                      const struct weft_recipe *recipe)
 {
@@ -38,15 +53,11 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     t->recipe = recipe;
     t->length = recipe->task->length(recipe->task_options);
     TRY(make_spans(t));
-    t->grads = weft_params_array(&model->params);
-    t->moments[0] = weft_params_array(&model->params);
-    t->moments[1] = weft_params_array(&model->params);
-    if (!t->grads || !t->moments[0] || !t->moments[1])
-        return FAIL(WEFT_NOMEM, "no memory for gradients and moments: make the model smaller");
+    TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
                       (struct weft_net_size){.sequences = model->spec->batch, .length = t->length}));
     TRY(weft_exec_create(&t->exec, t->net.g, WEFT_FAST));
-    weft_net_bind(&t->net, t->exec, model, t->grads);
+    weft_net_bind(&t->net, t->exec, model, t->sums[0].grads);
     weft_net_plain_rows(&t->net, t->exec, model->spec->batch, t->length);
     return WEFT_OK;
 }
@@ -57,48 +68,22 @@ void weft_trainer_free(struct weft_trainer *t)
         return;
     weft_exec_free(t->exec);
     weft_net_release(&t->net);
-    weft_params_array_free(&t->model->params, t->grads);
+    for (int i = 0; i < t->sum_count; i++)
+        weft_params_array_free(&t->model->params, t->sums[i].grads);
     weft_params_array_free(&t->model->params, t->moments[0]);
     weft_params_array_free(&t->model->params, t->moments[1]);
     weft_arena_release(&t->arena);
     free(t);
 }
 
-/* ---- inputs */
-
-/* Writes `count` samples from `index` on; returns how many tokens are scored. */
-static int64_t fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec, uint64_t index,
-                    int64_t count)
-{
-    const struct weft_recipe *r = t->recipe;
-    int32_t *tokens = weft_exec_tensor(exec, net->tokens)->data, *targets = weft_exec_tensor(exec, net->targets)->data;
-    for (int64_t s = 0; s < count; s++)
-        r->task->sample(t->model->spec, r->task_options, index + (uint64_t)s, tokens + s * t->length,
-                        targets + s * t->length);
-    if (net->use == WEFT_TRAIN)
-        weft_net_stamp(net, exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step, index);
-    int64_t scored = 0;
-    for (int64_t i = 0; i < count * t->length; i++)
-        scored += targets[i] >= 0;
-    *(float *)weft_exec_tensor(exec, net->weight)->data = 1 / (float)weft_max(1, scored);
-    return scored;
-}
-
-/* ---- gradients and weights, span by span */
-
-static void zero_span(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_trainer *t = context;
-    memset(t->grads + t->spans[tile].first, 0, (size_t)t->spans[tile].count * sizeof(float));
-}
+/* ---- gradient and weights, span by span */
 
 static void square_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_trainer *t = context;
     const struct weft_span *span = &t->spans[tile];
-    const float *g = t->grads + span->first;
+    const float *g = t->sums[0].grads + span->first;
     vf sum = vset(0);
     for (int64_t i = 0; i < span->count; i += VLANES) {
         vf x = vload_f32(g + i, span->count - i);
@@ -122,6 +107,13 @@ struct updating {
     struct weft_update update;
 };
 
+static void limit_span(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct updating *u = context;
+    u->t->recipe->optim->limit(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
+}
+
 static void update_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -129,24 +121,11 @@ static void update_span(void *context, int64_t tile, int thread)
     u->t->recipe->optim->update(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
 }
 
-static void update(struct weft_trainer *t, double norm)
-{
-    const struct weft_recipe *r = t->recipe;
-    struct updating u = {t,
-                         {.step = t->step + 1,
-                          .lr = weft_recipe_lr(r, t->step + 1),
-                          .grad_scale = norm > r->clip ? (float)(r->clip / norm) : 1,
-                          .weights = t->model->params.weights,
-                          .grads = t->grads,
-                          .moments = {t->moments[0], t->moments[1]}}};
-    weft_parallel(t->span_count, update_span, &u);
-}
-
 /* Names the first weight, then the first gradient, that is not finite. */
 static enum weft_status not_finite(const struct weft_trainer *t, double loss, double norm)
 {
     const struct weft_params *p = &t->model->params;
-    const float *arrays[] = {p->weights, t->grads};
+    const float *arrays[] = {p->weights, t->sums[0].grads};
     for (int a = 0; a < 2; a++)
         for (int i = 0; i < p->count; i++)
             for (int64_t e = 0; e < p->list[i].count; e++)
@@ -162,58 +141,32 @@ static enum weft_status not_finite(const struct weft_trainer *t, double loss, do
                 (long long)t->step + 1, fabs(loss), fabs(norm));
 }
 
-enum weft_status weft_trainer_step(struct weft_trainer *t, double *loss)
+enum weft_status weft_trainer_update(struct weft_trainer *t)
 {
-    int64_t batch = t->model->spec->batch;
-    fill(t, &t->net, t->exec, (uint64_t)(t->step * batch), batch);
-    weft_parallel(t->span_count, zero_span, t);
-    weft_exec_prepare(t->exec);
-    weft_exec_run(t->exec);
-    *loss = *(const float *)weft_exec_tensor(t->exec, t->net.loss)->data;
-    double norm = gradient_norm(t);
-    if (!isfinite(*loss) || !isfinite(norm))
-        return not_finite(t, *loss, norm);
-    update(t, norm);
+    const struct weft_recipe *r = t->recipe;
+    struct updating u = {t,
+                         {.step = t->step + 1,
+                          .lr = weft_recipe_lr(r, t->step + 1),
+                          .grad_scale = 1,
+                          .weights = t->model->params.weights,
+                          .grads = t->sums[0].grads,
+                          .moments = {t->moments[0], t->moments[1]}}};
+    if (r->optim->limit)
+        weft_parallel(t->span_count, limit_span, &u);
+    double loss = t->sums[0].losses.list[0].value, norm = gradient_norm(t);
+    if (!isfinite(loss) || !isfinite(norm))
+        return not_finite(t, loss, norm);
+    if (norm > r->clip)
+        u.update.grad_scale = (float)(r->clip / norm);
+    weft_parallel(t->span_count, update_span, &u);
     t->step++;
     return WEFT_OK;
 }
 
-/* ---- evaluation */
-
-static void score_all(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
-                      struct weft_score *score)
+enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses)
 {
-    int64_t samples = t->recipe->eval_samples, all = 0, right = 0;
-    double loss = 0;
-    for (int64_t done = 0, count; done < samples; done += count) {
-        count = weft_min(t->model->spec->batch, samples - done);
-        weft_net_plain_rows(net, exec, count, t->length);
-        int64_t scored = fill(t, net, exec, WEFT_HELD_OUT + (uint64_t)done, count);
-        weft_exec_run(exec);
-        loss += *(const float *)weft_exec_tensor(exec, net->loss)->data * (double)scored;
-        const int32_t *targets = weft_exec_tensor(exec, net->targets)->data;
-        const int32_t *prediction = weft_exec_tensor(exec, net->prediction)->data;
-        for (int64_t i = 0; i < count * t->length; i++)
-            right += targets[i] >= 0 && targets[i] == prediction[i];
-        all += scored;
-    }
-    *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all)};
-}
-
-enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score)
-{
-    struct weft_net net;
-    struct weft_exec *exec = NULL;
-    enum weft_status status = weft_net_init(
-        &net, t->model, WEFT_EVAL, (struct weft_net_size){.sequences = t->model->spec->batch, .length = t->length});
-    if (status == WEFT_OK)
-        status = weft_exec_create(&exec, net.g, WEFT_FAST);
-    if (status == WEFT_OK) {
-        weft_net_bind(&net, exec, t->model, NULL);
-        weft_exec_prepare(exec);
-        score_all(t, &net, exec, score);
-    }
-    weft_exec_free(exec);
-    weft_net_release(&net);
-    return status;
+    weft_trainer_gradient(t);
+    *losses = t->sums[0].losses;
+    TRY(weft_trainer_update(t));
+    return WEFT_OK;
 }

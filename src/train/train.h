@@ -4,6 +4,7 @@
  *
  * Invariants:
  *  - A sample is a function of (seed, index) alone; training takes indices from 0 up, evaluation from WEFT_HELD_OUT up.
+ *  - A step is M micro-batches of the model's batch. Its gradient is summed in an order that the recipe alone decides.
  *  - Work on weights goes over spans: pieces of one weight, of a fixed size, so that neither the sum of squares nor the
  *    update depends on the number of threads.
  *  - A loss or gradient that is not finite ends training before it touches a weight.
@@ -21,8 +22,9 @@ struct weft_task {
     const char *name, *summary;
     struct weft_owner owner;
     size_t options_bytes;
-    enum weft_status (*resolve)(const struct weft_spec *spec, const void *options); /* refuses what is impossible */
-    int64_t (*length)(const void *options);                                         /* tokens of a sample */
+    /* Refuses what is impossible with this spec; makes the tables that samples are drawn from. */
+    enum weft_status (*resolve)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
+    int64_t (*length)(const void *options); /* tokens of a sample */
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
@@ -33,9 +35,7 @@ struct weft_update {
     int64_t step; /* from 1 */
     double lr;
     float grad_scale; /* of the global-norm clip */
-    float *weights;
-    const float *grads;
-    float *moments[2];
+    float *weights, *grads, *moments[2];
 };
 
 struct weft_span {
@@ -47,6 +47,8 @@ struct weft_optim {
     const char *name, *summary;
     struct weft_owner owner;
     size_t options_bytes;
+    /* Optional: limits the gradients of a span before their norm is taken. What is not finite must stay so. */
+    void (*limit)(const void *options, const struct weft_update *u, const struct weft_span *span);
     void (*update)(const void *options, const struct weft_update *u, const struct weft_span *span);
 };
 
@@ -58,24 +60,48 @@ struct weft_optim {
 
 struct weft_recipe {
     int64_t steps, warmup, eval_samples;
+    int64_t micro_batches; /* M, of a step */
+    int64_t grad_groups;   /* as asked for: see weft_recipe_groups */
     double lr, clip;
     const struct weft_task *task;
     const struct weft_optim *optim;
     void *task_options, *optim_options;
     struct weft_recipe_choice {
-        int task, optim;
+        int task, optim, schedule;
     } choice;
     struct weft_arena arena;
 };
 
-/* Takes its part of the settings, after the spec took its own; finishes them. */
+/* Takes its part of the settings, after the spec took its own; finishes them. The recipe is for models of this spec. */
 enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings);
 void weft_recipe_release(struct weft_recipe *r);
-/* Linear warm-up, then cosine to a tenth; steps count from 1. */
+/* Linear warm-up, then as the schedule says; steps count from 1. */
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step);
+/* Groups of micro-batches whose gradients are summed apart: as many as asked for, at most M. */
+int64_t weft_recipe_groups(const struct weft_recipe *r);
+/* Sums of gradients that are open at once: one for each level of the tree over the groups. */
+int weft_recipe_sums(const struct weft_recipe *r);
+/* Bytes per weight that training holds: the weight, its moments, and its gradient once per sum. */
+enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
+int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 
-/* ---- a step (step.c) */
+/* ---- a step (step.c, gradient.c, eval.c) */
+
+/* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
+ * names, "logits_z" where it is trained. */
+struct weft_losses {
+    int count;
+    struct weft_loss {
+        const char *name;
+        double value;
+    } list[WEFT_MAX_TERMS + 3]; /* the first is the total */
+};
+
+struct weft_sum {
+    float *grads;
+    struct weft_losses losses;
+};
 
 struct weft_trainer {
     struct weft_model *model;
@@ -83,7 +109,9 @@ struct weft_trainer {
     struct weft_net net;
     struct weft_exec *exec;
     int64_t length;
-    float *grads, *moments[2];
+    struct weft_sum *sums; /* the first holds the whole step's when all are added up */
+    int sum_count;
+    float *moments[2];
     struct weft_span *spans;
     double *squares; /* of each span */
     int64_t span_count;
@@ -92,17 +120,23 @@ struct weft_trainer {
 };
 
 struct weft_score {
-    double loss, accuracy; /* means over scored tokens */
+    double loss, accuracy; /* means over scored tokens; the loss is cross-entropy alone */
 };
 
 enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
                                      const struct weft_recipe *recipe);
 void weft_trainer_free(struct weft_trainer *t);
-enum weft_status weft_trainer_step(struct weft_trainer *t, double *loss);
+/* A step: the gradient, then the update. */
+enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses);
+/* Gradient and losses of the next step's global batch, into sums[0]. */
+void weft_trainer_gradient(struct weft_trainer *t);
+/* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
+enum weft_status weft_trainer_update(struct weft_trainer *t);
 /* On held-out samples, without dropout. */
 enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score);
-/* Bytes per weight that training holds: the weight, its gradient and its moments. */
-enum { WEFT_STATE_BYTES = 4 * sizeof(float) };
+/* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
+int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
+                          uint64_t index, int64_t count);
 
 /* ---- the loop (loop.c) */
 

@@ -4,7 +4,7 @@
  * Scored are inputs S .. 2S-2, where the next token is the one that followed the same token before: the loss can be 0
  * and a model that does not look back guesses one in V.
  */
-#include "train/train.h"
+#include "train/task/draw.h"
 
 #include <stddef.h>
 
@@ -17,8 +17,9 @@ static const struct weft_opt options[] = {
      .help = "S, different tokens in a sample, drawn from the vocabulary and then repeated"},
 };
 
-static enum weft_status resolve(const struct weft_spec *spec, const void *opts)
+static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
 {
+    (void)arena;
     const struct recall *o = opts;
     if (o->symbols > spec->vocab)
         return FAIL(WEFT_INVALID, "recall_length=%lld different tokens need vocab=%lld or more, not %lld",
@@ -28,22 +29,12 @@ static enum weft_status resolve(const struct weft_spec *spec, const void *opts)
 
 static int64_t length(const void *opts) { return 2 * ((const struct recall *)opts)->symbols - 1; }
 
-static bool contains(const int32_t *tokens, int64_t n, int32_t token)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (tokens[i] == token)
-            return true;
-    return false;
-}
-
 static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
 {
     int64_t s = ((const struct recall *)opts)->symbols;
-    uint64_t key = weft_key(weft_key_name((uint64_t)spec->seed, "task.recall"), index), drawn = 0;
+    struct draw d = draw_begin(spec, "task.recall", index);
     for (int64_t i = 0; i < s; i++)
-        do
-            tokens[i] = (int32_t)weft_below(key, drawn++, (uint64_t)spec->vocab);
-        while (contains(tokens, i, tokens[i]));
+        tokens[i] = draw_other(&d, 0, spec->vocab, tokens, i);
     for (int64_t i = s; i < 2 * s - 1; i++)
         tokens[i] = tokens[i - s];
     for (int64_t i = 0; i < 2 * s - 1; i++)

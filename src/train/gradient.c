@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gradient.c - the gradient of a step: samples in, a run per micro-batch, and the sum of them all in one fixed order.
+ *
+ * Micro-batches of a group add to the same sum one after another, as the kernels do it. The groups' sums go up one
+ * binary tree: 0 + 1, 2 + 3, .. then (0 + 1) + (2 + 3), and so on; whoever has no partner waits for a higher level. The
+ * groups come in order, so as in a binary counter one open sum per level is enough.
+ *
+ * The loss is a mean over the scored tokens of all micro-batches, which must be known before the first backward pass.
+ * Samples are functions of their index: they are made once to be counted and once more to be run, instead of being
+ * kept.
+ */
+#include "base/vmath.h"
+#include "train/train.h"
+
+int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
+                          uint64_t index, int64_t count)
+{
+    const struct weft_recipe *r = t->recipe;
+    int32_t *tokens = weft_exec_tensor(exec, net->tokens)->data, *targets = weft_exec_tensor(exec, net->targets)->data;
+    for (int64_t s = 0; s < count; s++)
+        r->task->sample(t->model->spec, r->task_options, index + (uint64_t)s, tokens + s * t->length,
+                        targets + s * t->length);
+    int64_t scored = 0;
+    for (int64_t i = 0; i < count * t->length; i++)
+        scored += targets[i] >= 0;
+    return scored;
+}
+
+/* ---- a micro-batch */
+
+static uint64_t first_sample(const struct weft_trainer *t, int64_t micro_batch)
+{
+    return (uint64_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);
+}
+
+static int64_t fill(const struct weft_trainer *t, int64_t micro_batch)
+{
+    return weft_trainer_fill(t, &t->net, t->exec, first_sample(t, micro_batch), t->model->spec->batch);
+}
+
+static float *number(const struct weft_trainer *t, const struct weft_value *v)
+{
+    return weft_exec_tensor(t->exec, v)->data;
+}
+
+/* The terms as they stand in the loss, in the order of make_losses. */
+static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
+{
+    const struct weft_net *net = &t->net;
+    const int32_t *targets = weft_exec_tensor(t->exec, net->targets)->data;
+    const float *nll = number(t, net->nll), *lse = number(t, net->lse);
+    double weight = *number(t, net->weight), main = 0, squares = 0;
+    for (int64_t i = 0; i < t->model->spec->batch * t->length; i++) {
+        main += nll[i];
+        squares += targets[i] < 0 ? 0 : (double)lse[i] * lse[i];
+    }
+    struct weft_loss *to = l->list;
+    (to++)->value += *number(t, net->loss);
+    (to++)->value += weight * main;
+    for (int i = 0; i < net->term_count; i++)
+        (to++)->value += (double)*number(t, net->share) * *number(t, net->terms[i].value);
+    if (to < l->list + l->count)
+        to->value += weight * t->model->spec->logits_z * squares;
+}
+
+static void run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+{
+    fill(t, micro_batch);
+    weft_net_stamp(&t->net, t->exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step, first_sample(t, micro_batch));
+    *number(t, t->net.weight) = weight;
+    *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
+    weft_exec_run(t->exec);
+    add_losses(t, &sum->losses);
+}
+
+/* ---- sums */
+
+static struct weft_losses make_losses(const struct weft_trainer *t)
+{
+    struct weft_losses l = {.count = 2, .list = {{"total", 0}, {"main", 0}}};
+    for (int i = 0; i < t->net.term_count; i++)
+        l.list[l.count++].name = t->net.terms[i].name;
+    if (t->model->spec->logits_z > 0)
+        l.list[l.count++].name = "logits_z";
+    return l;
+}
+
+struct adding {
+    const struct weft_trainer *t;
+    float *to;
+    const float *from; /* NULL: nothing, `to` becomes 0 */
+};
+
+static void add_span(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct adding *a = context;
+    const struct weft_span *span = &a->t->spans[tile];
+    float *to = a->to + span->first;
+    if (!a->from)
+        memset(to, 0, (size_t)span->count * sizeof *to);
+    for (int64_t i = 0; a->from && i < span->count; i++)
+        to[i] += a->from[span->first + i];
+}
+
+static void sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+{
+    int64_t micro_batches = t->recipe->micro_batches, groups = weft_recipe_groups(t->recipe);
+    sum->losses = make_losses(t);
+    weft_parallel(t->span_count, add_span, &(struct adding){t, sum->grads, NULL});
+    if (t->sum_count > 1) /* else it was bound once and for all */
+        weft_net_bind(&t->net, t->exec, t->model, sum->grads);
+    for (int64_t m = group * micro_batches / groups; m < (group + 1) * micro_batches / groups; m++)
+        run(t, m, weight, sum);
+}
+
+/* Adds the last of the open sums to the one before it; returns how many are left. */
+static int join(const struct weft_trainer *t, int open)
+{
+    struct weft_sum *to = &t->sums[open - 2], *from = &t->sums[open - 1];
+    weft_parallel(t->span_count, add_span, &(struct adding){t, to->grads, from->grads});
+    for (int i = 0; i < to->losses.count; i++)
+        to->losses.list[i].value += from->losses.list[i].value;
+    return open - 1;
+}
+
+void weft_trainer_gradient(struct weft_trainer *t)
+{
+    int64_t scored = 0;
+    int open = 0;
+    for (int64_t m = 0; m < t->recipe->micro_batches; m++)
+        scored += fill(t, m);
+    weft_exec_prepare(t->exec);
+    for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++) {
+        sum_group(t, group, 1 / (float)weft_max(1, scored), &t->sums[open++]);
+        for (int64_t closed = group + 1; closed % 2 == 0; closed /= 2)
+            open = join(t, open);
+    }
+    while (open > 1)
+        open = join(t, open);
+}
