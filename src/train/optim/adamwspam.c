@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * optim/adamwspam - adamw that forgets its moments at intervals and cuts spikes off gradients, after SPAM (T. Huang et
+ * al., arXiv:2501.06842). With n the step, from 1, interval dT, and v the moment of the steps before, not corrected:
+ *
+ *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else it is cut to that, before the norm is taken
+ *     n mod dT = 0:                m = v = 0, and the correction of the moments counts from 1 again
+ *     s steps after that, s < W:   the update, not the decay, times 1 - 0.99 (1 + cos(pi s / (W + 1))) / 2
+ *
+ * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient is left as it is, for
+ * the step to be refused. A spike of one element is cut to at most sqrt(theta) times its usual size, so what it leaves
+ * in v is gone in some ln(theta) / (1 - beta2) steps, however large it was.
+ */
+#include "train/optim/adam.h"
+
+#include <string.h>
+
+enum { SETTLED = 20 }; /* steps after which v tells what is usual */
+
+struct adamwspam {
+    struct adam adam;
+    double theta;
+    int64_t interval, warmup;
+};
+
+#define AT(field) offsetof(struct adamwspam, field)
+static const struct weft_opt options[] = {
+    ADAM_OPTIONS /* and */
+    {"spam_theta", WEFT_OPT_REAL, AT(theta), "5000", 1, 1e12,
+     .help = "a squared gradient is cut to this many times its usual size (the seed had 50)"},
+    {"spam_interval", WEFT_OPT_INT, AT(interval), "500", SETTLED + 1, 1e12,
+     .help = "dT, steps after which the moments begin anew (the seed: 1000)"},
+    {"spam_warmup", WEFT_OPT_INT, AT(warmup), "150", 0, 1e12,
+     .help = "W, steps of growing updates after the moments began anew (the seed: 1000)"},
+};
+
+static void limit(const void *opts, const struct weft_update *u, const struct weft_span *span)
+{
+    const struct adamwspam *o = opts;
+    if (u->step < SETTLED || u->step % o->interval < SETTLED)
+        return;
+    float *restrict g = u->grads + span->first, theta = (float)o->theta;
+    const float *restrict v = u->moments[1] + span->first;
+    for (int64_t i = 0; i < span->count; i++) {
+        float size = fabsf(g[i]), most = sqrtf(theta * (v[i] + 1e-12f));
+        g[i] = size > most && size < INFINITY ? copysignf(most, g[i]) : g[i];
+    }
+}
+
+static void update(const void *opts, const struct weft_update *u, const struct weft_span *span)
+{
+    const struct adamwspam *o = opts;
+    int64_t since = u->step % o->interval;
+    bool first = u->step < o->interval;
+    double share = 1;
+    if (since == 0)
+        for (int m = 0; m < 2; m++)
+            memset(u->moments[m] + span->first, 0, (size_t)span->count * sizeof(float));
+    if (!first && since < o->warmup)
+        share = 1 - 0.99 * (1 + cos(3.14159265358979323846 * (double)since / (double)(o->warmup + 1))) / 2;
+    adam_update(&o->adam, u, span, first ? u->step : since + 1, share);
+}
+
+const struct weft_optim weft_optim_adamwspam = {
+    .name = "adamwspam",
+    .summary = "adamw with spikes cut off and moments that begin anew",
+    .owner = WEFT_OWNER("optim=adamwspam", options),
+    .options_bytes = sizeof(struct adamwspam),
+    .limit = limit,
+    .update = update,
+};
