@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * task/mqar - multi-query associative recall (S. Arora et al., arXiv:2312.04927, and their program zoology): n keys
+ * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key stands once more; scored is what follows it
+ * there.
+ *
+ *     keys: n different of 1 .. V/2-1        values: n different of V/2 .. V-1
+ *     key m stands at 2n + 2 g_m, the target there is value m; the g_m are drawn one after another out of
+ *     0 .. (T-2n)/2 - 1 without replacement, g with a weight of (g+1)^(0.01-1): most queries come soon
+ *
+ * Slots between are 0, or uniform over the vocabulary.
+ */
+#include "train/task/draw.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { FILL_ZERO, FILL_UNIFORM };
+
+struct mqar {
+    int64_t length, pairs;
+    int fill;
+    double *reach; /* [space]: the weights of all gaps up to each, summed */
+};
+
+static const char *const fills[] = {"zero", "uniform", NULL};
+
+#define AT(field) offsetof(struct mqar, field)
+static const struct weft_opt options[] = {
+    {"mqar_length", WEFT_OPT_INT, AT(length), "64", 4, 1 << 20, .help = "T, tokens of a sample; even, and below vocab"},
+    {"mqar_pairs", WEFT_OPT_INT, AT(pairs), "4", 1, 1 << 18, .help = "n, keys and their values; at most T/4"},
+    {"mqar_fill", WEFT_OPT_CHOICE, AT(fill), "zero", .choices = fills,
+     .help = "what stands between the queries: token 0, or any token"},
+};
+
+static int64_t space(const struct mqar *o) { return (o->length - 2 * o->pairs) / 2; }
+
+static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
+{
+    struct mqar *o = opts;
+    long long length = o->length, pairs = o->pairs;
+    if (length % 2)
+        return FAIL(WEFT_INVALID, "mqar_length=%lld is odd: keys and values come in pairs, give %lld", length,
+                    length + 1);
+    if (4 * pairs > length)
+        return FAIL(WEFT_INVALID, "mqar_pairs=%lld need mqar_length=%lld or more, not %lld", pairs, 4 * pairs, length);
+    if (spec->vocab <= length)
+        return FAIL(WEFT_INVALID, "mqar_length=%lld needs a larger vocabulary than vocab=%lld: 8192 is usual", length,
+                    (long long)spec->vocab);
+    o->reach = weft_arena_alloc(arena, (size_t)space(o) * sizeof *o->reach);
+    if (!o->reach)
+        return FAIL(WEFT_NOMEM, "no memory for a task");
+    double sum = 0;
+    for (int64_t g = 0; g < space(o); g++)
+        o->reach[g] = sum += pow((double)(g + 1), 0.01 - 1);
+    return WEFT_OK;
+}
+
+static int64_t length(const void *opts) { return ((const struct mqar *)opts)->length; }
+
+/* The first gap that reaches beyond a uniform number. */
+static int64_t draw_gap(struct draw *d, const struct mqar *o)
+{
+    int64_t low = 0, high = space(o) - 1;
+    double at = weft_uniform(d->key, d->drawn++) * o->reach[high];
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (o->reach[middle] > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
+{
+    const struct mqar *o = opts;
+    int64_t n = o->pairs, half = spec->vocab / 2;
+    struct draw d = draw_begin(spec, "task.mqar", index);
+    memset(tokens, 0, (size_t)o->length * sizeof *tokens);
+    for (int64_t i = 0; i < o->length; i++)
+        targets[i] = -1;
+    for (int64_t m = 0; m < n; m++) { /* keys and values never meet: what is drawn is new among all before it */
+        tokens[2 * m] = draw_other(&d, 1, half - 1, tokens, 2 * m);
+        tokens[2 * m + 1] = draw_other(&d, half, spec->vocab - half, tokens, 2 * m);
+    }
+    for (int64_t m = 0; m < n; m++) {
+        int64_t at;
+        do /* what is taken is drawn again, which leaves the others their shares */
+            at = 2 * n + 2 * draw_gap(&d, o);
+        while (tokens[at]);
+        tokens[at] = tokens[2 * m];
+        targets[at] = tokens[2 * m + 1];
+    }
+    for (int64_t i = 2 * n; o->fill == FILL_UNIFORM && i < o->length; i++)
+        if (!tokens[i])
+            tokens[i] = (int32_t)draw_below(&d, spec->vocab);
+}
+
+const struct weft_task weft_task_mqar = {
+    .name = "mqar",
+    .summary = "answer n queries with the values that followed their keys",
+    .owner = WEFT_OWNER("task=mqar", options),
+    .options_bytes = sizeof(struct mqar),
+    .resolve = resolve,
+    .length = length,
+    .sample = sample,
+};
