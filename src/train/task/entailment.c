@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * task/entailment - is a an ancestor of b? The input is [a, b], scored is the answer after b: token 0 no, 1 yes.
+ *
+ * The tree grows from the seed, level by level: nodes above depth 6 have 1 to 4 children, until the vocabulary is used
+ * up; node i is token 2 + i. It has to be learned from the pairs: every tenth pair, by hash(seed, a, b), is held out.
+ *
+ * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is b's ancestor there (yes) or c's
+ * (no), each half of the time. So a wrong ancestor has the depth of a right one. The root, ancestor of all, is neither
+ * a nor b. Training takes only what stays whole when b and c, or their ancestors, change places: then neither token
+ * alone tells anything of the answer. Merely leaving out held-out pairs would: a node that lost a yes
+ * says no more often than it should, and a table of answers by b, made in training, was right on one in five of the
+ * held-out pairs.
+ */
+#include "train/task/draw.h"
+
+enum { DEPTH = 6, CHILDREN = 4, MOST_NODES = 5461 /* 4^0 + .. + 4^6 */, ANSWERS = 2 };
+
+struct entailment {
+    int64_t nodes;
+    int32_t *parent, *depth;
+    uint64_t split; /* key of what is held out */
+};
+
+static void grow(struct entailment *o, int64_t most, uint64_t key)
+{
+    o->parent[0] = -1;
+    o->nodes = 1;
+    for (int64_t i = 0; i < o->nodes && o->depth[i] < DEPTH; i++)
+        for (uint64_t left = 1 + weft_below(key, (uint64_t)i, CHILDREN); left > 0 && o->nodes < most; left--) {
+            o->parent[o->nodes] = (int32_t)i;
+            o->depth[o->nodes++] = o->depth[i] + 1;
+        }
+}
+
+/* The ancestor of a node at a depth above it, -1: there is none. */
+static int64_t ancestor(const struct entailment *o, int64_t node, int64_t depth)
+{
+    if (o->depth[node] <= depth)
+        return -1;
+    while (o->depth[node] > depth)
+        node = o->parent[node];
+    return node;
+}
+
+static bool is_held_out(const struct entailment *o, int64_t a, int64_t b)
+{
+    return weft_key(weft_key(o->split, (uint64_t)a), (uint64_t)b) % 10 == 0;
+}
+
+/* Two nodes and their ancestors at one depth. */
+struct fork {
+    int64_t node[2], above[2];
+};
+
+static bool make_fork(const struct entailment *o, int64_t b, int64_t c, int64_t depth, struct fork *f)
+{
+    *f = (struct fork){{b, c}, {ancestor(o, b, depth), ancestor(o, c, depth)}};
+    return f->above[0] >= 0 && f->above[1] >= 0 && f->above[0] != f->above[1];
+}
+
+/* Whether it is for training, or for the held-out samples with this answer. */
+static bool is_for_training(const struct entailment *o, const struct fork *f)
+{
+    bool out = false;
+    for (int i = 0; i < 4; i++)
+        out |= is_held_out(o, f->above[i / 2], f->node[i % 2]);
+    return !out;
+}
+
+static bool is_for_holding_out(const struct entailment *o, const struct fork *f, bool yes)
+{
+    return is_held_out(o, f->above[!yes], f->node[0]);
+}
+
+/* Whether there is something to draw for every purpose, so that drawing comes to an end. */
+static bool is_enough(const struct entailment *o)
+{
+    bool train = false, yes = false, no = false;
+    struct fork f;
+    for (int64_t b = 1; b < o->nodes; b++)
+        for (int64_t c = 1; c < o->nodes; c++)
+            for (int64_t depth = 1; depth < DEPTH && !(train && yes && no); depth++) {
+                bool is = make_fork(o, b, c, depth, &f);
+                train |= is && is_for_training(o, &f);
+                yes |= is && is_for_holding_out(o, &f, true);
+                no |= is && is_for_holding_out(o, &f, false);
+            }
+    return train && yes && no;
+}
+
+static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
+{
+    struct entailment *o = opts;
+    int64_t most = weft_max(1, weft_min(spec->vocab - ANSWERS, MOST_NODES));
+    uint64_t seed = (uint64_t)spec->seed;
+    o->parent = weft_arena_alloc(arena, (size_t)most * sizeof *o->parent);
+    o->depth = weft_arena_alloc(arena, (size_t)most * sizeof *o->depth);
+    if (!o->parent || !o->depth)
+        return FAIL(WEFT_NOMEM, "no memory for a task");
+    o->split = weft_key_name(seed, "task.entailment.split");
+    grow(o, most, weft_key_name(seed, "task.entailment.tree"));
+    if (!is_enough(o))
+        return FAIL(WEFT_INVALID,
+                    "a tree of %lld nodes, from seed=%lld and vocab=%lld, is too small to hold pairs out: make vocab "
+                    "larger (64 is usually enough) or try another seed",
+                    (long long)o->nodes, (long long)seed, (long long)spec->vocab);
+    return WEFT_OK;
+}
+
+static int64_t length(const void *opts)
+{
+    (void)opts;
+    return 2;
+}
+
+static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
+{
+    const struct entailment *o = opts;
+    struct draw d = draw_begin(spec, "task.entailment", index);
+    bool yes = draw_below(&d, 2), held_out = index >= WEFT_HELD_OUT;
+    struct fork f;
+    int64_t b, c;
+    do {
+        b = 1 + draw_below(&d, o->nodes - 1);
+        c = 1 + draw_below(&d, o->nodes - 1);
+    } while (!make_fork(o, b, c, 1 + draw_below(&d, DEPTH - 1), &f) ||
+             !(held_out ? is_for_holding_out(o, &f, yes) : is_for_training(o, &f)));
+    tokens[0] = (int32_t)(ANSWERS + f.above[!yes]);
+    tokens[1] = (int32_t)(ANSWERS + b);
+    targets[0] = -1;
+    targets[1] = yes;
+}
+
+const struct weft_task weft_task_entailment = {
+    .name = "entailment",
+    .summary = "tell whether one node of a tree is above another",
+    .owner = {.name = "task=entailment"},
+    .options_bytes = sizeof(struct entailment),
+    .resolve = resolve,
+    .length = length,
+    .sample = sample,
+};
