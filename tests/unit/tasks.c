@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tasks.c - samples of the synthetic tasks keep every rule of their definition, what is held out is never trained on,
+ * and samples stay what they were.
+ */
+#include "train/train.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 512 }; /* tokens of a sample here */
+
+struct stage {
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    int64_t length;
+    int32_t tokens[MOST], targets[MOST];
+};
+
+/* Settings are one text, parted by spaces. */
+static enum weft_status open_stage(struct stage *s, const char *settings)
+{
+    char text[256], *rest = text;
+    *s = (struct stage){0};
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *one; (one = strtok_r(rest, " ", &rest));)
+        TRY(weft_settings_add(&s->settings, one));
+    TRY(weft_spec_init(&s->spec, "gpt2", &s->settings));
+    TRY(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
+    s->length = s->recipe.task->length(s->recipe.task_options);
+    assert_true(s->length <= MOST);
+    return WEFT_OK;
+}
+
+static void close_stage(struct stage *s)
+{
+    weft_recipe_release(&s->recipe);
+    weft_spec_release(&s->spec);
+    weft_settings_release(&s->settings);
+}
+
+static void draw(struct stage *s, uint64_t index)
+{
+    memset(s->tokens, 0x55, sizeof s->tokens);
+    memset(s->targets, 0x55, sizeof s->targets);
+    s->recipe.task->sample(&s->spec, s->recipe.task_options, index, s->tokens, s->targets);
+    for (int64_t i = 0; i < s->length; i++) {
+        assert_in_range(s->tokens[i], 0, s->spec.vocab - 1);
+        assert_true(s->targets[i] >= -1 && s->targets[i] < s->spec.vocab);
+    }
+    assert_true(s->length == MOST || (s->tokens[s->length] == 0x55555555 && s->targets[s->length] == 0x55555555));
+}
+
+static void refuses(const char *settings, const char *words)
+{
+    struct stage s;
+    if (open_stage(&s, settings) != WEFT_INVALID)
+        fail_msg("%s was not refused", settings);
+    if (!strstr(weft_error(), words))
+        fail_msg("%s: expected \"%s\" in: %s", settings, words, weft_error());
+    close_stage(&s);
+}
+
+static void assert_different(const int32_t *tokens, int64_t count, int64_t stride)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < i; j++)
+            assert_int_not_equal(tokens[i * stride], tokens[j * stride]);
+}
+
+/* ---- recall */
+
+static void recall(void **state)
+{
+    (void)state;
+    struct stage s;
+    assert_int_equal(open_stage(&s, "task=recall vocab=9 recall_length=9"), WEFT_OK);
+    assert_int_equal(s.length, 17);
+    for (uint64_t index = 0; index < 200; index++) {
+        draw(&s, index);
+        assert_different(s.tokens, 9, 1);
+        for (int i = 0; i < 17; i++) {
+            assert_int_equal(s.tokens[i], s.tokens[i % 9]);
+            assert_int_equal(s.targets[i], i < 9 ? -1 : s.tokens[(i + 1) % 9]);
+        }
+    }
+    close_stage(&s);
+    refuses("task=recall vocab=9 recall_length=10", "vocab=10 or more");
+}
+
+/* ---- mqar */
+
+/* Where key m stands again, as a gap. */
+static int64_t gap_of(const struct stage *s, int64_t pairs, int64_t m)
+{
+    int64_t at = -1;
+    for (int64_t i = 2 * pairs; i < s->length; i++)
+        if (s->targets[i] == s->tokens[2 * m + 1]) {
+            assert_int_equal(at, -1); /* once */
+            at = i;
+        }
+    assert_true(at >= 0 && at % 2 == 0);
+    assert_int_equal(s->tokens[at], s->tokens[2 * m]);
+    return (at - 2 * pairs) / 2;
+}
+
+static void mqar_keeps_its_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int64_t length, pairs;
+        bool zeros;
+    } rows[] = {
+        {"task=mqar vocab=8192", 64, 4, true},
+        {"task=mqar vocab=257 mqar_length=256 mqar_pairs=64 context=256", 256, 64, true},
+        {"task=mqar vocab=5 mqar_length=4 mqar_pairs=1", 4, 1, true},
+        {"task=mqar vocab=65 mqar_length=64 mqar_pairs=4 mqar_fill=uniform", 64, 4, false},
+    };
+    for (int r = 0; r < 4; r++) {
+        struct stage s;
+        int64_t pairs = rows[r].pairs, half, others = 0, sum = 0;
+        assert_int_equal(open_stage(&s, rows[r].settings), WEFT_OK);
+        assert_int_equal(s.length, rows[r].length);
+        half = s.spec.vocab / 2;
+        for (uint64_t index = 0; index < 500; index++) {
+            int64_t scored = 0;
+            draw(&s, index);
+            assert_different(s.tokens, pairs, 2);
+            assert_different(s.tokens + 1, pairs, 2);
+            for (int64_t m = 0; m < pairs; m++) {
+                assert_in_range(s.tokens[2 * m], 1, half - 1);
+                assert_in_range(s.tokens[2 * m + 1], half, s.spec.vocab - 1);
+                gap_of(&s, pairs, m);
+            }
+            for (int64_t i = 0; i < s.length; i++) {
+                scored += s.targets[i] >= 0;
+                if (i < 2 * pairs || s.targets[i] >= 0)
+                    continue;
+                assert_true(!rows[r].zeros || s.tokens[i] == 0);
+                others++;
+                sum += s.tokens[i];
+            }
+            assert_int_equal(scored, pairs);
+        }
+        if (!rows[r].zeros) /* uniform over the vocabulary: its mean, within five deviations */
+            assert_float_equal((double)sum / (double)others, 32, 5 * sqrt((65 * 65 - 1) / 12.0 / (double)others));
+        close_stage(&s);
+    }
+}
+
+/* Gaps come one after another without replacement: P(g0, g1) = w(g0) w(g1) / (1 - w(g0)). */
+static void mqar_gaps_follow_the_power_law(void **state)
+{
+    (void)state;
+    enum { SPACE = 4, SAMPLES = 40000 };
+    struct stage s;
+    double w[SPACE], sum = 0;
+    int count[SPACE][SPACE] = {{0}};
+    assert_int_equal(open_stage(&s, "task=mqar vocab=64 mqar_length=12 mqar_pairs=2"), WEFT_OK);
+    for (uint64_t index = 0; index < SAMPLES; index++) {
+        draw(&s, index);
+        count[gap_of(&s, 2, 0)][gap_of(&s, 2, 1)]++;
+    }
+    for (int g = 0; g < SPACE; g++)
+        sum += w[g] = 0.01 * pow(g + 1, 0.01 - 1);
+    for (int g = 0; g < SPACE; g++)
+        for (int h = 0; h < SPACE; h++) {
+            double p = g == h ? 0 : w[g] / sum * w[h] / (sum - w[g]);
+            assert_float_equal((double)count[g][h] / SAMPLES, p, 5 * sqrt(p * (1 - p) / SAMPLES));
+        }
+    close_stage(&s);
+}
+
+static void mqar_refuses_what_is_impossible(void **state)
+{
+    (void)state;
+    refuses("task=mqar vocab=8192 mqar_length=63", "odd");
+    refuses("task=mqar vocab=8192 mqar_length=64 mqar_pairs=17", "mqar_length=68");
+    refuses("task=mqar vocab=64 mqar_length=64", "larger vocabulary");
+}
+
+/* ---- entailment: the tree is put together again from what samples say */
+
+enum { NODES = 64, ANSWERS = 2, ROOT = 2, SAMPLES = 60000 };
+
+struct tree {
+    int said[NODES][NODES]; /* by a and b: 0 nothing, 1 no, 2 yes */
+    int depth[NODES];       /* ancestors, with the root */
+};
+
+static void learn(struct stage *s, struct tree *t)
+{
+    for (uint64_t i = 0; i < 2 * SAMPLES; i++) {
+        draw(s, i / 2 + (i % 2 ? WEFT_HELD_OUT : 0));
+        int32_t a = s->tokens[0], b = s->tokens[1], answer = 1 + s->targets[1];
+        assert_int_equal(s->targets[0], -1);
+        assert_true(answer == 1 || answer == 2);
+        assert_true(a > ROOT && b > ROOT && a != b);
+        assert_true(t->said[a][b] == 0 || t->said[a][b] == answer);
+        t->said[a][b] = answer;
+    }
+    for (int b = ROOT + 1; b < NODES; b++) {
+        t->depth[b] = 1;
+        for (int a = ROOT + 1; a < NODES; a++)
+            t->depth[b] += t->said[a][b] == 2;
+    }
+}
+
+/* The ancestor next above; the root where there is none. */
+static int parent_of(const struct tree *t, int b)
+{
+    for (int a = ROOT + 1; a < NODES; a++)
+        if (t->said[a][b] == 2 && t->depth[a] == t->depth[b] - 1)
+            return a;
+    return ROOT;
+}
+
+static void entailment_is_a_tree(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct tree t = {0};
+    int children[NODES] = {0};
+    assert_int_equal(open_stage(&s, "task=entailment"), WEFT_OK);
+    assert_int_equal(s.spec.vocab, NODES);
+    assert_int_equal(s.length, 2);
+    learn(&s, &t);
+    for (int b = ROOT + 1; b < NODES; b++) {
+        assert_in_range(t.depth[b], 1, 6);
+        children[parent_of(&t, b)]++;
+        for (int a = ROOT + 1; a < NODES; a++) {
+            if (t.said[a][b] == 2 && t.depth[b] > t.depth[a] + 1) /* above b means above its parent */
+                assert_int_equal(t.said[a][parent_of(&t, b)], 2);
+            if (t.said[a][b] == 1) /* wrong ancestors stand as high as right ones */
+                assert_true(t.depth[a] < t.depth[b]);
+        }
+    }
+    for (int a = ROOT + 1; a < NODES; a++)
+        assert_in_range(children[a], 0, 4);
+    close_stage(&s);
+}
+
+/* In training the better guess by either token is no better than a coin. */
+static void entailment_needs_both_tokens(void **state)
+{
+    (void)state;
+    struct stage s;
+    assert_int_equal(open_stage(&s, "task=entailment"), WEFT_OK);
+    for (int which = 0; which < 2; which++) {
+        int count[NODES][2] = {{0}}, right = 0;
+        for (uint64_t index = 0; index < SAMPLES; index++) {
+            draw(&s, index);
+            count[s.tokens[which]][s.targets[1]]++;
+        }
+        for (int i = 0; i < NODES; i++)
+            right += count[i][0] > count[i][1] ? count[i][0] : count[i][1];
+        print_message("token %d alone: %.3f\n", which, (double)right / SAMPLES);
+        assert_true(right < 0.52 * SAMPLES);
+    }
+    close_stage(&s);
+    refuses("task=entailment vocab=8", "too small");
+    refuses("task=entailment vocab=2", "too small");
+}
+
+/* ---- held out */
+
+static uint64_t hash(const struct stage *s)
+{
+    uint64_t x = 0xCBF29CE484222325;
+    for (int64_t i = 0; i < s->length; i++)
+        x = (x ^ (uint64_t)s->tokens[i]) * 0x100000001B3;
+    return x;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void held_out_samples_are_never_trained_on(void **state)
+{
+    (void)state;
+    enum { TRAIN = 40000, HELD = 2000 };
+    static const char *const tasks[] = {"task=recall", "task=mqar vocab=8192", "task=entailment"};
+    static uint64_t trained[TRAIN];
+    for (int t = 0; t < 3; t++) {
+        struct stage s;
+        assert_int_equal(open_stage(&s, tasks[t]), WEFT_OK);
+        for (uint64_t i = 0; i < TRAIN; i++) {
+            draw(&s, i);
+            trained[i] = hash(&s);
+        }
+        qsort(trained, TRAIN, sizeof *trained, by_value);
+        for (uint64_t i = 0; i < HELD; i++) {
+            draw(&s, WEFT_HELD_OUT + i);
+            uint64_t held = hash(&s);
+            assert_null(bsearch(&held, trained, TRAIN, sizeof held, by_value));
+        }
+        close_stage(&s);
+    }
+}
+
+/* ---- samples stay what they were: the first of each, in training and held out */
+
+static void samples_are_golden(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        struct {
+            int32_t tokens[16], targets[16];
+        } first, held_out;
+    } rows[] = {
+        {"task=recall vocab=64 recall_length=8",
+         {{32, 19, 11, 18, 54, 29, 14, 17, 32, 19, 11, 18, 54, 29, 14},
+          {-1, -1, -1, -1, -1, -1, -1, -1, 19, 11, 18, 54, 29, 14, 17}},
+         {{19, 1, 34, 52, 14, 15, 22, 7, 19, 1, 34, 52, 14, 15, 22},
+          {-1, -1, -1, -1, -1, -1, -1, -1, 1, 34, 52, 14, 15, 22, 7}}},
+        {"task=mqar vocab=100 mqar_length=16 mqar_pairs=3",
+         {{4, 63, 36, 75, 26, 90, 4, 0, 0, 0, 0, 0, 36, 0, 26, 0},
+          {-1, -1, -1, -1, -1, -1, 63, -1, -1, -1, -1, -1, 75, -1, 90, -1}},
+         {{15, 51, 5, 67, 44, 70, 0, 0, 44, 0, 15, 0, 0, 0, 5, 0},
+          {-1, -1, -1, -1, -1, -1, -1, -1, 70, -1, 51, -1, -1, -1, 67, -1}}},
+        {"task=mqar vocab=100 mqar_length=16 mqar_pairs=3 mqar_fill=uniform seed=7",
+         {{34, 79, 46, 50, 39, 55, 34, 56, 4, 77, 46, 5, 75, 51, 39, 23},
+          {-1, -1, -1, -1, -1, -1, 79, -1, -1, -1, 50, -1, -1, -1, 55, -1}},
+         {{8, 53, 3, 50, 25, 76, 25, 14, 8, 76, 3, 35, 46, 9, 68, 7},
+          {-1, -1, -1, -1, -1, -1, 76, -1, 53, -1, 50, -1, -1, -1, -1, -1}}},
+        {"task=entailment", {{21, 37}, {-1, 0}}, {{3, 43}, {-1, 1}}},
+        {"task=entailment vocab=300 seed=7", {{17, 76}, {-1, 1}}, {{4, 122}, {-1, 1}}},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct stage s;
+        assert_int_equal(open_stage(&s, rows[r].settings), WEFT_OK);
+        draw(&s, 0);
+        assert_memory_equal(s.tokens, rows[r].first.tokens, (size_t)s.length * sizeof(int32_t));
+        assert_memory_equal(s.targets, rows[r].first.targets, (size_t)s.length * sizeof(int32_t));
+        draw(&s, WEFT_HELD_OUT);
+        assert_memory_equal(s.tokens, rows[r].held_out.tokens, (size_t)s.length * sizeof(int32_t));
+        assert_memory_equal(s.targets, rows[r].held_out.targets, (size_t)s.length * sizeof(int32_t));
+        close_stage(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recall),
+        cmocka_unit_test(mqar_keeps_its_rules),
+        cmocka_unit_test(mqar_gaps_follow_the_power_law),
+        cmocka_unit_test(mqar_refuses_what_is_impossible),
+        cmocka_unit_test(entailment_is_a_tree),
+        cmocka_unit_test(entailment_needs_both_tokens),
+        cmocka_unit_test(held_out_samples_are_never_trained_on),
+        cmocka_unit_test(samples_are_golden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
