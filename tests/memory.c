@@ -5,6 +5,7 @@
  * malloc and its kin are this program's own here, for every library in the process: they count, then call glibc's.
  */
 #include "infer/infer.h"
+#include "train/train.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,10 +203,61 @@ static void planned_is_what_it_takes(void **state)
     }
 }
 
+/* A model and its trainer; the recipe is the caller's to release. */
+static struct weft_trainer *open_trainer(struct stage *s, struct weft_recipe *recipe, const struct subject *subject)
+{
+    struct weft_settings settings = {0};
+    struct weft_trainer *t;
+    memset(s, 0, sizeof *s);
+    for (int i = 0; subject->settings[i]; i++)
+        assert_int_equal(weft_settings_add(&settings, subject->settings[i]), WEFT_OK);
+    assert_int_equal(weft_spec_init(&s->spec, subject->preset, &settings), WEFT_OK);
+    assert_int_equal(weft_recipe_init(recipe, &s->spec, &settings), WEFT_OK);
+    weft_settings_release(&settings);
+    assert_int_equal(weft_model_create(&s->model, &s->spec), WEFT_OK);
+    assert_int_equal(weft_model_init(s->model), WEFT_OK);
+    assert_int_equal(weft_trainer_create(&t, s->model, recipe), WEFT_OK);
+    return t;
+}
+
+/* Steps of several micro-batches, and the memory of their sums. */
+static void steps_take_what_is_accounted(void **state)
+{
+    if (!COUNTING)
+        skip();
+    static const struct subject subjects[] = {
+        {"gpt2-mini", {"batch=1", "task=recall", "optim=adamwspam"}},
+        {"gpt2-mini", {"batch=1", "task=mqar", "micro_batches=2"}},
+        {"gpt2-mini", {"batch=1", "task=entailment", "micro_batches=9"}},
+    };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct stage s;
+        struct weft_recipe recipe;
+        struct weft_losses losses;
+        int64_t start = weft_resident_bytes();
+        struct weft_trainer *t = open_trainer(&s, &recipe, &subjects[i]);
+        long before = atomic_load(&allocations);
+        for (int step = 0; step < 2; step++)
+            assert_int_equal(weft_trainer_step(t, &losses), WEFT_OK);
+        assert_int_equal(atomic_load(&allocations) - before, 0);
+        double grown = (double)(weft_resident_bytes() - start);
+        double planned =
+            (double)weft_exec_bytes(t->exec) + (double)(weft_recipe_state_bytes(&recipe) * s.model->params.total);
+        print_message("%d sums: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", t->sum_count, planned / 1048576,
+                      grown / 1048576, grown / planned);
+        assert_true(grown > 0.95 * planned && grown < 1.05 * planned);
+        weft_trainer_free(t);
+        weft_recipe_release(&recipe);
+        weft_model_free(s.model);
+        weft_spec_release(&s.spec);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(running_allocates_nothing),
-                                       cmocka_unit_test(sessions_allocate_nothing),
-                                       cmocka_unit_test(planned_is_what_it_takes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(running_allocates_nothing), cmocka_unit_test(sessions_allocate_nothing),
+        cmocka_unit_test(planned_is_what_it_takes), cmocka_unit_test(steps_take_what_is_accounted)};
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
