@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * map.h - the two hash tables of this room: numbers to numbers, and strings of bytes to numbers. Open addressing; what
+ * is in stays in. Values are >= 0. A table needs no init beyond {0}.
+ */
+#ifndef WEFT_TEXT_MAP_H
+#define WEFT_TEXT_MAP_H
+
+#include "base/base.h"
+
+#define WEFT_NO_KEY UINT64_MAX
+
+struct weft_map {
+    struct weft_map_slot {
+        uint64_t key; /* WEFT_NO_KEY: free */
+        int32_t value;
+    } * slot;
+    size_t slots, count; /* slots is a power of two */
+};
+
+static inline size_t weft_map_place(uint64_t key, size_t slots)
+{
+    uint64_t mixed = (key ^ key >> 32) * 0x9e3779b97f4a7c15u;
+    return (size_t)(mixed >> 32) & (slots - 1);
+}
+
+/* -1: not there. */
+static inline int32_t weft_map_get(const struct weft_map *map, uint64_t key)
+{
+    if (!map->slots)
+        return -1;
+    size_t i = weft_map_place(key, map->slots);
+    while (map->slot[i].key != key) {
+        if (map->slot[i].key == WEFT_NO_KEY)
+            return -1;
+        i = (i + 1) & (map->slots - 1);
+    }
+    return map->slot[i].value;
+}
+
+/* The key must not be there yet. */
+enum weft_status weft_map_put(struct weft_map *map, uint64_t key, int32_t value);
+void weft_map_release(struct weft_map *map);
+
+/* The bytes are the caller's and must stay. */
+struct weft_strings {
+    struct weft_strings_slot {
+        const char *bytes; /* NULL: free */
+        uint32_t size, hash;
+        int32_t value;
+    } * slot;
+    size_t slots, count;
+};
+
+int32_t weft_strings_get(const struct weft_strings *map, const char *bytes, size_t size); /* -1: not there */
+enum weft_status weft_strings_put(struct weft_strings *map, const char *bytes, size_t size, int32_t value);
+void weft_strings_release(struct weft_strings *map);
+
+#endif

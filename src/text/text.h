@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * text.h - from text to tokens: tokenizers, shards of tokens on disk, and the order in which they are read.
+ *
+ * Invariants:
+ *  - Any bytes are valid input, of texts and of files: what is wrong is refused with file and place, never trusted.
+ *  - Encoding loses nothing: decode(encode(bytes)) = bytes, for every tokenizer and every string of bytes.
+ *  - Preparing and reading take constant memory; a token or a window is found in O(1).
+ */
+#ifndef WEFT_TEXT_H
+#define WEFT_TEXT_H
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+/* ---- tokenizers (tokenizer.c, bpe.c, ...) */
+
+struct weft_tokenizer;
+
+/* 256 tokens, one per byte, and 256: end of text. */
+enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **t);
+/* One token per character (Unicode code point) that occurs in the text, in order of code points: "char". Bytes that
+ * are in none of them are refused when encoding. */
+enum weft_status weft_tokenizer_chars(struct weft_tokenizer **t, const char *text, size_t bytes);
+/* A tokenizer.json, or a folder or file of GPT-2's vocab.bpe (with encoder.json beside it). */
+enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path);
+/* Byte-level BPE with GPT-2's way of cutting text into pieces; ties go to the lexicographically larger pair of byte
+ * strings, as in the reference merges. Reads all of `from`. */
+enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int vocab, const char *const *specials,
+                                      int special_count);
+enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path); /* tokenizer.json */
+void weft_tokenizer_free(struct weft_tokenizer *t);
+
+int weft_tokenizer_vocab(const struct weft_tokenizer *t);
+int32_t weft_tokenizer_end(const struct weft_tokenizer *t); /* end of text; -1: it has none */
+/* Adds kind, vocab, merges, specials, end and longest_bytes. */
+struct weft_result;
+void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r);
+/* Writes at most `room` tokens and gives the number there are (never more than bytes). Special tokens in the text are
+ * recognised only when `specials`. */
+enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const char *text, size_t bytes, bool specials,
+                                       int32_t *tokens, size_t room, size_t *count);
+/* Writes at most `room` bytes and gives the number there are. */
+enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, char *text,
+                                       size_t room, size_t *bytes);
+
+/* ---- shards (shards.c): token files, mapped: this project's, llm.c's and nanoGPT's */
+
+struct weft_shards;
+
+/* A file, or a folder whose files (of that split: "train", "val") are taken in order of their names. */
+enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split);
+void weft_shards_close(struct weft_shards *s);
+int64_t weft_shards_tokens(const struct weft_shards *s);
+int64_t weft_shards_bytes(const struct weft_shards *s); /* of text, 0: not known */
+int32_t weft_shards_top(const struct weft_shards *s); /* largest token that may occur: the vocabulary must be larger */
+/* `count` tokens from `first` on, across files. */
+void weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens);
+
+/* Windows of length+1 tokens begin at multiples of `length` in the whole stream (they may cross documents). */
+int64_t weft_shards_windows(const struct weft_shards *s, int64_t length);
+
+/* ---- order (order.c): a keyed permutation of 0..n-1; any element in O(1), no array */
+uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);
+/* The window that sample `index` of training reads: epoch index/n is a permutation of its own. */
+uint64_t weft_order_sample(uint64_t n, uint64_t seed, uint64_t index);
+
+/* ---- preparing (prepare.c): text or JSONL (plain or .zst, a file or "-") to shards, in constant memory */
+struct weft_prepare {
+    const char *const *inputs; /* paths or "-"; NULL at the end */
+    const char *out;           /* folder: train_000000.bin .., val_000000.bin .., tokenizer.json, data.json */
+    const struct weft_tokenizer *tokenizer;
+    const char
+        *field;       /* of a JSONL object that holds the text; NULL: plain text, documents end at a blank-line pair? */
+    double val_share; /* of documents, chosen by hash */
+    int64_t shard_tokens; /* most tokens of a file */
+};
+struct weft_prepared {
+    int64_t documents, bytes, train_tokens, val_tokens, shards;
+};
+enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepared *sum);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tokenizer.c - the kinds of tokenizers: how they are made and what they must hold, and decoding, which all share.
+ *
+ * Bytes are byte-level BPE without merges. Characters are refused where they are not known; everything else takes any
+ * string of bytes.
+ */
+#include "text/bpe.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum weft_status weft_tokenizer_create(struct weft_tokenizer **out, enum weft_tokenizer_kind kind, int vocab,
+                                       int merges)
+{
+    struct weft_tokenizer *t = *out = calloc(1, sizeof *t);
+    if (!t)
+        return FAIL(WEFT_NOMEM, "no memory for a tokenizer");
+    t->kind = kind;
+    t->vocab = vocab;
+    t->merges = merges;
+    t->end = -1;
+    t->token = weft_arena_alloc(&t->arena, (size_t)vocab * sizeof *t->token);
+    t->merge = weft_arena_alloc(&t->arena, (size_t)merges * sizeof *t->merge);
+    return t->token && t->merge ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory for a vocabulary of %d", vocab);
+}
+
+void weft_tokenizer_free(struct weft_tokenizer *t)
+{
+    if (!t)
+        return;
+    weft_cut_free(t->cut);
+    weft_map_release(&t->rank);
+    weft_strings_release(&t->whole);
+    weft_arena_release(&t->arena);
+    free(t);
+}
+
+enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes, size_t size, bool special)
+{
+    if (id < 0 || id >= t->vocab)
+        return FAIL(WEFT_FORMAT, "a token has the number %d, but there are %d tokens", id, t->vocab);
+    if (t->token[id].size)
+        return FAIL(WEFT_FORMAT, "two tokens have the number %d", id);
+    if (size == 0 || size > INT32_MAX)
+        return FAIL(WEFT_FORMAT, "token %d has %zu bytes", id, size);
+    char *copy = weft_arena_alloc(&t->arena, size);
+    if (!copy)
+        return WEFT_NOMEM;
+    memcpy(copy, bytes, size);
+    t->token[id] = (struct weft_token){copy, (uint32_t)size, special};
+    return WEFT_OK;
+}
+
+/* ---- finishing */
+
+static enum weft_status finish_tokens(struct weft_tokenizer *t)
+{
+    int specials = 0;
+    for (int i = 0; i < 256; i++)
+        t->byte[i] = -1;
+    for (int i = 0; i < t->vocab; i++) {
+        const struct weft_token *token = &t->token[i];
+        if (!token->size)
+            return FAIL(WEFT_FORMAT, "no token has the number %d of %d", i, t->vocab);
+        specials += token->special;
+        if (token->size == 1 && !token->special)
+            t->byte[(unsigned char)token->bytes[0]] = i;
+    }
+    for (int i = 0; i < 256 && t->kind == WEFT_TOKENIZER_BPE; i++)
+        if (t->byte[i] < 0)
+            return FAIL(WEFT_FORMAT, "no token is the byte %d, so texts with it could not be encoded", i);
+    t->specials.text = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->specials.text);
+    t->special_id = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->special_id);
+    return t->specials.text && t->special_id ? WEFT_OK : WEFT_NOMEM;
+}
+
+/* The end of text is the special that is called so, or the only one there is. */
+static void finish_specials(struct weft_tokenizer *t)
+{
+    struct weft_specials *s = &t->specials;
+    for (int i = 0; i < t->vocab; i++) {
+        const struct weft_token *token = &t->token[i];
+        if (!token->special)
+            continue;
+        if (token->size == strlen(WEFT_END_OF_TEXT) && memcmp(token->bytes, WEFT_END_OF_TEXT, token->size) == 0)
+            t->end = i;
+        s->first[(unsigned char)token->bytes[0]] = true;
+        t->special_id[s->count] = i;
+        s->text[s->count++] = *token;
+    }
+    if (t->end < 0 && s->count == 1)
+        t->end = t->special_id[0];
+}
+
+static enum weft_status finish_merges(struct weft_tokenizer *t)
+{
+    for (int i = 0; i < t->merges; i++) {
+        const struct weft_merge *m = &t->merge[i];
+        uint64_t key = weft_pair_key(m->left, m->right);
+        if (weft_map_get(&t->rank, key) >= 0)
+            return FAIL(WEFT_FORMAT, "merges %d and %d are the same", weft_map_get(&t->rank, key) + 1, i + 1);
+        TRY(weft_map_put(&t->rank, key, i));
+    }
+    return WEFT_OK;
+}
+
+/* A token that merging its own bytes does not give is never given for a piece either. */
+static enum weft_status finish_whole(struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t *tokens)
+{
+    for (int i = 0; i < t->vocab; i++) {
+        const struct weft_token *token = &t->token[i];
+        size_t count = 1;
+        if (token->special)
+            continue;
+        if (t->kind == WEFT_TOKENIZER_BPE)
+            TRY(weft_bpe_merge(t, work, token->bytes, token->size, tokens, &count));
+        if (t->kind == WEFT_TOKENIZER_BPE && (count != 1 || tokens[0] != i))
+            continue;
+        TRY(weft_strings_put(&t->whole, token->bytes, token->size, i));
+        t->longest = token->size > t->longest ? token->size : t->longest;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t)
+{
+    struct weft_bpe_work work = {0};
+    size_t longest = 1;
+    TRY(finish_tokens(t));
+    finish_specials(t);
+    TRY(finish_merges(t));
+    for (int i = 0; i < t->vocab; i++)
+        longest = t->token[i].size > longest ? t->token[i].size : longest;
+    int32_t *tokens = malloc(longest * sizeof *tokens);
+    enum weft_status status = tokens ? finish_whole(t, &work, tokens) : FAIL(WEFT_NOMEM, "no memory for a tokenizer");
+    free(tokens);
+    weft_bpe_work_release(&work);
+    TRY(status);
+    if (t->kind == WEFT_TOKENIZER_BPE)
+        TRY(weft_cut_create(&t->cut));
+    return WEFT_OK;
+}
+
+/* ---- kinds */
+
+enum weft_status weft_tokenizer_hand_over(struct weft_tokenizer **out, struct weft_tokenizer *t,
+                                          enum weft_status status)
+{
+    *out = status == WEFT_OK ? t : NULL;
+    if (status != WEFT_OK)
+        weft_tokenizer_free(t);
+    return status;
+}
+
+static enum weft_status make_bytes(struct weft_tokenizer **t)
+{
+    TRY(weft_tokenizer_create(t, WEFT_TOKENIZER_BPE, 257, 0));
+    for (int i = 0; i < 256; i++)
+        TRY(weft_tokenizer_set(*t, i, &(char){(char)i}, 1, false));
+    TRY(weft_tokenizer_set(*t, 256, WEFT_END_OF_TEXT, strlen(WEFT_END_OF_TEXT), true));
+    return weft_tokenizer_finish(*t);
+}
+
+enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **out)
+{
+    struct weft_tokenizer *t = NULL;
+    enum weft_status status = make_bytes(&t);
+    return weft_tokenizer_hand_over(out, t, status);
+}
+
+enum { CODES = 0x110000 };
+
+static enum weft_status make_chars(struct weft_tokenizer **t, bool *seen, const char *text, size_t bytes)
+{
+    int vocab = 0, id = 0;
+    uint32_t code;
+    for (size_t at = 0, size; at < bytes; at += size) {
+        if (!(size = weft_utf8_read(text + at, bytes - at, &code)) || !code)
+            return FAIL(WEFT_FORMAT,
+                        "byte %zu of the text is in no UTF-8 character (or is zero): it needs a tokenizer "
+                        "of bytes",
+                        at);
+        vocab += !seen[code];
+        seen[code] = true;
+    }
+    if (!vocab)
+        return FAIL(WEFT_INVALID, "an empty text has no characters to make tokens of");
+    TRY(weft_tokenizer_create(t, WEFT_TOKENIZER_CHAR, vocab, 0));
+    for (code = 0; code < CODES; code++) {
+        char utf8[4];
+        if (seen[code])
+            TRY(weft_tokenizer_set(*t, id++, utf8, weft_utf8_write(code, utf8), false));
+    }
+    return weft_tokenizer_finish(*t);
+}
+
+enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *text, size_t bytes)
+{
+    struct weft_tokenizer *t = NULL;
+    bool *seen = calloc(CODES, sizeof *seen);
+    enum weft_status status = seen ? make_chars(&t, seen, text, bytes) : FAIL(WEFT_NOMEM, "no memory for characters");
+    free(seen);
+    return weft_tokenizer_hand_over(out, t, status);
+}
+
+/* ---- asking */
+
+int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t->vocab; }
+
+int32_t weft_tokenizer_end(const struct weft_tokenizer *t) { return t->end; }
+
+void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r)
+{
+    weft_result_text(r, "kind", t->kind == WEFT_TOKENIZER_CHAR ? "char" : t->merges ? "bpe" : "bytes");
+    weft_result_int(r, "vocab", t->vocab);
+    weft_result_int(r, "merges", t->merges);
+    weft_result_int(r, "specials", t->specials.count);
+    weft_result_int(r, "end", t->end);
+    weft_result_int(r, "longest_bytes", (int64_t)t->longest);
+}
+
+enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, char *text,
+                                       size_t room, size_t *bytes)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i] < 0 || tokens[i] >= t->vocab)
+            return FAIL(WEFT_INVALID, "token %zu is %d, but there are %d tokens", i, tokens[i], t->vocab);
+        const struct weft_token *token = &t->token[tokens[i]];
+        size_t left = at < room ? room - at : 0;
+        if (left)
+            memcpy(text + at, token->bytes, left < token->size ? left : token->size);
+        at += token->size;
+    }
+    *bytes = at;
+    return WEFT_OK;
+}
