@@ -60,14 +60,14 @@ static inline bool weft_byte_visible(int b) { return (b >= 33 && b <= 126) || (b
 
 static inline uint64_t weft_pair_key(int32_t left, int32_t right) { return (uint64_t)left << 32 | (uint32_t)right; }
 
-/* ---- making one (tokenizer.c): create, set every token and merge, finish. All that can be wrong is found there. */
+/* ---- making one (tokenizer.c): create, set every token once and all merges, finish. `name` is for messages. */
 enum weft_status weft_tokenizer_create(struct weft_tokenizer **t, enum weft_tokenizer_kind kind, int vocab, int merges);
 enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes, size_t size, bool special);
-enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t);
+enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *name);
 /* Gives out the tokenizer when it was made, frees it when not. */
 enum weft_status weft_tokenizer_hand_over(struct weft_tokenizer **out, struct weft_tokenizer *t,
                                           enum weft_status status);
-/* A tokenizer.json in memory; `name` is for messages (tokenizer_json.c). */
+/* A tokenizer.json in memory (tokenizer_json.c). */
 enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);
 
 /* ---- cutting (cut.c) */
@@ -98,10 +98,11 @@ enum weft_status weft_cutter_next(struct weft_cutter *c, const char **piece, siz
 
 /* ---- merging (bpe.c) */
 
-struct weft_bpe_work { /* needs no init beyond {0} */
-    int32_t *memory;   /* for a piece of up to `room` bytes */
+/* What merging long pieces needs; no init beyond {0}. */
+struct weft_bpe_work {
+    void *memory; /* for a piece of up to `room` bytes */
     size_t room;
-    int32_t *first, *heap; /* one number per merge */
+    int32_t *ranks; /* three numbers per merge */
 };
 void weft_bpe_work_release(struct weft_bpe_work *work);
 /* Writes the tokens of a piece, at most as many as it has bytes. */

@@ -412,7 +412,7 @@ static enum weft_status build(const struct training *tr, struct weft_tokenizer *
         TRY(weft_tokenizer_set(*t, i, tr->token[i].bytes, tr->token[i].size, tr->token[i].special));
     if (tr->merges)
         memcpy((*t)->merge, tr->merge, tr->merges * sizeof *tr->merge);
-    return weft_tokenizer_finish(*t);
+    return weft_tokenizer_finish(*t, "training");
 }
 
 static enum weft_status train(struct training *tr, struct weft_tokenizer **t, FILE *from, int vocab,

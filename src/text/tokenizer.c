@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +41,7 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
 
 enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes, size_t size, bool special)
 {
-    if (id < 0 || id >= t->vocab)
-        return FAIL(WEFT_FORMAT, "a token has the number %d, but there are %d tokens", id, t->vocab);
-    if (t->token[id].size)
-        return FAIL(WEFT_FORMAT, "two tokens have the number %d", id);
-    if (size == 0 || size > INT32_MAX)
-        return FAIL(WEFT_FORMAT, "token %d has %zu bytes", id, size);
+    assert(id >= 0 && id < t->vocab && !t->token[id].size && size > 0 && size <= INT32_MAX);
     char *copy = weft_arena_alloc(&t->arena, size);
     if (!copy)
         return WEFT_NOMEM;
@@ -56,22 +52,21 @@ enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const 
 
 /* ---- finishing */
 
-static enum weft_status finish_tokens(struct weft_tokenizer *t)
+static enum weft_status finish_tokens(struct weft_tokenizer *t, const char *name)
 {
     int specials = 0;
     for (int i = 0; i < 256; i++)
         t->byte[i] = -1;
     for (int i = 0; i < t->vocab; i++) {
         const struct weft_token *token = &t->token[i];
-        if (!token->size)
-            return FAIL(WEFT_FORMAT, "no token has the number %d of %d", i, t->vocab);
+        assert(token->size);
         specials += token->special;
         if (token->size == 1 && !token->special)
             t->byte[(unsigned char)token->bytes[0]] = i;
     }
     for (int i = 0; i < 256 && t->kind == WEFT_TOKENIZER_BPE; i++)
         if (t->byte[i] < 0)
-            return FAIL(WEFT_FORMAT, "no token is the byte %d, so texts with it could not be encoded", i);
+            return FAIL(WEFT_FORMAT, "%s: no token is the byte %d, so texts with it could not be encoded", name, i);
     t->specials.text = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->specials.text);
     t->special_id = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->special_id);
     return t->specials.text && t->special_id ? WEFT_OK : WEFT_NOMEM;
@@ -95,13 +90,13 @@ static void finish_specials(struct weft_tokenizer *t)
         t->end = t->special_id[0];
 }
 
-static enum weft_status finish_merges(struct weft_tokenizer *t)
+static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name)
 {
     for (int i = 0; i < t->merges; i++) {
         const struct weft_merge *m = &t->merge[i];
         uint64_t key = weft_pair_key(m->left, m->right);
         if (weft_map_get(&t->rank, key) >= 0)
-            return FAIL(WEFT_FORMAT, "merges %d and %d are the same", weft_map_get(&t->rank, key) + 1, i + 1);
+            return FAIL(WEFT_FORMAT, "%s: merges %d and %d are the same", name, weft_map_get(&t->rank, key) + 1, i + 1);
         TRY(weft_map_put(&t->rank, key, i));
     }
     return WEFT_OK;
@@ -125,13 +120,13 @@ static enum weft_status finish_whole(struct weft_tokenizer *t, struct weft_bpe_w
     return WEFT_OK;
 }
 
-enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t)
+enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *name)
 {
     struct weft_bpe_work work = {0};
     size_t longest = 1;
-    TRY(finish_tokens(t));
+    TRY(finish_tokens(t, name));
     finish_specials(t);
-    TRY(finish_merges(t));
+    TRY(finish_merges(t, name));
     for (int i = 0; i < t->vocab; i++)
         longest = t->token[i].size > longest ? t->token[i].size : longest;
     int32_t *tokens = malloc(longest * sizeof *tokens);
@@ -161,7 +156,7 @@ static enum weft_status make_bytes(struct weft_tokenizer **t)
     for (int i = 0; i < 256; i++)
         TRY(weft_tokenizer_set(*t, i, &(char){(char)i}, 1, false));
     TRY(weft_tokenizer_set(*t, 256, WEFT_END_OF_TEXT, strlen(WEFT_END_OF_TEXT), true));
-    return weft_tokenizer_finish(*t);
+    return weft_tokenizer_finish(*t, "bytes");
 }
 
 enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **out)
@@ -194,7 +189,7 @@ static enum weft_status make_chars(struct weft_tokenizer **t, bool *seen, const 
         if (seen[code])
             TRY(weft_tokenizer_set(*t, id++, utf8, weft_utf8_write(code, utf8), false));
     }
-    return weft_tokenizer_finish(*t);
+    return weft_tokenizer_finish(*t, "characters");
 }
 
 enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *text, size_t bytes)

@@ -305,7 +305,7 @@ static enum weft_status read_root(struct reading *r, const json_t *root)
     TRY(read_vocab(r, chars ? WEFT_TOKENIZER_CHAR : WEFT_TOKENIZER_BPE, added, chars ? 0 : json_array_size(merges)));
     if (!chars)
         TRY(read_merges(r, merges));
-    return weft_tokenizer_finish(r->t);
+    return weft_tokenizer_finish(r->t, r->path);
 }
 
 static enum weft_status parse_object(const char *path, const char *json, size_t bytes, json_t **object)
@@ -359,7 +359,7 @@ static enum weft_status read_vocab_bpe(struct reading *r, char *text, size_t byt
     json_decref(added);
     TRY(status);
     TRY(read_lines(r, text));
-    return weft_tokenizer_finish(r->t);
+    return weft_tokenizer_finish(r->t, r->path);
 }
 
 /* ---- files */
