@@ -91,20 +91,18 @@ struct inputs {
     char **path;
     int count, at;
     FILE *file;
-    enum weft_status status;
+    int error; /* errno of the one that could not be read */
 };
 
 static ssize_t read_inputs(void *cookie, char *to, size_t size)
 {
     struct inputs *in = cookie;
     while (in->at < in->count) {
-        if (!in->file && !(in->file = fopen(in->path[in->at], "rb"))) {
-            in->status = FAIL(WEFT_IO, "%s cannot be read: %s", in->path[in->at], strerror(errno));
-            return -1;
-        }
-        size_t got = fread(to, 1, size, in->file);
-        if (ferror(in->file)) {
-            in->status = FAIL(WEFT_IO, "%s cannot be read: %s", in->path[in->at], strerror(errno));
+        if (!in->file)
+            in->file = fopen(in->path[in->at], "rb");
+        size_t got = in->file ? fread(to, 1, size, in->file) : 0;
+        if (!in->file || ferror(in->file)) {
+            in->error = errno;
             return -1;
         }
         if (got)
@@ -131,7 +129,9 @@ static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(stru
         fclose(from);
     if (in.file)
         fclose(in.file);
-    return in.status != WEFT_OK ? in.status : status;
+    if (in.error)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", in.path[in.at], strerror(in.error));
+    return status;
 }
 
 static enum weft_status slurp(FILE *from, char **text, size_t *bytes)

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# tokenizer.sh - weft tokenizer as a user meets it: train, encode, decode, info, and what it says to mistakes.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+head -c 20000 tests/golden/README.md >"$scratch/a.md"
+cat ARCHITECTURE.md >"$scratch/b.md"
+json=$("$weft" tokenizer train --vocab 600 --special '<|endoftext|>' --special '<pad>' --out "$scratch/t.json" --json \
+    "$scratch/a.md" "$scratch/b.md")
+[[ $json == '{"kind": "bpe", "vocab": 600, "merges": 342, "specials": 2, "end": 0, "longest_bytes": '* ]]
+result $? "train learns from two files and tells what it made"
+"$weft" tokenizer info "$scratch/t.json" --json | cmp -s - <(echo "$json")
+result $? "info tells the same of the file"
+{ cat "$scratch/a.md" && echo && cat "$scratch/b.md"; } |
+    "$weft" tokenizer train --vocab 600 --special '<|endoftext|>' --special '<pad>' --out "$scratch/again.json" >/dev/null &&
+    cmp -s "$scratch/t.json" "$scratch/again.json"
+result $? "files are joined by a newline, and the standard input is read without any"
+
+head -c 300000 "$weft" >"$scratch/bytes"
+"$weft" tokenizer encode --tokenizer "$scratch/t.json" "$scratch/bytes" >"$scratch/tokens" &&
+    "$weft" tokenizer decode --tokenizer "$scratch/t.json" <"$scratch/tokens" | cmp -s - "$scratch/bytes"
+result $? "any bytes return"
+for threads in 1 3; do
+    OMP_NUM_THREADS=$threads "$weft" tokenizer encode --tokenizer "$scratch/t.json" <"$scratch/bytes" | cmp -s - "$scratch/tokens"
+    result $? "the same tokens with OMP_NUM_THREADS=$threads"
+done
+[[ $(printf 'a<pad>' | "$weft" tokenizer encode --tokenizer "$scratch/t.json" --specials | tail -n 1) == 1 &&
+    $(printf 'a<pad>' | "$weft" tokenizer encode --tokenizer "$scratch/t.json" | tail -n 1) != 1 ]]
+result $? "special tokens are recognised when asked for"
+"$weft" tokenizer encode --tokenizer "$scratch/t.json" --json <"$scratch/bytes" | grep -q "\"bytes\": 300000, \"tokens\": $(wc -l <"$scratch/tokens"), "
+result $? "encode --json counts"
+
+says() { # STATUS TEXT ARGUMENTS...
+    local expected=$1 text=$2 status
+    shift 2
+    "$weft" tokenizer "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    ((status == expected)) && grep -qF -- "$text" "$scratch/err" && [[ ! -s $scratch/out ]]
+    result $? "weft tokenizer $*: exits with $expected and says: $text"
+}
+says 2 "train, encode, decode or info"
+says 1 "did you mean encode?" encod
+says 1 "needs --vocab N and --out FILE" train
+says 1 "needs --tokenizer FILE" encode
+says 1 "give 257" train --vocab 100 --special '<s>' --out "$scratch/x"
+says 2 "give a number" train --vocab many --out "$scratch/x"
+says 1 "No such file" train --vocab 300 --out "$scratch/x" "$scratch/none"
+says 1 "could not be written" train --vocab 300 --out /dev/full "$scratch/a.md"
+says 1 "No such file" info "$scratch/none"
+says 1 "is it a file?" info "$scratch"
+says 1 "encoder.json cannot be read" info "$scratch/a.md"
+says 1 "is no number" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
+echo 600 >"$scratch/large"
+says 1 "there are 600 tokens" decode --tokenizer "$scratch/t.json" "$scratch/large"
+finish
