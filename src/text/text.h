@@ -49,36 +49,53 @@ enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int
 
 struct weft_shards;
 
-/* A file, or a folder whose files (of that split: "train", "val") are taken in order of their names. */
+/* A file, or a folder, whose files *.bin with the word `split` ("train", "val") in their names are taken in order of
+ * their names. What a data.json in the folder says must be so. Without one every token is read once, for the top. */
 enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split);
 void weft_shards_close(struct weft_shards *s);
 int64_t weft_shards_tokens(const struct weft_shards *s);
-int64_t weft_shards_bytes(const struct weft_shards *s); /* of text, 0: not known */
-int32_t weft_shards_top(const struct weft_shards *s); /* largest token that may occur: the vocabulary must be larger */
-/* `count` tokens from `first` on, across files. */
-void weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens);
+int64_t weft_shards_files(const struct weft_shards *s);
+int64_t weft_shards_documents(const struct weft_shards *s);     /* 0: not known */
+int64_t weft_shards_bytes(const struct weft_shards *s);         /* of text, 0: not known */
+const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of its tokenizer.json, "": not known */
+int32_t weft_shards_top(const struct weft_shards *s);           /* no token is larger: the vocabulary must be */
+/* `count` tokens from `first` on, across files; the range must be within the tokens. Fails, with file and place, when a
+ * token is above the top: the file was damaged. */
+enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens);
 
 /* Windows of length+1 tokens begin at multiples of `length` in the whole stream (they may cross documents). */
 int64_t weft_shards_windows(const struct weft_shards *s, int64_t length);
 
-/* ---- order (order.c): a keyed permutation of 0..n-1; any element in O(1), no array */
+/* ---- order (order.c): a keyed permutation of 0..n-1, n <= 2^62; any element in O(1), no array */
 uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);
 /* The window that sample `index` of training reads: epoch index/n is a permutation of its own. */
 uint64_t weft_order_sample(uint64_t n, uint64_t seed, uint64_t index);
 
-/* ---- preparing (prepare.c): text or JSONL (plain or .zst, a file or "-") to shards, in constant memory */
+/* ---- preparing (prepare.c): text or JSONL (plain or .zst by content, a file or "-") to shards, in constant memory.
+ *
+ * JSONL: every line is a document and falls into one split by the hash of its text, whatever stands around it.
+ * Plain text: every input is a document; the last share of its tokens is for validation.
+ * The end-of-text token, if there is one, stands between documents of a split. Special tokens in texts are text. */
+struct weft_split {
+    int64_t documents, tokens, bytes, files; /* a divided document counts in both splits */
+};
+struct weft_prepared {
+    int64_t documents, bytes; /* of text; train and val are final only when done */
+    struct weft_split train, val;
+};
 struct weft_prepare {
     const char *const *inputs; /* paths or "-"; NULL at the end */
     const char *out;           /* folder: train_000000.bin .., val_000000.bin .., tokenizer.json, data.json */
     const struct weft_tokenizer *tokenizer;
-    const char
-        *field;       /* of a JSONL object that holds the text; NULL: plain text, documents end at a blank-line pair? */
-    double val_share; /* of documents, chosen by hash */
-    int64_t shard_tokens; /* most tokens of a file */
+    const char *field;    /* of a JSONL object that holds the text; NULL: plain text */
+    double val_share;     /* 0 .. less than 1 */
+    int64_t shard_tokens; /* most tokens of a file, below 2^31 */
+    void (*tell)(void *context, const struct weft_prepared *now); /* called often; may be NULL */
+    void *context;
 };
-struct weft_prepared {
-    int64_t documents, bytes, train_tokens, val_tokens, shards;
-};
+/* The folder must not exist; it appears when it is complete. */
 enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepared *sum);
+/* A tokenizer of the characters that occur in the inputs, which are read once for it: none can be "-". */
+enum weft_status weft_prepare_chars(struct weft_tokenizer **t, const char *const *inputs, const char *field);
 
 #endif
