@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * order.c - the order is a permutation for any n, every epoch another; any number of readers see every window once.
+ */
+#include "text/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void is_permutation(uint64_t n, uint64_t key)
+{
+    unsigned char *seen = calloc(n, 1);
+    assert_non_null(seen);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t x = weft_order(n, key, i);
+        assert_true(x < n);
+        assert_int_equal(seen[x], 0);
+        seen[x] = 1;
+    }
+    free(seen);
+}
+
+static void small_are_permutations(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 600; n++)
+        is_permutation(n, 7 * n);
+    for (uint64_t n = 1; n <= 17; n++)
+        for (uint64_t key = 0; key < 50; key++)
+            is_permutation(n, key);
+    static const uint64_t larger[] = {4095, 4096, 4097, 16383, 16385, 65536, 65537, 99991, 262145};
+    for (size_t i = 0; i < sizeof larger / sizeof *larger; i++)
+        is_permutation(larger[i], i);
+}
+
+/* The way back: the rounds in reverse, walking until the number is below n. */
+static uint64_t inverse(uint64_t n, uint64_t key, uint64_t x)
+{
+    int half = 0;
+    while ((uint64_t)1 << 2 * half < n)
+        half++;
+    uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (int round = 5; round >= 0; round--) {
+            uint64_t before = right ^ (weft_rand(key, (uint64_t)round, left).u[0] & mask);
+            right = left;
+            left = before;
+        }
+        x = left << half | right;
+    } while (x >= n);
+    return x;
+}
+
+static void large_have_an_inverse(void **state)
+{
+    (void)state;
+    static const int bits[] = {20, 25, 30, 31, 32, 33, 47, 61, 62};
+    for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
+        for (int near = -1; near <= (bits[b] < 62); near++) {
+            uint64_t n = ((uint64_t)1 << bits[b]) + (uint64_t)near;
+            for (uint64_t i = 0; i < 5000; i++) {
+                uint64_t from = i < 1000 ? i : i < 2000 ? n - i : weft_below(b, i, n), to = weft_order(n, b, from);
+                assert_true(to < n);
+                assert_true(inverse(n, b, to) == from);
+            }
+        }
+}
+
+/* Every place gets every value about equally often over keys: chi-squared over n cells is near n-1. */
+static void looks_random(void **state)
+{
+    (void)state;
+    enum { N = 10, KEYS = 20000 };
+    int count[N][N] = {{0}};
+    for (uint64_t key = 0; key < KEYS; key++)
+        for (uint64_t i = 0; i < N; i++)
+            count[i][weft_order(N, key, i)]++;
+    for (int i = 0; i < N; i++) {
+        double chi = 0, expected = (double)KEYS / N;
+        for (int j = 0; j < N; j++)
+            chi += (count[i][j] - expected) * (count[i][j] - expected) / expected;
+        assert_true(chi < 34); /* 9 degrees of freedom: one in 10000 */
+    }
+}
+
+static void epochs_differ_and_seeds_too(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    int same_epoch = 0, same_seed = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        same_epoch += weft_order_sample(N, 1, i) == weft_order_sample(N, 1, N + i);
+        same_seed += weft_order_sample(N, 1, i) == weft_order_sample(N, 2, i);
+    }
+    assert_true(same_epoch < 10);
+    assert_true(same_seed < 10);
+}
+
+/* Reader r of R takes samples r, r+R, ..; together they see every window once an epoch, over several epochs. */
+static void readers_cover_an_epoch(void **state)
+{
+    (void)state;
+    static const uint64_t readers[] = {1, 2, 4, 7}, windows[] = {1, 6, 7, 1000, 4097};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (size_t r = 0; r < sizeof readers / sizeof *readers; r++) {
+            enum { EPOCHS = 3 };
+            uint64_t n = windows[w];
+            unsigned char *visits = calloc(n * EPOCHS, 1);
+            assert_non_null(visits);
+            for (uint64_t reader = 0; reader < readers[r]; reader++)
+                for (uint64_t i = reader; i < n * EPOCHS; i += readers[r])
+                    visits[i / n * n + weft_order_sample(n, 42, i)]++;
+            for (uint64_t i = 0; i < n * EPOCHS; i++)
+                assert_int_equal(visits[i], 1);
+            free(visits);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_are_permutations), cmocka_unit_test(large_have_an_inverse),
+        cmocka_unit_test(looks_random),           cmocka_unit_test(epochs_differ_and_seeds_too),
+        cmocka_unit_test(readers_cover_an_epoch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
