@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * shard.c - one token file, mapped for reading and never copied; every header is checked.
+ *
+ * llm.c's files begin with 256 int32: 20240520, version 1, count (uint16 tokens follow), or 20240801, version 7, count
+ * (uint32). nanoGPT's have no header and are uint16 throughout. As tokens, llm.c's magic numbers would be 55432 or
+ * 55713, and then 308: above GPT-2's vocabulary, so one is not taken for the other.
+ */
+#include "text/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum weft_status map_file(struct weft_shard *f)
+{
+    struct stat info;
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info)) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return FAIL(WEFT_IO, "%s cannot be read: %s", f->path, strerror(error));
+    }
+    f->bytes = (size_t)info.st_size;
+    if (S_ISREG(info.st_mode) && f->bytes > 0)
+        f->map = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    int error = errno;
+    close(fd);
+    if (!S_ISREG(info.st_mode) || f->bytes == 0)
+        return FAIL(WEFT_FORMAT, "%s is empty or no regular file: it holds no tokens", f->path);
+    if (f->map == MAP_FAILED) {
+        f->map = NULL;
+        return FAIL(WEFT_IO, "%s cannot be mapped: %s", f->path, strerror(error));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status check_header(struct weft_shard *f, const int32_t *header)
+{
+    bool narrow = header[0] == WEFT_SHARD_MAGIC16;
+    int32_t version = narrow ? WEFT_SHARD_VERSION16 : WEFT_SHARD_VERSION32;
+    f->width = narrow ? 2 : 4;
+    f->header = WEFT_SHARD_HEADER;
+    f->count = header[2];
+    if (header[1] != version)
+        return FAIL(WEFT_FORMAT, "%s, byte 4: version %d where %d is known", f->path, header[1], version);
+    if (f->count < 0)
+        return FAIL(WEFT_FORMAT, "%s, byte 8: %d tokens", f->path, header[2]);
+    if (f->bytes != WEFT_SHARD_HEADER + (size_t)f->count * (size_t)f->width)
+        return FAIL(WEFT_FORMAT,
+                    "%s, byte 8: %d tokens of %d bytes, but %zu bytes follow the header: it was cut short "
+                    "or damaged",
+                    f->path, header[2], f->width, f->bytes - WEFT_SHARD_HEADER);
+    return WEFT_OK;
+}
+
+/* A file without a known magic number. Five hundred zeros in a row are no text but a header whose first bytes are bad.
+ */
+static enum weft_status check_raw(struct weft_shard *f)
+{
+    const char *bytes = f->map;
+    size_t zeros = 12;
+    while (zeros < f->bytes && zeros < WEFT_SHARD_HEADER && bytes[zeros] == 0)
+        zeros++;
+    if (zeros == WEFT_SHARD_HEADER)
+        return FAIL(WEFT_FORMAT, "%s, byte 0: a header with an unknown magic number", f->path);
+    if (f->bytes % 2)
+        return FAIL(WEFT_FORMAT, "%s has no header and an odd number of bytes, %zu: these are no uint16 tokens",
+                    f->path, f->bytes);
+    f->width = 2;
+    f->header = 0;
+    f->count = (int64_t)(f->bytes / 2);
+    return WEFT_OK;
+}
+
+enum weft_status weft_shard_open(struct weft_shard *f)
+{
+    TRY(map_file(f));
+    const int32_t *header = f->map;
+    bool known = f->bytes >= sizeof *header && (header[0] == WEFT_SHARD_MAGIC16 || header[0] == WEFT_SHARD_MAGIC32);
+    if (known && f->bytes < WEFT_SHARD_HEADER)
+        return FAIL(WEFT_FORMAT, "%s ends at byte %zu, within its header of %d", f->path, f->bytes, WEFT_SHARD_HEADER);
+    TRY(known ? check_header(f, header) : check_raw(f));
+    return WEFT_OK;
+}
+
+void weft_shard_close(struct weft_shard *f)
+{
+    if (f->map)
+        munmap(f->map, f->bytes);
+    f->map = NULL;
+}

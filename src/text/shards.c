@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * shards.c - token files as one stream. They are mapped and closed again, so their number is limited by the system's
+ * number of mappings (65530 on Linux), not by open files. A token is found by bisection over the files.
+ */
+#include "base/json.h"
+#include "text/internal.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct data {          /* what data.json says of the split */
+    const char *split; /* only while opening */
+    bool found;
+    int64_t version, vocab, documents, tokens, bytes, files;
+    char tokenizer[65];
+};
+
+struct weft_shards {
+    struct weft_shard *shards;
+    int64_t count, room;
+    int64_t tokens;
+    int32_t top;
+    struct data data;
+};
+
+int64_t weft_shards_tokens(const struct weft_shards *s) { return s->tokens; }
+
+int64_t weft_shards_files(const struct weft_shards *s) { return s->count; }
+
+int64_t weft_shards_documents(const struct weft_shards *s) { return s->data.documents; }
+
+int64_t weft_shards_bytes(const struct weft_shards *s) { return s->data.bytes; }
+
+const char *weft_shards_tokenizer(const struct weft_shards *s) { return s->data.tokenizer; }
+
+int32_t weft_shards_top(const struct weft_shards *s) { return s->top; }
+
+int64_t weft_shards_windows(const struct weft_shards *s, int64_t length)
+{
+    assert(length > 0);
+    return s->tokens > length ? (s->tokens - 1) / length : 0;
+}
+
+/* ---- reading */
+
+static const struct weft_shard *find(const struct weft_shards *s, int64_t token)
+{
+    int64_t low = 0, high = s->count - 1;
+    while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        if (s->shards[middle].first <= token)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &s->shards[low];
+}
+
+enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens)
+{
+    assert(first >= 0 && count >= 0 && first + count <= s->tokens);
+    for (const struct weft_shard *f = count ? find(s, first) : NULL; count > 0; f++) {
+        int64_t at = first - f->first, n = weft_min(count, f->count - at);
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t token = weft_shard_token(f, at + i);
+            if (token > (uint32_t)s->top)
+                return FAIL(WEFT_FORMAT, "%s: token %lld is %u, above the vocabulary's last, %d: the file is damaged",
+                            f->path, (long long)(at + i), token, s->top);
+            tokens[i] = (int32_t)token;
+        }
+        first += n;
+        tokens += n;
+        count -= n;
+    }
+    return WEFT_OK;
+}
+
+/* ---- opening a folder */
+
+/* Takes over the path. */
+static enum weft_status add_path(struct weft_shards *s, char *path)
+{
+    if (path && s->count == s->room) {
+        int64_t room = s->room ? 2 * s->room : 16;
+        struct weft_shard *more = realloc(s->shards, (size_t)room * sizeof *more);
+        if (more) {
+            s->shards = more;
+            s->room = room;
+        }
+    }
+    if (!path || s->count == s->room) {
+        free(path);
+        return FAIL(WEFT_NOMEM, "no memory for the list of token files");
+    }
+    s->shards[s->count++] = (struct weft_shard){.path = path};
+    return WEFT_OK;
+}
+
+/* Whether `name` is of a token file with the word `split` in it: train.bin, train_000001.bin, fineweb_train_000001.bin.
+ */
+static bool belongs(const char *name, const char *split)
+{
+    size_t n = strlen(name), word = strlen(split);
+    if (n < 4 || strcmp(name + n - 4, ".bin") != 0)
+        return false;
+    for (const char *at = name; (at = strstr(at, split)); at++)
+        if ((at == name || strchr("_-.", at[-1])) && at[word] && strchr("_-.", at[word]))
+            return true;
+    return false;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct weft_shard *)a)->path, ((const struct weft_shard *)b)->path);
+}
+
+static char *join(const char *folder, const char *name)
+{
+    size_t n = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(n);
+    if (path)
+        snprintf(path, n, "%s/%s", folder, name);
+    return path;
+}
+
+static enum weft_status list_folder(struct weft_shards *s, const char *folder, const char *split)
+{
+    DIR *d = opendir(folder);
+    if (!d)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
+    enum weft_status status = WEFT_OK;
+    for (const struct dirent *e; status == WEFT_OK && (e = readdir(d));)
+        if (belongs(e->d_name, split))
+            status = add_path(s, join(folder, e->d_name));
+    closedir(d);
+    if (status != WEFT_OK)
+        return status;
+    if (s->count == 0)
+        return FAIL(WEFT_IO, "%s has no token files for %s, such as %s_000000.bin or %s.bin", folder, split, split,
+                    split);
+    qsort(s->shards, (size_t)s->count, sizeof *s->shards, by_path);
+    return WEFT_OK;
+}
+
+static enum weft_status data_entry(void *context, const char *name, const char *value)
+{
+    struct data *d = context;
+    size_t word = strlen(d->split);
+    const struct {
+        const char *name;
+        int64_t *value;
+        bool of_split;
+    } rows[] = {
+        {"version", &d->version, false}, {"vocab", &d->vocab, false}, {"documents", &d->documents, true},
+        {"tokens", &d->tokens, true},    {"bytes", &d->bytes, true},  {"files", &d->files, true},
+    };
+    if (strcmp(name, "tokenizer_sha256") == 0)
+        snprintf(d->tokenizer, sizeof d->tokenizer, "%s", value);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *rest = name;
+        if (rows[i].of_split)
+            rest = strncmp(name, d->split, word) == 0 && name[word] == '_' ? name + word + 1 : "";
+        if (strcmp(rest, rows[i].name) == 0)
+            *rows[i].value = strtoll(value, NULL, 10);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status read_data(struct weft_shards *s, const char *folder, const char *split)
+{
+    char *path = join(folder, "data.json");
+    s->data.split = split;
+    if (!path)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", folder);
+    enum weft_status status = WEFT_OK;
+    if (access(path, F_OK) == 0) {
+        status = weft_json_load(path, data_entry, &s->data);
+        s->data.found = true;
+    }
+    if (status == WEFT_OK && s->data.found &&
+        (s->data.version != 1 || s->data.vocab < 1 || s->data.vocab > INT32_MAX || s->data.bytes < 0 ||
+         s->data.documents < 0))
+        status = FAIL(WEFT_FORMAT, "%s: version, vocab, bytes or documents are missing or out of range", path);
+    free(path);
+    return status;
+}
+
+/* Files that were prepared together must be there together, whole, and with their headers. */
+static enum weft_status check_data(const struct weft_shards *s, const char *folder)
+{
+    const struct data *d = &s->data;
+    if (d->files != s->count || d->tokens != s->tokens)
+        return FAIL(WEFT_FORMAT,
+                    "%s/data.json tells of %lld tokens in %lld files for %s, but there are %lld in %lld: files are "
+                    "missing, added or changed",
+                    folder, (long long)d->tokens, (long long)d->files, d->split, (long long)s->tokens,
+                    (long long)s->count);
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->shards[i].header == 0)
+            return FAIL(WEFT_FORMAT, "%s, byte 0: no header, but %s/data.json tells of files with one",
+                        s->shards[i].path, folder);
+    return WEFT_OK;
+}
+
+/* ---- the largest token, where nothing tells it */
+
+struct scan {
+    const struct weft_shards *s;
+    uint32_t *tops; /* of the files */
+};
+
+static void scan_file(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct scan *scan = context;
+    const struct weft_shard *f = &scan->s->shards[i];
+    uint32_t top = 0;
+    for (int64_t at = 0; at < f->count; at++) {
+        uint32_t token = weft_shard_token(f, at);
+        top = token > top ? token : top;
+    }
+    scan->tops[i] = top;
+    madvise(f->map, f->bytes, MADV_DONTNEED); /* what was read once need not count as this process's memory */
+}
+
+static enum weft_status find_top(struct weft_shards *s)
+{
+    struct scan scan = {s, calloc((size_t)s->count, sizeof *scan.tops)};
+    enum weft_status status = WEFT_OK;
+    if (!scan.tops)
+        return FAIL(WEFT_NOMEM, "no memory to look through %lld files", (long long)s->count);
+    weft_parallel(s->count, scan_file, &scan);
+    for (int64_t i = 0; i < s->count && status == WEFT_OK; i++)
+        if (scan.tops[i] > INT32_MAX - 1)
+            status = FAIL(WEFT_FORMAT, "%s holds a token %u: the file is damaged", s->shards[i].path, scan.tops[i]);
+        else
+            s->top = (int32_t)weft_max(s->top, scan.tops[i]);
+    free(scan.tops);
+    return status;
+}
+
+/* ---- the whole */
+
+static enum weft_status open_all(struct weft_shards *s, const char *path, const char *split)
+{
+    struct stat info;
+    bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (folder) {
+        TRY(list_folder(s, path, split));
+        TRY(read_data(s, path, split));
+    } else {
+        TRY(add_path(s, strdup(path)));
+    }
+    for (int64_t i = 0; i < s->count; i++) {
+        TRY(weft_shard_open(&s->shards[i]));
+        s->shards[i].first = s->tokens;
+        s->tokens += s->shards[i].count;
+    }
+    if (s->data.found) {
+        TRY(check_data(s, path));
+        s->top = (int32_t)(s->data.vocab - 1);
+    } else {
+        TRY(find_top(s));
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_shards_open(struct weft_shards **out, const char *path, const char *split)
+{
+    struct weft_shards *s = calloc(1, sizeof *s);
+    if (!s)
+        return FAIL(WEFT_NOMEM, "no memory to open %s", path);
+    enum weft_status status = open_all(s, path, split);
+    if (status == WEFT_OK)
+        *out = s;
+    else
+        weft_shards_close(s);
+    return status;
+}
+
+void weft_shards_close(struct weft_shards *s)
+{
+    if (!s)
+        return;
+    for (int64_t i = 0; i < s->count; i++) {
+        weft_shard_close(&s->shards[i]);
+        free(s->shards[i].path);
+    }
+    free(s->shards);
+    free(s);
+}
