@@ -48,7 +48,7 @@ WERROR ?= -Werror
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
 FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
-LIBS := -ldnnl -ljansson $(shell pkg-config --libs libpcre2-8) -lm
+LIBS := -ldnnl -ljansson -lzstd $(shell pkg-config --libs libpcre2-8) -lm
 
 # ---- instruction-set levels: these sources are compiled once more for each, and one copy is chosen at run time
 

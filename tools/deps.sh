@@ -7,7 +7,7 @@ set -eu
 
 packages=(
     gcc libc6-dev make binutils pkg-config                              # building
-    libdnnl-dev libjansson-dev libpcre2-dev librandom123-dev            # linked, or included (Random123)
+    libdnnl-dev libjansson-dev libpcre2-dev libzstd-dev librandom123-dev # linked, or included (Random123)
     libcmocka-dev                                                       # unit tests
     clang clang-format clang-tidy libomp-dev libclang-rt-14-dev llvm-14 # lint, and the second compiler with its sanitizers
     valgrind gcovr graphviz python3 kconfig-frontends

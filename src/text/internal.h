@@ -21,7 +21,7 @@ enum weft_status weft_source_read(struct weft_source *s, char *to, size_t room, 
 
 /* ---- documents (documents.c) */
 
-/* The longest line of JSONL, and the longest piece of text that is encoded at once. */
+/* A line of JSONL is shorter, a power of two, and a piece of text that is encoded at once no longer. */
 enum { WEFT_LINE_BYTES = 16 << 20, WEFT_PIECE_BYTES = 4 << 20 };
 
 typedef enum weft_status weft_text_fn(void *context, const char *text, size_t bytes);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * documents.c - texts out of a source: the lines of JSONL one by one, plain text in pieces.
+ *
+ * Pieces end at gaps, where tokenizers cut anyway, so that they give the tokens of the whole. Only where megabytes have
+ * no gap is a cut made between any two characters.
+ */
+#include "text/bpe.h"
+#include "text/internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- where to cut */
+
+size_t weft_piece_bytes(const char *text, size_t bytes)
+{
+    if (bytes <= WEFT_PIECE_BYTES)
+        return bytes;
+    size_t n = weft_gap_last(text, WEFT_PIECE_BYTES + 1);
+    if (n > 0)
+        return n;
+    n = WEFT_PIECE_BYTES;
+    while (n > WEFT_PIECE_BYTES - 3 && (text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+/* ---- plain text */
+
+static enum weft_status pieces(struct weft_source *s, char *buffer, weft_text_fn *text, void *context)
+{
+    size_t held = 0, got = 0, n;
+    do {
+        TRY(weft_source_read(s, buffer + held, WEFT_PIECE_BYTES + 1 - held, &got));
+        held += got;
+        n = weft_piece_bytes(buffer, held);
+        if (n)
+            TRY(text(context, buffer, n));
+        held -= n;
+        memmove(buffer, buffer + n, held);
+    } while (n);
+    return WEFT_OK;
+}
+
+enum weft_status weft_documents_plain(struct weft_source *s, weft_text_fn *text, void *context)
+{
+    char *buffer = malloc(WEFT_PIECE_BYTES + 1);
+    if (!buffer)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
+    enum weft_status status = pieces(s, buffer, text, context);
+    free(buffer);
+    return status;
+}
+
+/* ---- JSONL */
+
+enum { BLOCK = 1 << 16 };
+
+struct lines {
+    struct weft_source *source;
+    char *buffer;       /* grows with the longest line */
+    size_t room;        /* of it */
+    size_t start, held; /* buffer[start..held) is next */
+    int64_t number;     /* of the line last given, from 1 */
+    bool ended;
+};
+
+/* Makes room behind what is held. */
+static enum weft_status grow(struct lines *l)
+{
+    size_t room = 2 * l->room;
+    if (l->room >= WEFT_LINE_BYTES)
+        return FAIL(WEFT_FORMAT, "%s:%lld: the line has %d bytes or more: cut the document into smaller ones",
+                    weft_source_name(l->source), (long long)l->number + 1, WEFT_LINE_BYTES);
+    char *buffer = realloc(l->buffer, room);
+    if (!buffer)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(l->source));
+    l->buffer = buffer;
+    l->room = room;
+    return WEFT_OK;
+}
+
+/* Reads on behind what is held. */
+static enum weft_status more(struct lines *l)
+{
+    size_t got;
+    l->held -= l->start;
+    memmove(l->buffer, l->buffer + l->start, l->held);
+    l->start = 0;
+    if (l->held == l->room)
+        TRY(grow(l));
+    TRY(weft_source_read(l->source, l->buffer + l->held, l->room - l->held, &got));
+    l->held += got;
+    l->ended = l->held < l->room;
+    return WEFT_OK;
+}
+
+/* The next line without its newline; NULL at the end. */
+static enum weft_status next_line(struct lines *l, const char **line, size_t *bytes)
+{
+    size_t seen = 0;
+    char *end;
+    while (!(end = memchr(l->buffer + l->start + seen, '\n', l->held - l->start - seen)) && !l->ended) {
+        seen = l->held - l->start;
+        TRY(more(l));
+    }
+    *line = end || l->start < l->held ? l->buffer + l->start : NULL;
+    *bytes = (end ? (size_t)(end - l->buffer) : l->held) - l->start;
+    l->start += *bytes + (end ? 1 : 0);
+    l->number++;
+    return WEFT_OK;
+}
+
+static bool blank(const char *line, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && strchr(" \t\r", line[i]) && line[i])
+        i++;
+    return i == bytes;
+}
+
+static enum weft_status bad_line(const struct lines *l, json_error_t *error)
+{
+    for (char *c = error->text; *c; c++) /* it quotes the file, and may end up on a terminal */
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return FAIL(WEFT_FORMAT, "%s:%lld:%d: no JSON: %s", weft_source_name(l->source), (long long)l->number,
+                error->column, error->text);
+}
+
+static enum weft_status one_line(const struct lines *l, const char *line, size_t bytes, const char *field,
+                                 weft_text_fn *text, void *context)
+{
+    json_error_t error;
+    json_t *object = json_loadb(line, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+    if (!object)
+        return bad_line(l, &error);
+    const json_t *value = json_object_get(object, field);
+    enum weft_status status =
+        json_is_string(value)
+            ? text(context, json_string_value(value), json_string_length(value))
+            : FAIL(WEFT_FORMAT, "%s:%lld: there is no text \"%s\": is --field right, and every line an object?",
+                   weft_source_name(l->source), (long long)l->number, field);
+    json_decref(object);
+    return status;
+}
+
+enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context)
+{
+    struct lines l = {.source = s, .buffer = malloc(BLOCK), .room = BLOCK};
+    const char *line = NULL;
+    size_t bytes = 0;
+    if (!l.buffer)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
+    enum weft_status status = next_line(&l, &line, &bytes);
+    while (status == WEFT_OK && line) {
+        if (!blank(line, bytes))
+            status = one_line(&l, line, bytes, field, text, context);
+        if (status == WEFT_OK)
+            status = next_line(&l, &line, &bytes);
+    }
+    free(l.buffer);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prepare.c - texts to shards, as a stream: what is held is a piece of text and its tokens.
+ *
+ * A line of JSONL goes to the split that the hash of its text says, so a document never moves when others are added,
+ * and a larger share keeps the documents of a smaller one. The length of plain text is known only at its end: it is
+ * all written to train, and then its tail is moved. The folder is made under another name and renamed when complete.
+ */
+#include "base/json.h"
+#include "text/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct split {
+    struct weft_writer writer;
+    struct weft_split *sum;
+};
+
+struct prepare {
+    const struct weft_prepare *how;
+    struct weft_prepared *sum;
+    char folder[4000]; /* where it is made */
+    struct split train, val;
+    int32_t *tokens; /* of a piece */
+};
+
+/* ---- documents */
+
+static enum weft_status begin_document(struct prepare *p, struct split *s)
+{
+    int32_t end = weft_tokenizer_end(p->how->tokenizer);
+    if (s->writer.tokens > 0 && end >= 0)
+        TRY(weft_writer_put(&s->writer, &end, 1));
+    s->sum->documents++;
+    return WEFT_OK;
+}
+
+static enum weft_status add_text(struct prepare *p, struct split *s, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t piece = weft_piece_bytes(text, bytes), count = 0;
+        TRY(weft_tokenizer_encode(p->how->tokenizer, text, piece, false, p->tokens, WEFT_PIECE_BYTES, &count));
+        TRY(weft_writer_put(&s->writer, p->tokens, (int64_t)count));
+        s->sum->tokens = s->writer.tokens;
+        s->sum->bytes += (int64_t)piece;
+        p->sum->bytes += (int64_t)piece;
+        text += piece;
+        bytes -= piece;
+        if (p->how->tell)
+            p->how->tell(p->how->context, p->sum);
+    }
+    return WEFT_OK;
+}
+
+/* FNV-1a, mixed well by Philox. What it gives decides where documents are, so it can never change. */
+static double place(const char *text, size_t bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
+    return weft_uniform(hash, 0);
+}
+
+static enum weft_status line(void *context, const char *text, size_t bytes)
+{
+    struct prepare *p = context;
+    struct split *s = place(text, bytes) < p->how->val_share ? &p->val : &p->train;
+    p->sum->documents++;
+    TRY(begin_document(p, s));
+    TRY(add_text(p, s, text, bytes));
+    return WEFT_OK;
+}
+
+static enum weft_status piece(void *context, const char *text, size_t bytes)
+{
+    struct prepare *p = context;
+    TRY(add_text(p, &p->train, text, bytes));
+    return WEFT_OK;
+}
+
+/* Moves the last share of the document that began at token `first` of train. */
+static enum weft_status move_tail(struct prepare *p, int64_t first)
+{
+    int64_t all = p->train.writer.tokens, moved = (int64_t)((double)(all - first) * p->how->val_share);
+    if (moved == 0)
+        return WEFT_OK;
+    TRY(begin_document(p, &p->val));
+    for (int64_t at = all - moved; at < all; at += WEFT_WRITER_BUFFER) {
+        int64_t n = weft_min(all - at, WEFT_WRITER_BUFFER);
+        size_t bytes = 0;
+        TRY(weft_writer_get(&p->train.writer, at, n, p->tokens));
+        TRY(weft_tokenizer_decode(p->how->tokenizer, p->tokens, (size_t)n, NULL, 0, &bytes));
+        TRY(weft_writer_put(&p->val.writer, p->tokens, n));
+        p->train.sum->bytes -= (int64_t)bytes;
+        p->val.sum->bytes += (int64_t)bytes;
+    }
+    TRY(weft_writer_cut(&p->train.writer, all - moved));
+    return WEFT_OK;
+}
+
+static enum weft_status read_source(struct prepare *p, struct weft_source *s)
+{
+    if (p->how->field) {
+        TRY(weft_documents_jsonl(s, p->how->field, line, p));
+        return WEFT_OK;
+    }
+    p->sum->documents++;
+    TRY(begin_document(p, &p->train));
+    int64_t first = p->train.writer.tokens;
+    TRY(weft_documents_plain(s, piece, p));
+    TRY(move_tail(p, first));
+    return WEFT_OK;
+}
+
+/* ---- the folder */
+
+static enum weft_status hash_file(const char *path, char hex[65])
+{
+    struct weft_sha256 sha;
+    char block[4096];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    weft_sha256_init(&sha);
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
+        weft_sha256_add(&sha, block, n);
+    bool failed = ferror(f);
+    fclose(f);
+    weft_sha256_hex(&sha, hex);
+    return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
+}
+
+static void add_split(struct weft_result *r, const char *split, const struct weft_split *s)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"documents", s->documents}, {"tokens", s->tokens}, {"bytes", s->bytes}, {"files", s->files}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_%s", split, rows[i].name);
+        weft_result_int(r, name, rows[i].value);
+    }
+}
+
+static enum weft_status print_data(const struct prepare *p, const char *tokenizer, FILE *f)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "version", 1);
+    weft_result_int(r, "vocab", weft_tokenizer_vocab(p->how->tokenizer));
+    weft_result_int(r, "end", weft_tokenizer_end(p->how->tokenizer));
+    weft_result_text(r, "tokenizer_sha256", tokenizer);
+    weft_result_text(r, "val_by", p->how->field ? "hash of document" : "tail of file");
+    weft_result_real(r, "val_share", p->how->val_share);
+    weft_result_int(r, "documents", p->sum->documents);
+    weft_result_int(r, "bytes", p->sum->bytes);
+    add_split(r, "train", &p->sum->train);
+    add_split(r, "val", &p->sum->val);
+    enum weft_status status = weft_result_print(r, f, true);
+    weft_result_free(r);
+    return status;
+}
+
+/* Waits until a file or folder is on the disk. */
+static enum weft_status sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return synced ? WEFT_OK : FAIL(WEFT_IO, "%s cannot be synced to the disk: %s", path, strerror(error));
+}
+
+static enum weft_status write_data(struct prepare *p)
+{
+    char path[4096], hash[65];
+    snprintf(path, sizeof path, "%s/tokenizer.json", p->folder);
+    TRY(weft_tokenizer_save(p->how->tokenizer, path));
+    TRY(sync_path(path));
+    TRY(hash_file(path, hash));
+    snprintf(path, sizeof path, "%s/data.json", p->folder);
+    FILE *f = fopen(path, "wb");
+    if (!f)
+        return FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(errno));
+    enum weft_status status = print_data(p, hash, f);
+    fclose(f);
+    if (status == WEFT_OK)
+        status = sync_path(path);
+    return status;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    if (!d)
+        return;
+    for (const struct dirent *e; (e = readdir(d));)
+        unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    rmdir(folder);
+}
+
+static enum weft_status publish(const struct prepare *p)
+{
+    char parent[4000];
+    snprintf(parent, sizeof parent, "%s", p->folder);
+    char *slash = strrchr(parent, '/');
+    if (slash)
+        slash[slash == parent] = 0; /* of "/x" the slash stays */
+    TRY(sync_path(p->folder));
+    if (rename(p->folder, p->how->out))
+        return FAIL(WEFT_IO, "%s cannot be renamed to %s: %s", p->folder, p->how->out, strerror(errno));
+    TRY(sync_path(slash ? parent : "."));
+    return WEFT_OK;
+}
+
+/* ---- the whole */
+
+static enum weft_status check(const struct weft_prepare *how)
+{
+    struct stat s;
+    if (!(how->val_share >= 0 && how->val_share < 1))
+        return FAIL(WEFT_INVALID, "a share of %g for validation: give 0 or more, less than 1", how->val_share);
+    if (how->shard_tokens < 1 || how->shard_tokens > INT32_MAX)
+        return FAIL(WEFT_INVALID, "files of %lld tokens: give 1 to %d", (long long)how->shard_tokens, INT32_MAX);
+    if (lstat(how->out, &s) == 0)
+        return FAIL(WEFT_INVALID, "%s exists already: remove it or name another folder", how->out);
+    return WEFT_OK;
+}
+
+static enum weft_status make_folder(struct prepare *p)
+{
+    size_t n = strlen(p->how->out);
+    while (n > 1 && p->how->out[n - 1] == '/')
+        n--;
+    if (n == 0 || n + sizeof ".partial" > sizeof p->folder)
+        return FAIL(WEFT_INVALID, "\"%s\" is empty or too long for the name of a folder", p->how->out);
+    snprintf(p->folder, sizeof p->folder, "%.*s.partial", (int)n, p->how->out);
+    if (mkdir(p->folder, 0777) == 0)
+        return WEFT_OK;
+    if (errno == EEXIST)
+        return FAIL(WEFT_IO, "%s exists: another run is writing it, or one was killed. If so, remove it", p->folder);
+    return FAIL(WEFT_IO, "%s cannot be made: %s", p->folder, strerror(errno));
+}
+
+static enum weft_status finish_split(struct split *s)
+{
+    TRY(weft_writer_finish(&s->writer));
+    s->sum->tokens = s->writer.tokens;
+    s->sum->files = weft_writer_files(&s->writer);
+    return WEFT_OK;
+}
+
+static enum weft_status fill_folder(struct prepare *p)
+{
+    int width = weft_tokenizer_vocab(p->how->tokenizer) > 1 << 16 ? 4 : 2;
+    TRY(weft_writer_init(&p->train.writer, p->folder, "train", width, p->how->shard_tokens));
+    TRY(weft_writer_init(&p->val.writer, p->folder, "val", width, p->how->shard_tokens));
+    for (const char *const *path = p->how->inputs; *path; path++) {
+        struct weft_source *s;
+        TRY(weft_source_open(&s, *path));
+        enum weft_status status = read_source(p, s);
+        weft_source_close(s);
+        if (status != WEFT_OK)
+            return status;
+    }
+    TRY(finish_split(&p->train));
+    TRY(finish_split(&p->val));
+    if (p->sum->train.tokens == 0)
+        return FAIL(WEFT_INVALID, "no text is left to train on: the inputs are empty, or all of it is for validation");
+    TRY(write_data(p));
+    TRY(publish(p));
+    return WEFT_OK;
+}
+
+enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepared *sum)
+{
+    *sum = (struct weft_prepared){0};
+    struct prepare p = {.how = how, .sum = sum, .train.sum = &sum->train, .val.sum = &sum->val};
+    TRY(check(how));
+    p.tokens = malloc(WEFT_PIECE_BYTES * sizeof *p.tokens);
+    if (!p.tokens)
+        return FAIL(WEFT_NOMEM, "no memory to prepare %s", how->out);
+    enum weft_status status = make_folder(&p);
+    if (status == WEFT_OK) {
+        status = fill_folder(&p);
+        if (status != WEFT_OK)
+            remove_folder(p.folder);
+    }
+    weft_writer_release(&p.train.writer);
+    weft_writer_release(&p.val.writer);
+    free(p.tokens);
+    return status;
+}

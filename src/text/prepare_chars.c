@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prepare_chars.c - a tokenizer of the characters that occur in the inputs: a first pass over them sets one bit for
+ * each, so that its memory does not depend on their length.
+ */
+#include "text/bpe.h"
+#include "text/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CODE_POINTS = 0x110000 };
+
+/* What is no character is left out here; encoding will refuse it with its place. */
+static enum weft_status mark(void *context, const char *text, size_t bytes)
+{
+    unsigned char *marks = context;
+    for (size_t at = 0; at < bytes;) {
+        uint32_t c;
+        size_t size = weft_utf8_read(text + at, bytes - at, &c);
+        if (size)
+            marks[c / 8] |= (unsigned char)(1 << c % 8);
+        at += size ? size : 1;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status mark_inputs(unsigned char *marks, const char *const *inputs, const char *field)
+{
+    for (; *inputs; inputs++) {
+        struct weft_source *s;
+        if (strcmp(*inputs, "-") == 0)
+            return FAIL(WEFT_INVALID, "characters are collected in a pass of their own, and standard input can be read "
+                                      "only once: give files");
+        TRY(weft_source_open(&s, *inputs));
+        enum weft_status status =
+            field ? weft_documents_jsonl(s, field, mark, marks) : weft_documents_plain(s, mark, marks);
+        weft_source_close(s);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_prepare_chars(struct weft_tokenizer **t, const char *const *inputs, const char *field)
+{
+    unsigned char *marks = calloc(CODE_POINTS / 8, 1);
+    char *text = malloc((size_t)CODE_POINTS * 4);
+    enum weft_status status = marks && text ? mark_inputs(marks, inputs, field)
+                                            : FAIL(WEFT_NOMEM, "no memory to collect the characters of the text");
+    if (status == WEFT_OK) {
+        size_t n = 0;
+        for (uint32_t c = 0; c < CODE_POINTS; c++)
+            if (marks[c / 8] >> c % 8 & 1)
+                n += weft_utf8_write(c, text + n);
+        status = weft_tokenizer_chars(t, text, n);
+    }
+    free(text);
+    free(marks);
+    return status;
+}

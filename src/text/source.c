@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * source.c - the bytes of a file or pipe. Zstandard is recognised by its first four bytes, not by a name, and
+ * decompressed as it is read: a window of at most 128 MiB is all that is held of it.
+ */
+#include "text/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+enum { IN_BYTES = 1 << 16 };
+
+struct weft_source {
+    FILE *file;
+    const char *name;
+    ZSTD_DStream *zstd; /* NULL: plain */
+    bool within;        /* a frame has begun and not ended */
+    int64_t taken;      /* bytes of the file that were handed on or decompressed */
+    size_t at, held;    /* in[at..held) is next */
+    char in[];          /* IN_BYTES */
+};
+
+const char *weft_source_name(const struct weft_source *s) { return s->name; }
+
+void weft_source_close(struct weft_source *s)
+{
+    if (!s)
+        return;
+    ZSTD_freeDStream(s->zstd);
+    if (s->file != stdin)
+        fclose(s->file);
+    free(s);
+}
+
+/* Reads on when all was used; at the end nothing is held. */
+static enum weft_status refill(struct weft_source *s)
+{
+    if (s->at < s->held)
+        return WEFT_OK;
+    s->at = 0;
+    errno = 0;
+    s->held = fread(s->in, 1, IN_BYTES, s->file);
+    if (ferror(s->file))
+        return FAIL(WEFT_IO, "%s cannot be read beyond byte %lld: %s", s->name, (long long)s->taken, strerror(errno));
+    return WEFT_OK;
+}
+
+/* A frame, or a frame to skip, as parallel compressors put first. */
+static bool is_zstd(const char *bytes, size_t n)
+{
+    uint32_t magic;
+    if (n < sizeof magic)
+        return false;
+    memcpy(&magic, bytes, sizeof magic);
+    return magic == ZSTD_MAGICNUMBER || (magic & ZSTD_MAGIC_SKIPPABLE_MASK) == ZSTD_MAGIC_SKIPPABLE_START;
+}
+
+enum weft_status weft_source_from(struct weft_source **out, FILE *file, const char *name)
+{
+    struct weft_source *s = malloc(sizeof *s + IN_BYTES);
+    if (!s) {
+        fclose(file);
+        return FAIL(WEFT_NOMEM, "no memory to read %s", name);
+    }
+    *s = (struct weft_source){.file = file, .name = name};
+    enum weft_status status = refill(s);
+    if (status == WEFT_OK && is_zstd(s->in, s->held)) {
+        s->zstd = ZSTD_createDStream();
+        if (!s->zstd)
+            status = FAIL(WEFT_NOMEM, "no memory to decompress %s", name);
+    }
+    if (status == WEFT_OK)
+        *out = s;
+    else
+        weft_source_close(s);
+    return status;
+}
+
+enum weft_status weft_source_open(struct weft_source **s, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *f = standard ? stdin : fopen(path, "rb");
+    if (!f)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    TRY(weft_source_from(s, f, standard ? "standard input" : path));
+    return WEFT_OK;
+}
+
+static enum weft_status decompress(struct weft_source *s, ZSTD_outBuffer *out)
+{
+    ZSTD_inBuffer in = {s->in, s->held, s->at};
+    size_t rest = ZSTD_decompressStream(s->zstd, out, &in);
+    s->taken += (int64_t)(in.pos - s->at);
+    s->at = in.pos;
+    if (ZSTD_isError(rest))
+        return FAIL(WEFT_FORMAT, "%s, near byte %lld: damaged or no Zstandard: %s", s->name, (long long)s->taken,
+                    ZSTD_getErrorName(rest));
+    s->within = rest != 0;
+    return WEFT_OK;
+}
+
+static enum weft_status read_zstd(struct weft_source *s, char *to, size_t room, size_t *got)
+{
+    ZSTD_outBuffer out = {to, room, 0};
+    while (out.pos < room) {
+        size_t before = out.pos;
+        TRY(refill(s));
+        bool end = s->held == 0;
+        if (end && !s->within)
+            break;
+        TRY(decompress(s, &out)); /* at the end: what it still holds */
+        if (end && s->within && out.pos == before)
+            return FAIL(WEFT_FORMAT, "%s ends at byte %lld, within a compressed frame: it was cut short", s->name,
+                        (long long)s->taken);
+    }
+    *got = out.pos;
+    return WEFT_OK;
+}
+
+enum weft_status weft_source_read(struct weft_source *s, char *to, size_t room, size_t *got)
+{
+    if (s->zstd) {
+        TRY(read_zstd(s, to, room, got));
+        return WEFT_OK;
+    }
+    *got = 0;
+    while (*got < room) {
+        TRY(refill(s));
+        size_t n = (size_t)weft_min((int64_t)(s->held - s->at), (int64_t)(room - *got));
+        if (n == 0)
+            break;
+        memcpy(to + *got, s->in + s->at, n);
+        s->at += n;
+        s->taken += (int64_t)n;
+        *got += n;
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prepare.c - texts become shards and nothing is lost: plain text, JSONL, compressed or not, whatever the size of
+ * files; documents keep their split; what is damaged is refused with file and place and leaves nothing behind.
+ */
+#include "text/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+static struct weft_tokenizer *bytes_tokenizer;
+
+static const char *at(const char *name)
+{
+    static char paths[4][256];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", "/tmp/weft-prepare-XXXXXX");
+    return mkdtemp(folder) && weft_tokenizer_bytes(&bytes_tokenizer) == WEFT_OK ? 0 : -1;
+}
+
+static int clear(const char *path)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf %s", path);
+    return system(command);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    weft_tokenizer_free(bytes_tokenizer);
+    return clear(folder);
+}
+
+static const char *save(const char *name, const void *data, size_t bytes)
+{
+    const char *path = at(name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    fclose(f);
+    return path;
+}
+
+static enum weft_status prepare(const char *input, const char *field, double val, int64_t shard_tokens,
+                                struct weft_prepared *sum)
+{
+    const char *inputs[] = {input, NULL};
+    struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, field, val, shard_tokens, NULL, NULL};
+    clear(at("out"));
+    return weft_prepare(&how, sum);
+}
+
+static void refused(const char *input, const char *field, const char *why)
+{
+    struct weft_prepared sum;
+    assert_int_not_equal(prepare(input, field, 0.1, 1000, &sum), WEFT_OK);
+    if (!strstr(weft_error(), why))
+        print_error("expected \"%s\" in: %s\n", why, weft_error());
+    assert_non_null(strstr(weft_error(), why));
+    assert_int_equal(access(at("out"), F_OK), -1);
+    assert_int_equal(access(at("out.partial"), F_OK), -1);
+}
+
+/* The split of out/ as text, the ends of text as `end`; "" when it has no files. The caller frees it. */
+static char *text_of(const char *split, char end)
+{
+    struct weft_shards *s = NULL;
+    if (weft_shards_open(&s, at("out"), split) != WEFT_OK)
+        return strdup("");
+    int64_t n = weft_shards_tokens(s);
+    int32_t *tokens = malloc((size_t)n * sizeof *tokens);
+    char *text = malloc((size_t)n + 1);
+    int64_t ends = 0;
+    assert_int_equal(weft_shards_read(s, 0, n, tokens), WEFT_OK);
+    for (int64_t i = 0; i < n; i++) {
+        ends += tokens[i] == 256;
+        text[i] = tokens[i] == 256 ? end : (char)tokens[i];
+    }
+    text[n] = 0;
+    assert_int_equal(weft_shards_bytes(s), n - ends);
+    assert_int_equal(weft_shards_documents(s), ends + 1);
+    free(tokens);
+    weft_shards_close(s);
+    return text;
+}
+
+static void split_is(const char *split, const char *expected)
+{
+    char *text = text_of(split, '|');
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void plain_text_gives_its_tail(void **state)
+{
+    (void)state;
+    struct weft_prepared sum;
+    static const char text[] = "abcdefghijklmnopqrst"; /* 20 */
+    char input[256];
+    snprintf(input, sizeof input, "%s", save("a.txt", text, 20));
+    static const double shares[] = {0, 0.01, 0.1, 0.25, 0.5, 0.75};
+    for (int64_t shard = 1; shard <= 21; shard += 4) /* 5 divides the places of most cuts, 21 is one file */
+        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+            int cut = 20 - (int)(20 * shares[i]);
+            char train[21];
+            assert_int_equal(prepare(input, NULL, shares[i], shard, &sum), WEFT_OK);
+            snprintf(train, sizeof train, "%.*s", cut, text);
+            split_is("train", train);
+            split_is("val", text + cut);
+            assert_int_equal(sum.documents, 1);
+            assert_int_equal(sum.bytes, 20);
+            assert_int_equal(sum.train.files, (cut + shard - 1) / shard);
+            assert_int_equal(sum.val.tokens, 20 - cut);
+        }
+}
+
+static void several_texts_are_documents(void **state)
+{
+    (void)state;
+    struct weft_prepared sum;
+    char one[256], two[256];
+    snprintf(one, sizeof one, "%s", save("1.txt", "0123456789", 10));
+    snprintf(two, sizeof two, "%s", save("2.txt", "abcdefghij", 10));
+    const char *inputs[] = {one, two, NULL};
+    for (int64_t shard = 1; shard < 20; shard += 3) {
+        struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, NULL, 0.2, shard, NULL, NULL};
+        clear(at("out"));
+        assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
+        assert_int_equal(sum.documents, 2);
+        split_is("train", "01234567|abcdefgh");
+        split_is("val", "89|ij");
+    }
+}
+
+static void jsonl_fields_are_documents(void **state)
+{
+    (void)state;
+    struct weft_prepared sum;
+    static const char lines[] = "{\"text\": \"one\", \"id\": 123456789012345678901234567890}\n"
+                                "\n"
+                                "{\"meta\": {\"text\": \"no\"}, \"text\": \"tw\\u00f6 \\ud83d\\ude00\"}\r\n"
+                                "{\"text\": \"\"}\n"
+                                "{\"text\": \"la\\nst\"}";
+    assert_int_equal(prepare(save("a.jsonl", lines, sizeof lines - 1), "text", 0, 4, &sum), WEFT_OK);
+    assert_int_equal(sum.documents, 4);
+    split_is("train", "one|tw\xc3\xb6 \xf0\x9f\x98\x80||la\nst");
+
+    static const char nul[] = "{\"text\": \"a\\u0000b\"}\n";
+    assert_int_equal(prepare(save("a.jsonl", nul, sizeof nul - 1), "text", 0, 4, &sum), WEFT_OK);
+    assert_int_equal(sum.bytes, 3);
+}
+
+static int in_split(const char *split, int document)
+{
+    char word[32], *text = text_of(split, '|'), *padded = malloc(strlen(text) + 3);
+    sprintf(padded, "|%s|", text);
+    snprintf(word, sizeof word, "|document %d|", document);
+    int found = strstr(padded, word) != NULL;
+    free(padded);
+    free(text);
+    return found;
+}
+
+/* A document's split depends on its text and the share alone, and a larger share keeps what a smaller one chose. */
+static void documents_keep_their_split(void **state)
+{
+    (void)state;
+    enum { DOCUMENTS = 300 };
+    struct weft_prepared sum;
+    char *text = NULL;
+    size_t size = 0;
+    int val[2][DOCUMENTS], chosen = 0;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        FILE *f = open_memstream(&text, &size);
+        for (int i = 0; i < DOCUMENTS; i++)
+            fprintf(f, "{\"text\": \"document %d\"}\n", reverse ? DOCUMENTS - 1 - i : i);
+        fclose(f);
+        assert_int_equal(prepare(save("d.jsonl", text, size), "text", reverse ? 0.3 : 0.1, 1000, &sum), WEFT_OK);
+        free(text);
+        assert_int_equal(sum.train.documents + sum.val.documents, DOCUMENTS);
+        for (int i = 0; i < DOCUMENTS; i++) {
+            val[reverse][i] = in_split("val", i);
+            assert_int_equal(in_split("train", i), !val[reverse][i]);
+        }
+    }
+    for (int i = 0; i < DOCUMENTS; i++) {
+        assert_true(val[1][i] >= val[0][i]);
+        chosen += val[0][i];
+    }
+    assert_in_range(chosen, 15, 50);
+}
+
+/* ---- compressed */
+
+static char *prose(size_t bytes)
+{
+    char *text = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        text[i] = weft_below(3, i, 6) ? (char)('a' + weft_below(4, i, 26)) : ' ';
+    return text;
+}
+
+/* Two frames, with checksums as the command zstd makes them. */
+static size_t compress_frames(const char *text, size_t bytes, char *to, size_t room)
+{
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    size_t third = bytes / 3, n = ZSTD_compress2(c, to, room, text, third);
+    n += ZSTD_compress2(c, to + n, room - n, text + third, bytes - third);
+    ZSTD_freeCCtx(c);
+    return n;
+}
+
+static void compressed_gives_the_same_files(void **state)
+{
+    (void)state;
+    enum { BYTES = 700001 };
+    struct weft_prepared sum;
+    char *text = prose(BYTES), *packed = malloc(2 * BYTES), command[600];
+    size_t n = compress_frames(text, BYTES, packed, 2 * BYTES);
+    assert_int_equal(prepare(save("a.txt", text, BYTES), NULL, 0.1, 100000, &sum), WEFT_OK);
+    assert_int_equal(rename(at("out"), at("plain")), 0);
+    assert_int_equal(prepare(save("a.zst", packed, n), NULL, 0.1, 100000, &sum), WEFT_OK);
+    snprintf(command, sizeof command, "diff -r %s %s", at("plain"), at("out"));
+    assert_int_equal(system(command), 0);
+
+    for (size_t cut = n - 1; cut > 10; cut = cut * 2 / 3) /* its name does not matter */
+        refused(save("a.txt", packed, cut), NULL, "a.txt ends at byte");
+    packed[n / 2] ^= 4;
+    refused(save("a.zst", packed, n), NULL, "a.zst, near byte");
+    packed[n / 2] ^= 4;
+    memcpy(packed + n, "more", 4);
+    refused(save("a.zst", packed, n + 4), NULL, "a.zst, near byte");
+    free(text);
+    free(packed);
+}
+
+/* ---- pieces */
+
+static enum weft_status collect(void *context, const char *text, size_t bytes)
+{
+    FILE *f = context;
+    return fwrite(text, 1, bytes, f) == bytes && bytes <= WEFT_PIECE_BYTES ? WEFT_OK : FAIL(WEFT_IO, "too much");
+}
+
+static void pieces_end_where_words_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *unit;
+        size_t cut; /* bytes of the unit at which it may be cut; 0: only between characters */
+    } rows[] = {
+        {"word ", 4},
+        {"dot.\n", 4},
+        {"\xe4\xb8\xad\xe6\x96\x87", 0}, /* no blanks at all */
+        {"\xf0\x9f\x98\x80\xf0\x9f\x98\x80", 0},
+    };
+    enum { BYTES = WEFT_PIECE_BYTES + 40 };
+    char *text = malloc(BYTES);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t unit = strlen(rows[i].unit);
+        for (size_t j = 0; j < BYTES; j++)
+            text[j] = rows[i].unit[j % unit];
+        size_t n = weft_piece_bytes(text, BYTES);
+        assert_in_range(n, WEFT_PIECE_BYTES - unit, WEFT_PIECE_BYTES);
+        assert_true((text[n] & 0xc0) != 0x80);
+        if (rows[i].cut)
+            assert_int_equal(n % unit, rows[i].cut);
+        assert_int_equal(weft_piece_bytes(text, 17), 17);
+    }
+    free(text);
+}
+
+static void pieces_lose_nothing(void **state)
+{
+    (void)state;
+    size_t bytes = 2 * WEFT_PIECE_BYTES + 12345, size = 0;
+    char *text = malloc(bytes), *back = NULL;
+    memset(text, 'x', bytes);
+    for (size_t i = 0; i < bytes; i += 777)
+        text[i] = ' ';
+    struct weft_source *s;
+    FILE *to = open_memstream(&back, &size);
+    assert_int_equal(weft_source_open(&s, save("long.txt", text, bytes)), WEFT_OK);
+    assert_int_equal(weft_documents_plain(s, collect, to), WEFT_OK);
+    weft_source_close(s);
+    fclose(to);
+    assert_int_equal(size, bytes);
+    assert_memory_equal(back, text, bytes);
+    free(back);
+    free(text);
+}
+
+/* ---- what is refused */
+
+static void damage_is_refused(void **state)
+{
+    (void)state;
+#define JSONL(text) save("x.jsonl", text, sizeof text - 1), "text"
+    refused(JSONL("{\"text\": \"a\"}\n{\"text\": \"b\"\n{\"text\": \"c\"}\n"), "x.jsonl:2:");
+    refused(JSONL("{\"text\": \"a\"}\n\n{\"txt\": \"b\"}\n"), "x.jsonl:3: there is no text \"text\"");
+    refused(JSONL("{\"text\": 5}\n"), "x.jsonl:1: there is no text");
+    refused(JSONL("[\"text\"]\n"), "x.jsonl:1: there is no text");
+    refused(JSONL("{\"text\": \"\xff\"}\n"), "x.jsonl:1:");
+    refused(JSONL("{\"text\": \"\\ud800\"}\n"), "x.jsonl:1:");
+    refused(JSONL(""), "no text is left to train on");
+    refused(JSONL("{\"text\": \"\"}\n"), "no text is left to train on");
+    refused(at("none.txt"), NULL, "none.txt cannot be read");
+    refused(folder, NULL, "cannot be read");
+
+    size_t bytes = WEFT_LINE_BYTES + 2;
+    char *line = malloc(bytes);
+    memset(line, ' ', bytes);
+    line[0] = '\n';
+    refused(save("x.jsonl", line, bytes), "text", "x.jsonl:2: the line has 16777216 bytes or more");
+    free(line);
+}
+
+static void folders_are_not_overwritten(void **state)
+{
+    (void)state;
+    struct weft_prepared sum;
+    char input[256];
+    snprintf(input, sizeof input, "%s", save("a.txt", "some text", 9));
+    const char *inputs[] = {input, NULL};
+    struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, NULL, 0, 100, NULL, NULL};
+    clear(at("out"));
+    mkdir(at("out.partial"), 0777);
+    assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
+    assert_non_null(strstr(weft_error(), "out.partial exists"));
+    rmdir(at("out.partial"));
+    mkdir(at("out"), 0777);
+    how.out = at("out");
+    assert_int_equal(weft_prepare(&how, &sum), WEFT_INVALID);
+    assert_non_null(strstr(weft_error(), "exists already"));
+    rmdir(at("out"));
+    how.out = at("no/such/place");
+    assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
+    how.out = at("out/");
+    assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
+    split_is("train", "some text");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_text_gives_its_tail),
+        cmocka_unit_test(several_texts_are_documents),
+        cmocka_unit_test(jsonl_fields_are_documents),
+        cmocka_unit_test(documents_keep_their_split),
+        cmocka_unit_test(compressed_gives_the_same_files),
+        cmocka_unit_test(pieces_end_where_words_do),
+        cmocka_unit_test(pieces_lose_nothing),
+        cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(folders_are_not_overwritten),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
