@@ -91,6 +91,11 @@ const char *weft_gate_at(int i, const char **summary);
  */
 enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
 
+/* What the gates found, in a file beside a run (stamp.c). It is the same, and the report is filled in, if config,
+ * program and instruction set are. */
+enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
+enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
+
 /* ---- combinations of a model's choices (combine.c), all at one tiny size */
 
 enum { WEFT_MAX_COMBINATIONS = 8192 };
