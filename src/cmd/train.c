@@ -1,32 +1,59 @@
 /* SPDX-License-Identifier: MIT
  *
- * train - trains a model on a task and scores it on held-out samples.
+ * train - trains a model on a task and scores it on held-out samples; with --out it leaves a run's folder.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "lab/lab.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
     struct weft_common common;
-    bool unsafe;
+    char *out;
+    bool resume, unsafe;
+    double minutes; /* 0: no limit */
+    double start;
 };
 
-enum { UNSAFE = 256 };
+enum { UNSAFE = 256, RESUME, TIME };
 
 static const struct argp_option options[] = {
+    {"out", 'o', "DIR", 0, "Write config, log and checkpoints into DIR, usually runs/NAME", 0},
+    {"resume", RESUME, NULL, 0,
+     "Go on from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR", 0},
+    {"time", TIME, "MINUTES", 0, "Save and stop before so many minutes are over", 0},
     {"unsafe", UNSAFE, NULL, 0, "Train even if a gate fails; the result says so", 0},
     {0},
 };
 
+static void parse_time(struct args *a, const char *text, const struct argp_state *state)
+{
+    char *end;
+    a->minutes = strtod(text, &end);
+    if (end == text || *end || !(a->minutes > 0 && a->minutes < 1e9))
+        argp_error(state, "--time %s: give a number of minutes", text);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    (void)arg;
     struct args *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
+        a->start = weft_seconds();
         state->child_inputs[0] = &a->common;
+        return 0;
+    case 'o':
+        a->out = arg;
+        return 0;
+    case RESUME:
+        a->resume = true;
+        return 0;
+    case TIME:
+        parse_time(a, arg, state);
         return 0;
     case UNSAFE:
         a->unsafe = true;
@@ -42,7 +69,9 @@ static const struct argp argp = {
     .parser = parse,
     .children = children,
     .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then tells its accuracy on held-out "
-           "samples and the SHA-256 of its weights. First its gates are checked: see `weft verify`.",
+           "samples and the SHA-256 of its weights. First its gates are checked: see `weft verify`.\v"
+           "A run in a folder can be killed at any time: with --resume it comes to the same weights and the same log. "
+           "On SIGTERM and SIGUSR1 it saves and ends.",
 };
 
 /* ---- gates: before the first step */
@@ -69,6 +98,24 @@ static enum weft_status check_gates(const struct args *a, struct weft_gates *rep
     return WEFT_OK;
 }
 
+/* What was found before in the same folder by the same program holds. */
+static enum weft_status check_gates_once(const struct args *a, struct weft_run *run, struct weft_gates *report)
+{
+    bool same = false;
+    char path[4096];
+    if (!run)
+        return check_gates(a, report);
+    snprintf(path, sizeof path, "%s/gates.json", run->folder);
+    TRY(weft_stamp_load(path, run->config_sha256, &same, report));
+    if (!same || (report->failed && !a->unsafe)) {
+        TRY(check_gates(a, report));
+        TRY(weft_stamp_save(path, run->config_sha256, report));
+    }
+    run->gates_checks = report->checks;
+    run->gates_failed = report->failed;
+    return WEFT_OK;
+}
+
 /* ---- progress: one line that is rewritten on a terminal, some twenty plain lines elsewhere */
 
 struct line {
@@ -86,18 +133,40 @@ static void tell(void *context, const struct weft_progress *now)
     if (!end && (line->terminal ? now->seconds - line->said < 0.1 : now->step % every != 0))
         return;
     line->said = now->seconds;
-    fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %.0f s left%s", line->terminal ? "\r" : "",
-            (long long)now->step, (long long)now->steps, now->loss, now->tokens_per_s, now->seconds_left,
+    fprintf(stderr, "%sstep %lld/%lld  loss %.4f", line->terminal ? "\r" : "", (long long)now->step,
+            (long long)now->steps, now->losses.list[0].value);
+    for (int i = 1; now->losses.count > 2 && i < now->losses.count; i++)
+        fprintf(stderr, "%s%s %.4g%s", i == 1 ? " (" : ", ", now->losses.list[i].name, now->losses.list[i].value,
+                i == now->losses.count - 1 ? ")" : "");
+    fprintf(stderr, "  %.0f tokens/s  %.0f s left%s", now->tokens_per_s, now->seconds_left,
             line->terminal ? "    " : "\n");
     if (line->terminal && end)
         fputc('\n', stderr);
 }
 
+/* ---- stopping */
+
+static volatile sig_atomic_t caught;
+
+static void catch (int number) { caught = number; }
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
 /* ---- the run */
 
-static enum weft_status print_result(const struct weft_common *c, const struct weft_gates *gates,
-                                     const struct weft_trainer *t, const struct weft_progress *p,
-                                     const struct weft_score *score)
+struct outcome {
+    struct weft_gates gates;
+    struct line line;
+    struct weft_score score;
+    bool finished;
+};
+
+static enum weft_status print_result(const struct weft_common *c, const struct weft_trainer *t, const struct outcome *o)
 {
     char hash[65];
     weft_params_hash(&t->model->params, hash);
@@ -105,43 +174,100 @@ static enum weft_status print_result(const struct weft_common *c, const struct w
     weft_result_text(r, "preset", t->model->spec->preset);
     weft_result_text(r, "task", t->recipe->task->name);
     weft_result_int(r, "params", t->model->params.elements);
-    weft_result_int(r, "steps", p->step);
-    weft_result_real(r, "loss", p->loss);
-    weft_result_real(r, "eval_loss", score->loss);
-    weft_result_real(r, "accuracy", score->accuracy);
-    weft_result_real(r, "seconds", p->seconds);
-    weft_result_real(r, "tokens_per_s", p->tokens_per_s);
+    weft_result_int(r, "steps", t->step);
+    weft_result_real(r, "loss", t->loss);
+    if (o->finished) {
+        weft_result_real(r, "eval_loss", o->score.loss);
+        weft_result_real(r, "accuracy", o->score.accuracy);
+    }
+    weft_result_real(r, "seconds", t->seconds);
+    weft_result_real(r, "tokens_per_s", o->line.last.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());
     weft_result_text(r, "isa", weft_isa_name(weft_isa()));
-    weft_result_int(r, "gates_failed", gates->failed);
+    weft_result_int(r, "gates_failed", o->gates.failed);
     weft_result_text(r, "weights_sha256", hash);
     enum weft_status status = weft_result_print(r, stdout, c->json);
     weft_result_free(r);
     return status;
 }
 
-static enum weft_status train(const struct args *a, struct weft_model *model)
+/* Where a run that goes on stands, and what is another than it was. */
+static void tell_resumed(const struct weft_run *run, const struct weft_trainer *t)
 {
-    const struct weft_common *c = &a->common;
-    struct weft_gates gates;
+    fprintf(stderr, "%s goes on from step %lld\n", run->folder, (long long)t->step);
+    if (*run->changes)
+        fprintf(stderr, "changed: %s\n", run->changes);
+    if (strstr(run->changes, "steps "))
+        fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
+              "from the start\n",
+              stderr);
+}
+
+static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_run *run,
+                                   struct outcome *o)
+{
+    struct weft_loop loop = {.trainer = t, .run = run, .report = tell, .context = &o->line, .signal = &caught};
+    if (a->minutes > 0)
+        loop.deadline = a->start + 60 * a->minutes;
+    if (run) {
+        TRY(weft_run_begin(run, t));
+        if (t->step)
+            tell_resumed(run, t);
+    }
+    weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
+                   weft_threads());
+    enum weft_status status = weft_train(&loop, &o->finished, &o->score);
+    if (o->line.terminal && o->line.last.step && !o->finished)
+        fputc('\n', stderr); /* what follows does not stand behind the progress line */
+    TRY(status);
+    if (!o->finished)
+        fprintf(stderr, "stopped %s after step %lld of %lld%s%s\n", caught ? "by a signal" : "as the time is over",
+                (long long)t->step, (long long)t->recipe->steps, run ? ", saved: --resume goes on" : "",
+                run ? "" : "; nothing was saved, for there is no --out");
+    return WEFT_OK;
+}
+
+static enum weft_status train(const struct args *a, struct weft_model *model, struct weft_run *run)
+{
     struct weft_trainer *t = NULL;
-    struct weft_score score;
-    struct line line = {.terminal = isatty(STDERR_FILENO)};
-    enum weft_status status = check_gates(a, &gates);
+    struct outcome o = {.line = {.terminal = isatty(STDERR_FILENO)}};
+    enum weft_status status = check_gates_once(a, run, &o.gates);
     if (status == WEFT_OK)
         status = weft_model_init(model);
     if (status == WEFT_OK)
-        status = weft_trainer_create(&t, model, &c->recipe);
-    if (status == WEFT_OK) {
-        weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
-                       weft_threads());
-        status = weft_train(t, tell, &line, &score);
-    }
+        status = weft_trainer_create(&t, model, &a->common.recipe);
     if (status == WEFT_OK)
-        status = print_result(c, &gates, t, &line.last, &score);
-    else if (line.terminal && line.last.step)
-        fputc('\n', stderr); /* what follows does not stand behind the progress line */
+        status = take_steps(a, t, run, &o);
+    if (status == WEFT_OK)
+        status = print_result(&a->common, t, &o);
     weft_trainer_free(t);
+    return status;
+}
+
+/* To resume, MODEL may be the run's folder. */
+static enum weft_status choose_folder(struct args *a)
+{
+    struct stat st;
+    if (!a->resume || a->out)
+        return WEFT_OK;
+    if (stat(a->common.model, &st) || !S_ISDIR(st.st_mode))
+        return FAIL(WEFT_INVALID, "which run is to go on? Say --out DIR, or give its folder as MODEL, not %s",
+                    a->common.model);
+    a->out = (char *)a->common.model;
+    return WEFT_OK;
+}
+
+static enum weft_status train_in_folder(struct args *a, struct weft_model *model)
+{
+    struct weft_run run = {0};
+    TRY(choose_folder(a));
+    if (!a->out)
+        return train(a, model, NULL);
+    catch_signals();
+    enum weft_status status = weft_run_open(&run, a->out, a->resume, &a->common.recipe, &a->common.settings);
+    if (status == WEFT_OK)
+        status = train(a, model, &run);
+    weft_run_close(&run);
     return status;
 }
 
@@ -153,7 +279,7 @@ static enum weft_status run(void *args)
     if (status == WEFT_OK)
         status = weft_model_create(&model, &a->common.spec);
     if (status == WEFT_OK)
-        status = train(a, model);
+        status = train_in_folder(a, model);
     weft_model_free(model);
     weft_common_release(&a->common);
     return status;

@@ -7,8 +7,11 @@
 static void score_all(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                       struct weft_score *score)
 {
-    int64_t samples = t->recipe->eval_samples, all = 0, right = 0;
+    const struct weft_recipe *r = t->recipe;
+    int64_t samples = r->eval_samples, all = 0, right = 0;
     double loss = 0;
+    if (r->task->held_out)
+        samples = weft_min(samples, r->task->held_out(r->task_options));
     for (int64_t done = 0, count; done < samples; done += count) {
         count = weft_min(t->model->spec->batch, samples - done);
         weft_net_plain_rows(net, exec, count, t->length);
@@ -40,5 +43,7 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score
     }
     weft_exec_free(exec);
     weft_net_release(&net);
+    if (status == WEFT_OK && t->recipe->task->failure)
+        status = t->recipe->task->failure(t->recipe->task_options);
     return status;
 }

@@ -1,24 +1,103 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop.c - steps until done, telling how far it is, then the held-out score.
+ * loop.c - steps until done, and what is due after each: records, held-out scores, checkpoints.
+ *
+ * What is written is a function of the step, so that a run that stopped anywhere and went on writes the same again. A
+ * checkpoint comes last, when the records up to its step are safe on disk.
  */
-#include "train/train.h"
+#include "train/internal.h"
 
-enum weft_status weft_train(struct weft_trainer *t, weft_progress_fn *report, void *context, struct weft_score *score)
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long things take, for --time: the longest so far. */
+struct pace {
+    double round; /* a step and all that is due after it */
+    double save;
+};
+
+static bool due(const struct weft_trainer *t, int64_t every)
 {
-    struct weft_progress now = {.steps = t->recipe->steps};
-    struct weft_losses losses;
+    return t->step == t->recipe->steps || (every && t->step % every == 0);
+}
+
+static double longer(double a, double b) { return a > b ? a : b; }
+
+static enum weft_status save(struct weft_loop *l, struct pace *pace, bool recorded)
+{
+    struct weft_run *run = l->run;
     double start = weft_seconds();
-    int64_t first = t->step, tokens = t->recipe->micro_batches * t->model->spec->batch * t->length;
-    while (t->step < now.steps) {
-        TRY(weft_trainer_step(t, &losses));
-        now.loss = losses.list[0].value;
-        now.step = t->step;
-        now.seconds = weft_seconds() - start;
-        now.tokens_per_s = (double)((now.step - first) * tokens) / now.seconds;
-        now.seconds_left = now.seconds / (double)(now.step - first) * (double)(now.steps - now.step);
-        report(context, &now);
+    char hash[65];
+    weft_params_hash(&l->trainer->model->params, hash);
+    if (recorded)
+        TRY(weft_log_weights(run, l->trainer, hash));
+    if (fsync(fileno(run->log)))
+        return FAIL(WEFT_IO, "%s/log.jsonl could not be brought to disk: %s", run->folder, strerror(errno));
+    TRY(weft_state_save(l->trainer, run->folder, run->config, hash));
+    pace->save = longer(pace->save, weft_seconds() - start);
+    return WEFT_OK;
+}
+
+/* Tells whether the weights as they are were scored and saved. */
+static enum weft_status follow_up(struct weft_loop *l, const struct weft_progress *now, struct pace *pace,
+                                  struct weft_score *score, bool *scored, bool *saved)
+{
+    struct weft_trainer *t = l->trainer;
+    const struct weft_recipe *r = t->recipe;
+    *scored = due(t, r->eval_every);
+    *saved = l->run && due(t, r->checkpoint_every);
+    if (l->run && due(t, r->log_every))
+        TRY(weft_log_losses(l->run, t, now));
+    if (*scored) {
+        TRY(weft_trainer_evaluate(t, score));
+        if (l->run)
+            TRY(weft_log_score(l->run, t, score));
     }
-    TRY(weft_trainer_evaluate(t, score));
+    if (*saved)
+        TRY(save(l, pace, true));
+    return WEFT_OK;
+}
+
+/* Whether there is no time for another round and a checkpoint. */
+static bool must_stop(const struct weft_loop *l, const struct pace *pace)
+{
+    if (l->signal && *l->signal)
+        return true;
+    return l->deadline > 0 && weft_seconds() + 1.5 * pace->round + 1.5 * pace->save > l->deadline;
+}
+
+static void measure(struct weft_progress *now, const struct weft_trainer *t, int64_t steps)
+{
+    now->step = t->step;
+    now->tokens = t->step * t->recipe->micro_batches * t->model->spec->batch * t->length;
+    now->tokens_per_s = (double)now->tokens / (double)t->step * (double)steps / now->seconds;
+    now->seconds_left = now->seconds / (double)steps * (double)(now->steps - now->step);
+}
+
+enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_score *score)
+{
+    struct weft_trainer *t = l->trainer;
+    struct weft_progress now = {.step = t->step, .steps = t->recipe->steps};
+    /* Until a save was measured: weights and moments at 100 MB/s. */
+    struct pace pace = {0, l->run ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
+    double start = weft_seconds(), before = t->seconds, last = start;
+    int64_t first = t->step;
+    bool scored = false, saved = false;
+    while (t->step < now.steps && !must_stop(l, &pace)) {
+        TRY(weft_trainer_step(t, &now.losses));
+        now.seconds = weft_seconds() - start;
+        t->seconds = before + now.seconds;
+        measure(&now, t, t->step - first);
+        TRY(follow_up(l, &now, &pace, score, &scored, &saved));
+        l->report(l->context, &now);
+        pace.round = longer(pace.round, weft_seconds() - last);
+        last = weft_seconds();
+    }
+    *finished = t->step == now.steps;
+    if (*finished && !scored)
+        TRY(weft_trainer_evaluate(t, score));
+    if (!*finished && l->run && !saved)
+        TRY(save(l, &pace, false));
     return WEFT_OK;
 }

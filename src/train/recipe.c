@@ -42,7 +42,14 @@ static const struct weft_opt options[] = {
     {"grad_groups", WEFT_OPT_INT, AT(grad_groups), "8", 1, 4096, .needs = "micro_batches!=1",
      .help = "groups of micro-batches, at most M, whose gradients are summed apart and then up a binary tree; memory "
              "for one more gradient each time it doubles. Other groups round otherwise"},
-    {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "held-out samples scored at the end"},
+    {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "held-out samples that are scored"},
+    {"eval_every", WEFT_OPT_INT, AT(eval_every), "0", 0, 1e12,
+     .help = "steps from one scoring of held-out samples to the next; 0: only at the end"},
+    {"log_every", WEFT_OPT_INT, AT(log_every), "10", 0, 1e12,
+     .help = "steps from one record of losses in a run's log to the next; 0: only at the end"},
+    {"checkpoint_every", WEFT_OPT_INT, AT(checkpoint_every), "1000", 0, 1e12,
+     .help = "steps from one checkpoint of a run to the next; 0: only at the end"},
+    {"keep", WEFT_OPT_INT, AT(keep), "2", 1, 1e6, .help = "checkpoints that are kept, the newest"},
 };
 static const struct weft_owner owner = WEFT_OWNER("training", options);
 
@@ -85,6 +92,8 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec 
 
 void weft_recipe_release(struct weft_recipe *r)
 {
+    if (r->task_options && r->task->release)
+        r->task->release(r->task_options);
     weft_arena_release(&r->arena);
     *r = (struct weft_recipe){0};
 }

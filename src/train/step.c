@@ -156,6 +156,8 @@ enum weft_status weft_trainer_update(struct weft_trainer *t)
     double loss = t->sums[0].losses.list[0].value, norm = gradient_norm(t);
     if (!isfinite(loss) || !isfinite(norm))
         return not_finite(t, loss, norm);
+    t->loss = loss;
+    t->grad_norm = norm;
     if (norm > r->clip)
         u.update.grad_scale = (float)(r->clip / norm);
     weft_parallel(t->span_count, update_span, &u);
@@ -167,6 +169,8 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *l
 {
     weft_trainer_gradient(t);
     *losses = t->sums[0].losses;
+    if (t->recipe->task->failure)
+        TRY(t->recipe->task->failure(t->recipe->task_options));
     TRY(weft_trainer_update(t));
     return WEFT_OK;
 }

@@ -14,6 +14,9 @@
 
 #include "nn/nn.h"
 
+#include <signal.h>
+#include <stdio.h>
+
 /* ---- tasks and optimisers */
 
 #define WEFT_HELD_OUT ((uint64_t)1 << 40)
@@ -28,6 +31,12 @@ struct weft_task {
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
+    /* Optional, of tasks that read files: the first failure of a sample, how many held-out samples there are, the
+     * tokenizer.json of the data (NULL: none), and what to do when the recipe is released. */
+    enum weft_status (*failure)(const void *options);
+    int64_t (*held_out)(const void *options);
+    const char *(*tokenizer)(const void *options);
+    void (*release)(void *options);
 };
 
 /* What an optimiser needs at one step. All arrays are flat and begin at the same element. */
@@ -60,8 +69,10 @@ struct weft_optim {
 
 struct weft_recipe {
     int64_t steps, warmup, eval_samples;
-    int64_t micro_batches; /* M, of a step */
-    int64_t grad_groups;   /* as asked for: see weft_recipe_groups */
+    int64_t log_every, eval_every, checkpoint_every; /* steps; 0: only at the end */
+    int64_t keep;                                    /* checkpoints */
+    int64_t micro_batches;                           /* M, of a step */
+    int64_t grad_groups;                             /* as asked for: see weft_recipe_groups */
     double lr, clip;
     const struct weft_task *task;
     const struct weft_optim *optim;
@@ -115,7 +126,9 @@ struct weft_trainer {
     struct weft_span *spans;
     double *squares; /* of each span */
     int64_t span_count;
-    int64_t step; /* done so far */
+    int64_t step;           /* done so far */
+    double loss, grad_norm; /* of the last step; the norm is the one before the clip */
+    double seconds;         /* of training so far, over all processes that had a part in it */
     struct weft_arena arena;
 };
 
@@ -138,15 +151,55 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
 
+/* ---- a run's folder (run.c, log.c, state.c): config.json, log.jsonl, checkpoints */
+
+struct weft_run {
+    const char *folder;
+    const struct weft_settings *settings;
+    char *config; /* the text of config.json */
+    char config_sha256[65];
+    FILE *log;
+    int gates_checks, gates_failed; /* for the head of the log; set before weft_run_begin */
+    char changes[512];              /* of options, between what the folder says and what is asked now; "": none */
+    struct weft_arena arena;
+};
+
+/* Makes the folder and holds it against other processes. One that is not empty is refused, or, to resume, compared
+ * with the settings. Close also after a failure. */
+enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool resume, const struct weft_recipe *recipe,
+                               const struct weft_settings *settings);
+/* Takes the trainer to the newest good checkpoint, if there is one, cuts the log back to it, and writes the config. */
+enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t);
+void weft_run_close(struct weft_run *run);
+
+/* Writes a checkpoint into the run's folder, or takes up the newest good one; without one the trainer stays as it is.
+ */
+enum weft_status weft_state_save(const struct weft_trainer *t, const char *run, const char *config, const char *hash);
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run);
+/* Step and SHA-256 of the weights of the newest good checkpoint; -1: there is none. */
+enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
+
 /* ---- the loop (loop.c) */
 
 struct weft_progress {
-    int64_t step, steps;
-    double loss, seconds, tokens_per_s, seconds_left;
+    int64_t step, steps, tokens;
+    struct weft_losses losses;
+    double tokens_per_s, seconds_left;
+    double seconds; /* of this process */
 };
 typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 
-/* All steps, then the evaluation. `report` is called after every step and sees the last state when it returns. */
-enum weft_status weft_train(struct weft_trainer *t, weft_progress_fn *report, void *context, struct weft_score *score);
+struct weft_loop {
+    struct weft_trainer *trainer;
+    struct weft_run *run;     /* NULL: nothing is written */
+    weft_progress_fn *report; /* called after every step */
+    void *context;
+    const volatile sig_atomic_t *signal; /* stop when it is not 0; NULL: nobody does */
+    double deadline;                     /* by weft_seconds; stop before it; 0: none */
+};
+
+/* Steps, with what is due after each, until all are done and scored or something says stop. What was stopped is saved
+ * and *finished is false, *score unknown. */
+enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_score *score);
 
 #endif

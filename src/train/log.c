@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * log.c - log.jsonl, a record a line: the head (step 0), losses, evaluations, fingerprints of the weights.
+ *
+ * Every record begins with its step and is a function of that step, but for `tokens_per_s` and `seconds`, which stand
+ * last. So the log of a run that was killed and went on, cut back to where it went on from, is that of one never
+ * killed.
+ */
+#include "base/json.h"
+#include "train/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum weft_status write_record(struct weft_run *run, struct weft_result *r)
+{
+    enum weft_status status = weft_result_print(r, run->log, true);
+    weft_result_free(r);
+    if (status != WEFT_OK)
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", run->folder);
+    return WEFT_OK;
+}
+
+static struct weft_result *begin_record(int64_t step)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "step", step);
+    return r;
+}
+
+enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *t)
+{
+    struct weft_result *r = begin_record(0);
+    weft_result_text(r, "weft", weft_version());
+    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "preset", t->model->spec->preset);
+    weft_result_text(r, "task", t->recipe->task->name);
+    weft_result_int(r, "params", t->model->params.elements);
+    weft_result_int(r, "gates_checks", run->gates_checks);
+    weft_result_int(r, "gates_failed", run->gates_failed);
+    TRY(write_record(run, r));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_change(struct weft_run *run, int64_t step, const char *changes)
+{
+    struct weft_result *r = begin_record(step);
+    weft_result_text(r, "changed", changes);
+    TRY(write_record(run, r));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now)
+{
+    struct weft_result *r = begin_record(t->step);
+    for (int i = 0; i < now->losses.count; i++)
+        weft_result_real(r, now->losses.list[i].name, now->losses.list[i].value);
+    weft_result_real(r, "lr", weft_recipe_lr(t->recipe, t->step));
+    weft_result_real(r, "grad_norm", t->grad_norm);
+    weft_result_int(r, "tokens", now->tokens);
+    weft_result_real(r, "tokens_per_s", now->tokens_per_s);
+    weft_result_real(r, "seconds", t->seconds);
+    TRY(write_record(run, r));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_score(struct weft_run *run, const struct weft_trainer *t, const struct weft_score *score)
+{
+    struct weft_result *r = begin_record(t->step);
+    weft_result_real(r, "val_loss", score->loss);
+    weft_result_real(r, "val_accuracy", score->accuracy);
+    weft_result_real(r, "seconds", t->seconds);
+    TRY(write_record(run, r));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_weights(struct weft_run *run, const struct weft_trainer *t, const char *hash)
+{
+    struct weft_result *r = begin_record(t->step);
+    weft_result_text(r, "weights_sha256", hash);
+    weft_result_real(r, "seconds", t->seconds);
+    TRY(write_record(run, r));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_cut(struct weft_run *run, int64_t step, int64_t *kept)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    long long of;
+    *kept = 0;
+    rewind(run->log);
+    while ((n = getline(&line, &room, run->log)) > 0 && line[n - 1] == '\n' &&
+           sscanf(line, "{\"step\": %lld", &of) == 1 && of <= step)
+        *kept += n;
+    free(line);
+    if (ftruncate(fileno(run->log), *kept) || fseek(run->log, 0, SEEK_END))
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", run->folder, strerror(errno));
+    return WEFT_OK;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * run.c - a run's folder: who may write into it, and going on with what is there.
+ *
+ * A run is its config: one that goes on must have the same, but for options that change nothing in what is learned
+ * by a given step, and for `steps`, which is told.
+ */
+#define _GNU_SOURCE
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "train/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const may_change[] = {"steps", "log_every", "eval_every", "eval_samples", "checkpoint_every",
+                                         "keep",  "recompute"};
+
+static const char *in_folder(struct weft_run *run, const char *name)
+{
+    return weft_arena_print(&run->arena, "%s/%s", run->folder, name);
+}
+
+/* ---- the folder */
+
+/* With all folders above it. */
+static enum weft_status make_folder(const char *folder)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of the run's folder is too long");
+    for (char *slash = path; slash && *slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return FAIL(WEFT_IO, "the folder %s cannot be made: %s", path, strerror(errno));
+        if (slash)
+            *slash = '/';
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status check_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool empty = true;
+    if (!dir)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
+    for (struct dirent *e; empty && (e = readdir(dir));)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    closedir(dir);
+    if (!empty)
+        return FAIL(WEFT_INVALID, "%s is not empty: say --resume to go on with the run in it, or give another folder",
+                    folder);
+    return WEFT_OK;
+}
+
+/* The log is the lock: the system lets go of it however the process ends. */
+static enum weft_status open_log(struct weft_run *run)
+{
+    const char *path = in_folder(run, "log.jsonl");
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (fd < 0)
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be opened: %s", run->folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        int error = errno;
+        close(fd);
+        if (error == EWOULDBLOCK)
+            return FAIL(WEFT_INVALID, "another process trains in %s: wait for it, or give another folder", run->folder);
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be locked: %s", run->folder, strerror(error));
+    }
+    run->log = fdopen(fd, "a+");
+    if (!run->log) {
+        close(fd);
+        return FAIL(WEFT_NOMEM, "no memory for a log");
+    }
+    return WEFT_OK;
+}
+
+/* ---- the config */
+
+static enum weft_status make_config(struct weft_run *run)
+{
+    size_t bytes;
+    struct weft_sha256 sha;
+    FILE *text = open_memstream(&run->config, &bytes);
+    if (!text)
+        return FAIL(WEFT_NOMEM, "no memory for a config");
+    enum weft_status status = weft_settings_save(run->settings, text);
+    if (fclose(text) && status == WEFT_OK)
+        status = FAIL(WEFT_NOMEM, "no memory for a config");
+    TRY(status);
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, run->config, bytes);
+    weft_sha256_hex(&sha, run->config_sha256);
+    return WEFT_OK;
+}
+
+struct finding {
+    const char *name;
+    char value[1024];
+    bool found;
+};
+
+static void find(void *context, const struct weft_opt *opt, const char *value)
+{
+    struct finding *f = context;
+    if (strcmp(opt->name, f->name) == 0) {
+        snprintf(f->value, sizeof f->value, "%s", value);
+        f->found = true;
+    }
+}
+
+static enum weft_status compare_entry(void *context, const char *name, const char *value)
+{
+    struct weft_run *run = context;
+    struct finding now = {.name = name};
+    size_t used = strlen(run->changes);
+    weft_settings_each(run->settings, &now, find);
+    if (strcmp(name, "preset") == 0 || (now.found && strcmp(now.value, value) == 0))
+        return WEFT_OK;
+    for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
+        if (strcmp(name, may_change[i]) == 0) {
+            snprintf(run->changes + used, sizeof run->changes - used, "%s%s %s -> %s", used ? ", " : "", name, value,
+                     now.value);
+            return WEFT_OK;
+        }
+    return FAIL(WEFT_INVALID,
+                "the run in %s has %s=%s, this is %s%s: to go on with it say `weft train %s --resume`, or give another "
+                "folder",
+                run->folder, name, value, now.found ? "" : "without it", now.value, run->folder);
+}
+
+/* A kill may have come before the config was written; then nothing else was either. */
+static enum weft_status compare_config(struct weft_run *run)
+{
+    const char *path = in_folder(run, "config.json");
+    if (!path)
+        return FAIL(WEFT_NOMEM, "no memory for a path");
+    if (access(path, F_OK))
+        return WEFT_OK;
+    TRY(weft_json_load(path, compare_entry, run));
+    return WEFT_OK;
+}
+
+static enum weft_status check_steps(const struct weft_run *run, int64_t steps)
+{
+    char newest[4096];
+    int64_t step;
+    TRY(weft_ckpt_latest(run->folder, NULL, NULL, &step, newest, sizeof newest));
+    if (step > steps)
+        return FAIL(WEFT_INVALID, "the run in %s is at step %" PRId64 " already: steps=%" PRId64 " is too few",
+                    run->folder, step, steps);
+    return WEFT_OK;
+}
+
+/* ---- the run */
+
+enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool resume, const struct weft_recipe *recipe,
+                               const struct weft_settings *settings)
+{
+    *run = (struct weft_run){.folder = folder, .settings = settings};
+    TRY(make_config(run));
+    TRY(make_folder(folder));
+    if (!resume)
+        TRY(check_empty(folder));
+    TRY(open_log(run));
+    TRY(compare_config(run));
+    TRY(check_steps(run, recipe->steps));
+    return WEFT_OK;
+}
+
+enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t)
+{
+    int64_t kept;
+    const char *path = in_folder(run, "config.json");
+    TRY(weft_state_load(t, run->folder));
+    TRY(weft_log_cut(run, t->step, &kept));
+    if (kept == 0)
+        TRY(weft_log_head(run, t));
+    if (*run->changes)
+        TRY(weft_log_change(run, t->step, run->changes));
+    if (!path)
+        return FAIL(WEFT_NOMEM, "no memory for a path");
+    TRY(weft_file_replace(path, run->config, strlen(run->config)));
+    return WEFT_OK;
+}
+
+void weft_run_close(struct weft_run *run)
+{
+    if (run->log)
+        fclose(run->log);
+    free(run->config);
+    weft_arena_release(&run->arena);
+    *run = (struct weft_run){0};
+}

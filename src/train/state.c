@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * state.c - what a run goes on from, as a checkpoint: RUN/step-STEP with
+ *
+ *     config.json            every option, as the run had it
+ *     model.safetensors      the weights; metadata: step, weights_sha256
+ *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), loss, seconds
+ *     tokenizer.json         if the task's data have one
+ *
+ * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
+ */
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "train/train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 4096, NAME = 256, NUMBER = 40 };
+
+static int64_t next_sample(const struct weft_trainer *t)
+{
+    return t->step * t->recipe->micro_batches * t->model->spec->batch;
+}
+
+/* ---- saving */
+
+/* Every weight's part of a flat array, under its name behind a prefix. */
+static enum weft_status add_array(const struct weft_params *p, const float *array, const char *prefix,
+                                  struct weft_arena *names, struct weft_entry *to)
+{
+    for (int i = 0; i < p->count; i++) {
+        const struct weft_param *w = &p->list[i];
+        to[i] = (struct weft_entry){.name = weft_arena_print(names, "%s%s", prefix, w->name),
+                                    .dtype = WEFT_F32,
+                                    .ndim = w->ndim,
+                                    .data = array + w->offset};
+        memcpy(to[i].dim, w->dim, sizeof w->dim);
+        if (!to[i].name)
+            return FAIL(WEFT_NOMEM, "no memory for the names of tensors");
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status save_model(const struct weft_trainer *t, const char *path, const char *hash,
+                                   struct weft_arena *arena)
+{
+    const struct weft_params *p = &t->model->params;
+    struct weft_entry *entries = weft_arena_alloc(arena, (size_t)p->count * sizeof *entries);
+    char step[NUMBER];
+    if (!entries)
+        return FAIL(WEFT_NOMEM, "no memory for a checkpoint's list of tensors");
+    snprintf(step, sizeof step, "%" PRId64, t->step);
+    TRY(add_array(p, p->weights, "", arena, entries));
+    TRY(weft_safetensors_write(path, entries, p->count,
+                               (const char *const[]){"step", step, "weights_sha256", hash, NULL}));
+    return WEFT_OK;
+}
+
+static enum weft_status save_optimizer(const struct weft_trainer *t, const char *path, struct weft_arena *arena)
+{
+    const struct weft_params *p = &t->model->params;
+    struct weft_entry *entries = weft_arena_alloc(arena, 2 * (size_t)p->count * sizeof *entries);
+    char step[NUMBER], samples[NUMBER], loss[NUMBER], seconds[NUMBER];
+    if (!entries)
+        return FAIL(WEFT_NOMEM, "no memory for a checkpoint's list of tensors");
+    snprintf(step, sizeof step, "%" PRId64, t->step);
+    snprintf(samples, sizeof samples, "%" PRId64, next_sample(t));
+    snprintf(loss, sizeof loss, "%.17g", t->loss);
+    snprintf(seconds, sizeof seconds, "%.3f", t->seconds);
+    TRY(add_array(p, t->moments[0], "moments.0.", arena, entries));
+    TRY(add_array(p, t->moments[1], "moments.1.", arena, entries + p->count));
+    TRY(weft_safetensors_write(
+        path, entries, 2 * p->count,
+        (const char *const[]){"step", step, "samples", samples, "loss", loss, "seconds", seconds, NULL}));
+    return WEFT_OK;
+}
+
+static enum weft_status copy_file(const char *from, const char *to)
+{
+    char piece[1 << 14];
+    struct weft_file f;
+    FILE *in = fopen(from, "rb");
+    if (!in)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", from, strerror(errno));
+    enum weft_status status = weft_file_begin(&f, to);
+    if (status == WEFT_OK) {
+        for (size_t n; status == WEFT_OK && (n = fread(piece, 1, sizeof piece, in));)
+            status = weft_file_add(&f, piece, n);
+        if (status == WEFT_OK && ferror(in))
+            status = FAIL(WEFT_IO, "%s cannot be read", from);
+        status = weft_file_end(&f, status);
+    }
+    fclose(in);
+    return status;
+}
+
+static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const char *config,
+                                   const char *hash, struct weft_arena *arena)
+{
+    char path[ROOM + 32];
+    const struct weft_task *task = t->recipe->task;
+    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options) : NULL;
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    TRY(weft_file_replace(path, config, strlen(config)));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    TRY(save_model(t, path, hash, arena));
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
+    TRY(save_optimizer(t, path, arena));
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (tokenizer)
+        TRY(copy_file(tokenizer, path));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_save(const struct weft_trainer *t, const char *run, const char *config, const char *hash)
+{
+    char folder[ROOM];
+    struct weft_arena arena = {0};
+    TRY(weft_ckpt_begin(run, t->step, folder, sizeof folder));
+    enum weft_status status = save_files(t, folder, config, hash, &arena);
+    weft_arena_release(&arena);
+    TRY(status);
+    TRY(weft_ckpt_commit(run, t->step, (int)t->recipe->keep));
+    return WEFT_OK;
+}
+
+/* ---- loading */
+
+static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_params *p, float *array,
+                                   const char *prefix)
+{
+    for (int i = 0; i < p->count; i++) {
+        const struct weft_param *w = &p->list[i];
+        char name[NAME];
+        struct weft_tensor to = {.data = array + w->offset, .dtype = WEFT_F32, .ndim = w->ndim};
+        memcpy(to.dim, w->dim, sizeof w->dim);
+        snprintf(name, sizeof name, "%s%s", prefix, w->name);
+        TRY(weft_safetensors_read(f, name, &to));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status read_number(const struct weft_safetensors *f, const char *name, double *number)
+{
+    const char *text = weft_safetensors_metadata(f, name);
+    char *end = NULL;
+    *number = text ? strtod(text, &end) : 0;
+    if (!text || end == text || *end)
+        return FAIL(WEFT_FORMAT, "%s is missing, or no number", name);
+    return WEFT_OK;
+}
+
+static enum weft_status read_optimizer(struct weft_trainer *t, const struct weft_safetensors *f)
+{
+    const struct weft_params *p = &t->model->params;
+    double step, samples;
+    TRY(read_number(f, "step", &step));
+    TRY(read_number(f, "samples", &samples));
+    TRY(read_number(f, "loss", &t->loss));
+    TRY(read_number(f, "seconds", &t->seconds));
+    t->step = (int64_t)step;
+    if ((int64_t)samples != next_sample(t))
+        return FAIL(WEFT_FORMAT, "%.0f samples were read by step %.0f, not the %" PRId64 " of this batch", samples,
+                    step, next_sample(t));
+    TRY(read_array(f, p, t->moments[0], "moments.0."));
+    TRY(read_array(f, p, t->moments[1], "moments.1."));
+    return WEFT_OK;
+}
+
+static enum weft_status read_model(struct weft_trainer *t, const struct weft_safetensors *f)
+{
+    TRY(read_array(f, &t->model->params, t->model->params.weights, ""));
+    return WEFT_OK;
+}
+
+static enum weft_status load_file(struct weft_trainer *t, const char *folder, const char *name,
+                                  enum weft_status (*read)(struct weft_trainer *, const struct weft_safetensors *))
+{
+    char path[ROOM + 32];
+    struct weft_safetensors *f;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    TRY(weft_safetensors_open(&f, path));
+    enum weft_status status = read(t, f);
+    weft_safetensors_close(f);
+    return status;
+}
+
+/* To verify a checkpoint is to load it: each byte is read once. */
+static enum weft_status load(const char *folder, void *trainer)
+{
+    TRY(load_file(trainer, folder, "optimizer.safetensors", read_optimizer));
+    TRY(load_file(trainer, folder, "model.safetensors", read_model));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run)
+{
+    char folder[ROOM];
+    int64_t any, good;
+    TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, sizeof folder));
+    TRY(weft_ckpt_latest(run, load, t, &good, folder, sizeof folder));
+    if (any >= 0 && good < 0)
+        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: begin again, in another folder", run);
+    if (good >= 0 && good != t->step)
+        return FAIL(WEFT_FORMAT, "%s says that it is of step %" PRId64, folder, t->step);
+    return WEFT_OK;
+}
+
+/* ---- looking */
+
+static enum weft_status verify_model(const char *folder, void *context)
+{
+    char path[ROOM + 32];
+    (void)context;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    TRY(weft_safetensors_check(path));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65])
+{
+    char folder[ROOM], path[ROOM + 32];
+    struct weft_safetensors *f;
+    hash[0] = 0;
+    TRY(weft_ckpt_latest(run, verify_model, NULL, step, folder, sizeof folder));
+    if (*step < 0)
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    TRY(weft_safetensors_open(&f, path));
+    const char *found = weft_safetensors_metadata(f, "weights_sha256");
+    snprintf(hash, 65, "%s", found ? found : "");
+    weft_safetensors_close(f);
+    return WEFT_OK;
+}
