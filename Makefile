@@ -83,8 +83,9 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
-# Scripts of tests/cli run the program, in every flavour; the others judge or rebuild the tree, once is enough.
-ONCE := $(wildcard tests/lint/*.sh tests/howto/*.sh)
+# Scripts of tests/cli run the program, in every flavour; the others kill it, or judge or rebuild the tree: once is
+# enough.
+ONCE := $(wildcard tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
 SCRIPTS := $(sort $(wildcard tests/cli/*.sh) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
 
 A := $(OUT)/libweft.a
@@ -171,6 +172,7 @@ coverage:
 
 check-long: check check-install asan tsan $(LONG)
 
+long-resume: $(OUT)/tests/fault/shim.so
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
 	@$(RUN) tests/long/$*.sh
 

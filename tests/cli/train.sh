@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 #
 # train.sh - a short training run is one JSON object, the same weights for any number of threads, others for another
-# seed.
+# seed; a run's folder is guarded, goes on, and is a model.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 train() { # ARGUMENTS...: the run's JSON
     "$weft" train gpt2 --json --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 \
@@ -33,6 +35,71 @@ quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 
 result $? "which instruction set runs is told once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'they are emulated') == 1 ]]
 result $? "emulated bf16 is warned of once"
+
+run=$scratch/runs/one
+weights=$(train --set checkpoint_every=2 --out "$run" | field weights_sha256)
+[[ ${#weights} == 64 && $weights == $(train | field weights_sha256) && -s $run/step-000000003/optimizer.safetensors &&
+    -e $run/step-000000002 ]]
+result $? "a run's folder gets checkpoints and changes nothing in the weights"
+python3 - "$run/log.jsonl" "$weights" <<'END'
+import json, sys
+log = [json.loads(line) for line in open(sys.argv[1])]
+assert [r["step"] for r in log] == [0, 2, 3, 3, 3]
+assert log[0]["gates_failed"] == 0 and log[0]["gates_checks"] > 0
+assert list(log[2]) == ["step", "total", "main", "lr", "grad_norm", "tokens", "tokens_per_s", "seconds"]
+assert log[2]["tokens"] == 3 * 4 * 31 and "val_loss" in log[3] and log[4]["weights_sha256"] == sys.argv[2]
+END
+result $? "its log has a head, losses, the score and the weights' fingerprint"
+
+refuses() { # TEXT ARGUMENTS...
+    local text=$1
+    shift
+    "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
+    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$text" "$scratch/err"
+    result $? "${*//$scratch\//}: says: $text"
+}
+cp -r "$run" "$scratch/before"
+refuses 'is not empty: say --resume' train gpt2 --out "$run"
+refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
+refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
+refuses 'is at step 3 already' train "$run" --resume --set steps=2
+refuses 'which run is to go on?' train gpt2 --resume
+exec 9>>"$run/log.jsonl" && flock 9
+refuses 'another process trains in' train "$run" --resume
+exec 9>&-
+diff -r "$run" "$scratch/before"
+result $? "what is refused changes nothing"
+
+again=$("$weft" train "$run" --resume --json 2>"$scratch/err") && [[ $(field weights_sha256 <<<"$again") == "$weights" ]] &&
+    diff -r "$run" "$scratch/before" && ! grep -q gates "$scratch/err"
+result $? "a finished run that is resumed stays as it is, without checking its gates again"
+longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") && [[ $(field steps <<<"$longer") == 5 ]] &&
+    grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
+    [[ $("$weft" show "$run" --config | field steps) == 5 ]]
+result $? "more steps are possible, and told"
+[[ $("$weft" train "$scratch/before" --json 2>/dev/null | field weights_sha256) == "$weights" ]]
+result $? "a run's folder is a model: it trains to the same weights"
+damage() { printf X | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) conv=notrunc 2>/dev/null; }
+damage "$scratch/before/step-000000003/model.safetensors"
+again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
+    [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'goes on from step 2' "$scratch/err"
+result $? "a damaged checkpoint is passed over"
+
+for signal in TERM USR1; do
+    "$weft" train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=1000000 \
+        --out "$scratch/$signal" >"$scratch/out" 2>"$scratch/err" &
+    until [[ -s $scratch/$signal/log.jsonl ]]; do sleep 0.05; done
+    sleep 0.2
+    kill -$signal $!
+    wait $!
+    status=$?
+    ((status == 0)) && grep -q 'stopped by a signal' "$scratch/err" && [[ -e $(echo "$scratch/$signal"/step-*/model.safetensors) ]]
+    result $? "SIG$signal: saves and ends with 0"
+done
+SECONDS=0
+timed=$("$weft" train "$scratch/TERM" --resume --json --time 0.05 2>"$scratch/err") && ((SECONDS <= 3)) &&
+    grep -q 'time is over' "$scratch/err" && [[ -e $(printf '%s/step-%09d' "$scratch/TERM" "$(field steps <<<"$timed")") ]]
+result $? "--time: saves and ends in time"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show tells what recomputing saves"
