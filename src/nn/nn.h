@@ -128,6 +128,7 @@ void weft_params_project(struct weft_params *p, const struct weft_spec *spec, co
 /* One flat zeroed array as large as all weights; freed by weft_params_array_free. */
 float *weft_params_array(const struct weft_params *p);
 void weft_params_array_free(const struct weft_params *p, float *array);
+enum weft_status weft_params_alloc(struct weft_params *p);               /* makes the weights, all 0 */
 enum weft_status weft_params_init(struct weft_params *p, uint64_t seed); /* makes and fills the weights */
 void weft_params_release(struct weft_params *p);
 int weft_params_find(const struct weft_params *p, const char *name); /* -1: none */
@@ -332,6 +333,17 @@ struct weft_model {
 enum weft_status weft_model_create(struct weft_model **model, const struct weft_spec *spec);
 enum weft_status weft_model_init(struct weft_model *model); /* memory for the weights, and their first values */
 void weft_model_free(struct weft_model *model);
+
+/* ---- weights on disk (weights.c): safetensors under the weights' own names */
+
+enum weft_status weft_model_save(const struct weft_model *model, const char *path); /* a file; f32 */
+/* The folder with config.json and model.safetensors that a path means: itself, or a run's newest good checkpoint. */
+enum weft_status weft_model_folder(const char *path, char *folder, size_t room);
+/* The weights of a file or of such a folder, instead of first values or in their place. The names must be the model's,
+ * none missing and none more, and the shapes too; whatever does not fit is named. Narrower floats are widened. */
+enum weft_status weft_model_load(struct weft_model *model, const char *path);
+
+/* ---- the graph of a model (model.c) */
 
 /* A graph of a model, ready to plan: what to write before a run and what to read after it. */
 struct weft_net {

@@ -125,12 +125,18 @@ static void fill_tile(void *context, int64_t tile, int thread)
         f->to[i] = (float)first_value(f, i);
 }
 
-enum weft_status weft_params_init(struct weft_params *p, uint64_t seed)
+enum weft_status weft_params_alloc(struct weft_params *p)
 {
     p->weights = weft_params_array(p);
     if (!p->weights)
         return FAIL(WEFT_NOMEM, "the model's %lld weights do not fit in memory: make it smaller",
                     (long long)p->elements);
+    return WEFT_OK;
+}
+
+enum weft_status weft_params_init(struct weft_params *p, uint64_t seed)
+{
+    TRY(weft_params_alloc(p));
     for (int i = 0; i < p->count; i++) {
         struct filling f = {&p->list[i], p->weights + p->list[i].offset, weft_key_name(seed, p->list[i].name)};
         weft_parallel(weft_div_up(f.w->count, FILL_TILE), fill_tile, &f);
