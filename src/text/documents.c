@@ -130,24 +130,19 @@ static enum weft_status bad_line(const struct lines *l, json_error_t *error)
                 error->column, error->text);
 }
 
-static enum weft_status one_line(const struct lines *l, const char *line, size_t bytes, const char *field,
-                                 weft_text_fn *text, void *context)
+static enum weft_status one_line(const struct lines *l, const char *line, size_t bytes, weft_line_fn *visit,
+                                 void *context)
 {
     json_error_t error;
-    json_t *object = json_loadb(line, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
-    if (!object)
+    json_t *value = json_loadb(line, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+    if (!value)
         return bad_line(l, &error);
-    const json_t *value = json_object_get(object, field);
-    enum weft_status status =
-        json_is_string(value)
-            ? text(context, json_string_value(value), json_string_length(value))
-            : FAIL(WEFT_FORMAT, "%s:%lld: there is no text \"%s\": is --field right, and every line an object?",
-                   weft_source_name(l->source), (long long)l->number, field);
-    json_decref(object);
+    enum weft_status status = visit(context, weft_source_name(l->source), l->number, value);
+    json_decref(value);
     return status;
 }
 
-enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context)
+static enum weft_status each_line(struct weft_source *s, weft_line_fn *visit, void *context)
 {
     struct lines l = {.source = s, .buffer = malloc(BLOCK), .room = BLOCK};
     const char *line = NULL;
@@ -157,10 +152,60 @@ enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, 
     enum weft_status status = next_line(&l, &line, &bytes);
     while (status == WEFT_OK && line) {
         if (!blank(line, bytes))
-            status = one_line(&l, line, bytes, field, text, context);
+            status = one_line(&l, line, bytes, visit, context);
         if (status == WEFT_OK)
             status = next_line(&l, &line, &bytes);
     }
     free(l.buffer);
+    return status;
+}
+
+struct taking {
+    const char *field;
+    weft_text_fn *text;
+    void *context;
+};
+
+static enum weft_status take_field(void *context, const char *name, int64_t line, const json_t *object)
+{
+    const struct taking *t = context;
+    const json_t *value = json_object_get(object, t->field);
+    if (!json_is_string(value))
+        return FAIL(WEFT_FORMAT, "%s:%lld: there is no text \"%s\": is --field right, and every line an object?", name,
+                    (long long)line, t->field);
+    return t->text(t->context, json_string_value(value), json_string_length(value));
+}
+
+enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context)
+{
+    return each_line(s, take_field, &(struct taking){field, text, context});
+}
+
+/* ---- whole files */
+
+enum weft_status weft_read_text(const char *path, weft_text_fn *text, void *context)
+{
+    struct weft_source *s;
+    TRY(weft_source_open(&s, path));
+    enum weft_status status = weft_documents_plain(s, text, context);
+    weft_source_close(s);
+    return status;
+}
+
+enum weft_status weft_read_jsonl(const char *path, weft_line_fn *visit, void *context)
+{
+    struct weft_source *s;
+    TRY(weft_source_open(&s, path));
+    enum weft_status status = each_line(s, visit, context);
+    weft_source_close(s);
+    return status;
+}
+
+enum weft_status weft_read_head(const char *path, char *head, size_t room, size_t *got)
+{
+    struct weft_source *s;
+    TRY(weft_source_open(&s, path));
+    enum weft_status status = weft_source_read(s, head, room, got);
+    weft_source_close(s);
     return status;
 }

@@ -24,7 +24,6 @@ enum weft_status weft_source_read(struct weft_source *s, char *to, size_t room, 
 /* A line of JSONL is shorter, a power of two, and a piece of text that is encoded at once no longer. */
 enum { WEFT_LINE_BYTES = 16 << 20, WEFT_PIECE_BYTES = 4 << 20 };
 
-typedef enum weft_status weft_text_fn(void *context, const char *text, size_t bytes);
 /* Calls `text` with the field's text of every line. */
 enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context);
 /* Calls `text` with pieces of plain text, in order. */

@@ -71,6 +71,19 @@ uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);
 /* The window that sample `index` of training reads: epoch index/n is a permutation of its own. */
 uint64_t weft_order_sample(uint64_t n, uint64_t seed, uint64_t index);
 
+/* ---- reading (documents.c): files of text or JSONL (plain or .zst by content), in constant memory */
+
+typedef enum weft_status weft_text_fn(void *context, const char *text, size_t bytes);
+/* Calls `text` with pieces of the file, in order, that end where a tokenizer cuts anyway. */
+enum weft_status weft_read_text(const char *path, weft_text_fn *text, void *context);
+/* Calls `visit` with the value (jansson's; integers are reals) of every line that is not blank. A line is shorter than
+ * 16 MiB. */
+struct json_t;
+typedef enum weft_status weft_line_fn(void *context, const char *name, int64_t line, const struct json_t *value);
+enum weft_status weft_read_jsonl(const char *path, weft_line_fn *visit, void *context);
+/* The first bytes, less than `room` only if there are no more. */
+enum weft_status weft_read_head(const char *path, char *head, size_t room, size_t *got);
+
 /* ---- preparing (prepare.c): text or JSONL (plain or .zst by content, a file or "-") to shards, in constant memory.
  *
  * JSONL: every line is a document and falls into one split by the hash of its text, whatever stands around it.
