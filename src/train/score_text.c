@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * score_text.c - streams of tokens, from token files or a text, scored in windows of the context.
+ */
+#include "text/text.h"
+#include "train/train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct stream {
+    struct weft_scorer *scorer;
+    const struct weft_tokenizer *tokenizer;
+    struct weft_text_score *score;
+    int32_t *window; /* the last token scored, and what comes behind it: a context and one */
+    int64_t held, room;
+    int32_t *encoded; /* of a piece of text */
+    size_t encoded_room;
+};
+
+static enum weft_status score_window(struct stream *t)
+{
+    if (t->held < 2)
+        return WEFT_OK;
+    TRY(weft_scorer_add(t->scorer, t->window, t->held, 1, &t->score->nll));
+    t->score->tokens += t->held - 1;
+    t->window[0] = t->window[t->held - 1];
+    t->held = 1;
+    return WEFT_OK;
+}
+
+static enum weft_status put(struct stream *t, const int32_t *tokens, int64_t count)
+{
+    while (count) {
+        int64_t n = weft_min(count, t->room - t->held);
+        memcpy(t->window + t->held, tokens, (size_t)n * sizeof *tokens);
+        t->held += n;
+        tokens += n;
+        count -= n;
+        if (t->held == t->room)
+            TRY(score_window(t));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status finish(struct stream *t, const char *what)
+{
+    TRY(score_window(t));
+    weft_scorer_finish(t->scorer);
+    if (!t->score->tokens)
+        return FAIL(WEFT_INVALID, "%s has less than two tokens: there is nothing to score", what);
+    return WEFT_OK;
+}
+
+static enum weft_status begin(struct stream *t, struct weft_scorer *s, struct weft_text_score *score)
+{
+    *t = (struct stream){.scorer = s, .score = score, .room = s->model->spec->context + 1};
+    *score = (struct weft_text_score){0};
+    t->window = malloc((size_t)t->room * sizeof *t->window);
+    return t->window ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory to score with");
+}
+
+/* ---- token files */
+
+static enum weft_status put_shards(struct stream *t, const struct weft_shards *shards)
+{
+    int32_t block[4096];
+    const int64_t size = sizeof block / sizeof *block, all = weft_shards_tokens(shards);
+    for (int64_t first = 0, n; first < all; first += n) {
+        n = weft_min(size, all - first);
+        TRY(weft_shards_read(shards, first, n, block));
+        TRY(put(t, block, n));
+    }
+    TRY(finish(t, "the stream"));
+    return WEFT_OK;
+}
+
+enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shards *shards,
+                                   struct weft_text_score *score)
+{
+    struct stream t;
+    int64_t vocab = s->model->spec->vocab, top = weft_shards_top(shards);
+    if (top >= vocab)
+        return FAIL(WEFT_INVALID,
+                    "the data have tokens up to %lld, but the model's vocabulary is %lld: were they made "
+                    "with another tokenizer?",
+                    (long long)top, (long long)vocab);
+    enum weft_status status = begin(&t, s, score);
+    if (status == WEFT_OK)
+        status = put_shards(&t, shards);
+    score->bytes = weft_shards_bytes(shards);
+    free(t.window);
+    return status;
+}
+
+/* ---- text */
+
+static enum weft_status put_text(void *context, const char *text, size_t bytes)
+{
+    struct stream *t = context;
+    size_t count;
+    if (t->encoded_room < bytes) { /* a token is a byte at least */
+        free(t->encoded);
+        t->encoded_room = (t->encoded = malloc(bytes * sizeof *t->encoded)) ? bytes : 0;
+        if (!t->encoded)
+            return FAIL(WEFT_NOMEM, "no memory to encode %zu bytes of text", bytes);
+    }
+    TRY(weft_tokenizer_encode(t->tokenizer, text, bytes, false, t->encoded, t->encoded_room, &count));
+    TRY(put(t, t->encoded, (int64_t)count));
+    t->score->bytes += (int64_t)bytes;
+    return WEFT_OK;
+}
+
+enum weft_status weft_score_text(struct weft_scorer *s, const struct weft_tokenizer *tokenizer, const char *path,
+                                 struct weft_text_score *score)
+{
+    struct stream t;
+    enum weft_status status = begin(&t, s, score);
+    t.tokenizer = tokenizer;
+    if (status == WEFT_OK)
+        status = weft_read_text(path, put_text, &t);
+    if (status == WEFT_OK)
+        status = finish(&t, path);
+    free(t.encoded);
+    free(t.window);
+    return status;
+}
