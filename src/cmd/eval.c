@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * eval - what a trained model makes of held-out data: loss, perplexity and bits per byte of text, or the share of items
+ * that it answers rightly.
+ */
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "text/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct args {
+    struct weft_common common;
+    const char *data, *split, *tokenizer;
+    int64_t batch; /* 0: the model's */
+};
+
+enum { SPLIT = 256, TOKENIZER, MOST_BATCH = 4096 };
+
+static const struct argp_option options[] = {
+    {"data", 'd', "PATH", 0, "What to score: token files or their folder, a text, or JSONL of items", 0},
+    {"batch", 'b', "N", 0, "Sequences side by side (default: the model's batch). Results do not depend on it", 0},
+    {"split", SPLIT, "NAME", 0, "Which files of a folder: val (default) or train", 0},
+    {"tokenizer", TOKENIZER, "FILE|bytes", 0, "Instead of the tokenizer.json beside the weights", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->common;
+        a->split = "val";
+        return 0;
+    case 'd':
+        a->data = arg;
+        return 0;
+    case 'b':
+        a->batch = strtol(arg, &end, 10);
+        if (end == arg || *end || a->batch < 1 || a->batch > MOST_BATCH)
+            argp_error(state, "--batch %s: give 1 to %d", arg, MOST_BATCH);
+        return 0;
+    case SPLIT:
+        a->split = arg;
+        return 0;
+    case TOKENIZER:
+        a->tokenizer = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!a->data)
+            argp_error(state, "--data PATH: what shall be scored?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&weft_model_argp, 0, NULL, 0}, {0}};
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .children = children,
+    .doc = "Scores data with MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A "
+           "preset or a config file is scored with its first, untrained weights.\v"
+           "Text is scored in windows of the context, one behind the other: every token but the very first once, each "
+           "after the tokens of its window. JSONL is recognised by its first bytes: {query, choices, gold}, or BLiMP's "
+           "{sentence_good, sentence_bad}. A choice stands behind its query and a space; accuracy takes the choice of "
+           "the largest likelihood, accuracy_norm of the largest per byte. Intervals are Wilson's, of 95 %.",
+};
+
+/* ---- the model */
+
+static bool is_preset(const char *name)
+{
+    const char *summary, *preset;
+    for (int i = 0; (preset = weft_preset_at(i, &summary)); i++)
+        if (strcmp(preset, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A config file has settings of training, which have no part here; on the command line they would be a mistake. */
+static enum weft_status check_settings(const struct weft_settings *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!s->setting[i].file && !s->setting[i].taken)
+            return FAIL(WEFT_INVALID, "--set %s=%s: the model has no such option; `weft help options` lists all",
+                        s->setting[i].name, s->setting[i].value);
+    return WEFT_OK;
+}
+
+/* `folder` becomes where the weights are; empty: nowhere. */
+static enum weft_status open_model(struct weft_common *c, char *folder, size_t room, struct weft_model **model)
+{
+    folder[0] = 0;
+    TRY(c->status);
+    if (!is_preset(c->model) && is_folder(c->model)) {
+        TRY(weft_model_folder(c->model, folder, room));
+        c->model = folder;
+    }
+    TRY(weft_spec_init(&c->spec, c->model, &c->settings));
+    TRY(check_settings(&c->settings));
+    TRY(weft_model_create(model, &c->spec));
+    if (folder[0]) {
+        TRY(weft_model_load(*model, folder));
+        return WEFT_OK;
+    }
+    weft_note_once("untrained", "%s has no weights: its first, untrained ones are scored", c->model);
+    TRY(weft_model_init(*model));
+    return WEFT_OK;
+}
+
+static enum weft_status open_tokenizer(const struct args *a, const char *folder, struct weft_tokenizer **t)
+{
+    char path[4200];
+    if (a->tokenizer) {
+        TRY(strcmp(a->tokenizer, "bytes") == 0 ? weft_tokenizer_bytes(t) : weft_tokenizer_load(t, a->tokenizer));
+    } else {
+        snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+        if (!folder[0] || access(path, F_OK))
+            return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE", a->common.model);
+        TRY(weft_tokenizer_load(t, path));
+    }
+    int64_t vocab = weft_tokenizer_vocab(*t);
+    if (vocab > a->common.spec.vocab)
+        return FAIL(WEFT_INVALID, "the tokenizer has %lld tokens, but the model %lld: it is another model's",
+                    (long long)vocab, (long long)a->common.spec.vocab);
+    return WEFT_OK;
+}
+
+/* ---- the data */
+
+enum kind { SHARDS, TEXT, ITEMS };
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Raw token files have no mark but their name; JSONL begins with an object that has a field. */
+static enum weft_status find_kind(const char *path, enum kind *kind)
+{
+    char head[256];
+    size_t got, i;
+    struct stat st;
+    if (stat(path, &st))
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    *kind = SHARDS;
+    if (S_ISDIR(st.st_mode) || ends_in(path, ".bin"))
+        return WEFT_OK;
+    if (!S_ISREG(st.st_mode))
+        return FAIL(WEFT_INVALID, "%s is no file: --data is opened twice, so it can be no pipe", path);
+    TRY(weft_read_head(path, head, sizeof head - 1, &got));
+    head[got] = 0;
+    i = strspn(head, " \t\r\n");
+    *kind = head[i] == '{' && head[i + 1 + strspn(head + i + 1, " \t")] == '"' ? ITEMS : TEXT;
+    return WEFT_OK;
+}
+
+struct line {
+    bool terminal, told;
+    double start, said; /* when */
+};
+
+static void tell(void *context, int64_t scored)
+{
+    struct line *line = context;
+    double now = weft_seconds();
+    if (now - line->said < (line->terminal ? 0.2 : 10))
+        return;
+    line->said = now;
+    line->told = true;
+    fprintf(stderr, "%s%lld tokens scored  %.0f tokens/s%s", line->terminal ? "\r" : "", (long long)scored,
+            (double)scored / (now - line->start), line->terminal ? "    " : "\n");
+}
+
+/* ---- results */
+
+static void add_text(struct weft_result *r, const struct weft_text_score *s)
+{
+    double loss = s->nll / (double)s->tokens;
+    weft_result_int(r, "bytes", s->bytes);
+    weft_result_real(r, "loss", loss);
+    weft_result_real(r, "perplexity", exp(loss));
+    if (s->bytes)
+        weft_result_real(r, "bits_per_byte", s->nll / M_LN2 / (double)s->bytes);
+}
+
+static void add_share(struct weft_result *r, const char *const names[3], int64_t right, int64_t items)
+{
+    double low, high;
+    weft_wilson(right, items, &low, &high);
+    weft_result_real(r, names[0], (double)right / (double)items);
+    weft_result_real(r, names[1], low);
+    weft_result_real(r, names[2], high);
+}
+
+static void add_items(struct weft_result *r, const struct weft_items_score *s, int64_t cut)
+{
+    weft_result_int(r, "items", s->items);
+    add_share(r, (const char *const[]){"accuracy", "ci_low", "ci_high"}, s->right, s->items);
+    if (!s->pairs)
+        add_share(r, (const char *const[]){"accuracy_norm", "ci_norm_low", "ci_norm_high"}, s->right_norm, s->items);
+    weft_result_int(r, "longer_than_context", cut);
+}
+
+static enum weft_status score(const struct args *a, const char *folder, enum kind kind, struct weft_scorer *s,
+                              struct weft_result *r)
+{
+    struct weft_tokenizer *tokenizer = NULL;
+    struct weft_shards *shards = NULL;
+    struct weft_text_score text;
+    struct weft_items_score items = {0};
+    enum weft_status status =
+        kind == SHARDS ? weft_shards_open(&shards, a->data, a->split) : open_tokenizer(a, folder, &tokenizer);
+    if (status == WEFT_OK)
+        status = kind == SHARDS ? weft_score_shards(s, shards, &text)
+                 : kind == TEXT ? weft_score_text(s, tokenizer, a->data, &text)
+                                : weft_score_items(s, tokenizer, a->data, &items);
+    if (status == WEFT_OK) {
+        weft_result_text(r, "kind", kind != ITEMS ? "text" : items.pairs ? "pairs" : "choices");
+        weft_result_int(r, "tokens", s->scored);
+        if (kind == ITEMS)
+            add_items(r, &items, s->cut);
+        else
+            add_text(r, &text);
+    }
+    weft_shards_close(shards);
+    weft_tokenizer_free(tokenizer);
+    return status;
+}
+
+static enum weft_status print(const struct args *a, const struct weft_model *model, double seconds, int64_t tokens,
+                              struct weft_result *r)
+{
+    char hash[65];
+    weft_params_hash(&model->params, hash);
+    weft_result_text(r, "data", a->data);
+    weft_result_text(r, "model", a->common.model);
+    weft_result_int(r, "context", model->spec->context);
+    weft_result_real(r, "seconds", seconds);
+    weft_result_real(r, "tokens_per_s", (double)tokens / seconds);
+    weft_result_int(r, "threads", weft_threads());
+    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "weights_sha256", hash);
+    TRY(weft_result_print(r, stdout, a->common.json));
+    return WEFT_OK;
+}
+
+static enum weft_status evaluate(const struct args *a, const struct weft_model *model, const char *folder)
+{
+    enum kind kind;
+    struct weft_scorer *s = NULL;
+    struct line line = {.terminal = isatty(STDERR_FILENO), .start = weft_seconds()};
+    struct weft_result *r = weft_result_create();
+    line.said = line.start;
+    enum weft_status status = find_kind(a->data, &kind);
+    if (status == WEFT_OK)
+        status = weft_scorer_create(&s, model, a->batch ? a->batch : model->spec->batch);
+    if (status == WEFT_OK) {
+        s->tell = tell;
+        s->context = &line;
+        status = score(a, folder, kind, s, r);
+    }
+    if (line.terminal && line.told)
+        fputc('\n', stderr);
+    if (status == WEFT_OK)
+        status = print(a, model, weft_seconds() - line.start, s->scored, r);
+    weft_result_free(r);
+    weft_scorer_free(s);
+    return status;
+}
+
+static enum weft_status run(void *args)
+{
+    struct args *a = args;
+    char folder[4096];
+    struct weft_model *model = NULL;
+    enum weft_status status = open_model(&a->common, folder, sizeof folder, &model);
+    if (status == WEFT_OK)
+        status = evaluate(a, model, folder);
+    weft_model_free(model);
+    weft_common_release(&a->common);
+    return status;
+}
+
+const struct weft_cmd weft_cmd_eval = {"eval", "score text or items with a trained model", &argp, sizeof(struct args),
+                                       run};
