@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# eval.sh - text and items are scored, the same whatever the batch and the threads; PyTorch's figure for a known model;
+# what is wrong is said.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+tiny=(--set layers=1 --set width=32 --set heads=2 --set vocab=257 --set context=32 --set batch=5)
+# evaluate ARGUMENTS...: the JSON, without what differs from run to run
+evaluate() { "$weft" eval --json "$@" 2>"$scratch/log" | sed -E 's/"(seconds|tokens_per_s|threads)": [^,]*, //g'; }
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= most)' "$@"; }
+# fails STATUS TEXT ARGUMENTS...
+fails() {
+    local expected=$1 text=$2 status
+    shift 2
+    "$weft" eval "$@" >"$scratch/log" 2>&1
+    status=$?
+    ((status == expected)) && grep -qF -- "$text" "$scratch/log"
+    result $? "weft eval ${*//$scratch\//}: exits with $expected and says: $text"
+}
+
+for i in {1..40}; do echo "Line $i has words, and some of them are long."; done >"$scratch/text"
+for i in {1..70}; do
+    echo "{\"query\": \"Number $i:\", \"choices\": [\"is even.\", \"is odd, and this goes on and on.\", \"is $i.\"], \"gold\": $((i % 3))}"
+done >"$scratch/choices"
+for i in {1..70}; do
+    echo "{\"UID\": \"x\", \"pairID\": \"$i\", \"sentence_good\": \"There are $i of them.\", \"sentence_bad\": \"There is of $i them.\"}"
+done >"$scratch/pairs"
+
+model=(gpt2 "${tiny[@]}" --tokenizer bytes)
+for dtype in f32 bf16; do
+    for what in text choices pairs; do
+        one=$(evaluate "${model[@]}" --set dtype=$dtype --data "$scratch/$what" --batch 1) && [[ -n $one ]]
+        result $? "$dtype: $what is scored"
+        for batch in 3 8; do
+            [[ $(evaluate "${model[@]}" --set dtype=$dtype --data "$scratch/$what" --batch $batch --threads $batch) == "$one" ]]
+            result $? "$dtype: $what gives the same with --batch $batch and as many threads"
+        done
+    done
+done
+
+one=$(evaluate "${model[@]}" --data "$scratch/text")
+bytes=$(wc -c <"$scratch/text")
+[[ $(field tokens <<<"$one") == $((bytes - 1)) && $(field bytes <<<"$one") == "$bytes" ]] &&
+    python3 -c 'import json, math, sys
+r = json.load(sys.stdin)
+near = lambda a, b: abs(a - b) < 1e-6 * b
+sys.exit(not (near(r["perplexity"], math.exp(r["loss"])) and
+              near(r["bits_per_byte"], r["loss"] * r["tokens"] / math.log(2) / r["bytes"])))' <<<"$one"
+result $? "every byte but the first is a token; perplexity and bits per byte follow from the loss"
+near "$(field loss <<<"$one")" 5.55 0.1
+result $? "untrained, a token costs about ln 257"
+"$weft" data prepare "$scratch/text" --out "$scratch/folder" --val 0 >/dev/null &&
+    shards=$(evaluate "${model[@]}" --data "$scratch/folder" --split train) &&
+    [[ $(field loss <<<"$shards") == $(field loss <<<"$one") && $(field bits_per_byte <<<"$shards") == $(field bits_per_byte <<<"$one") ]]
+result $? "token files of the text give the same"
+[[ $(evaluate "${model[@]}" --data "$scratch/choices" | field items) == 70 ]]
+result $? "every item is counted"
+
+fails 2 "which MODEL" --data "$scratch/text"
+fails 2 "--data PATH" gpt2
+fails 2 "give 1 to" gpt2 --data "$scratch/text" --batch 0
+fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
+fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
+fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
+fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
+fails 1 "nor a good checkpoint" "$scratch" --data "$scratch/text"
+fails 1 "it can be no pipe" "${model[@]}" --data /dev/null
+printf x >"$scratch/short"
+fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
+
+# refused TEXT LINE: a third line that is none
+refused() {
+    { head -n 2 "$scratch/choices" && echo "$2"; } >"$scratch/items"
+    fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
+}
+refused " the field \"answer\" is not known" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
+refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": 2}'
+refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": "0"}'
+refused " query must be" '{"query": "a", "choices": ["b"], "gold": 0}'
+refused " query must be" '{"choices": ["b", "c"], "gold": 0}'
+refused " a choice must be" '{"query": "a", "choices": ["b", ""], "gold": 0}'
+refused " a pair among items" '{"sentence_good": "a", "sentence_bad": "b"}'
+refused " neither an item" '{"text": "a"}'
+refused " neither an item" '[1, 2]'
+refused "" '{"query": '
+
+# A model and its logits that are not ours.
+name="a known model has the loss that PyTorch's logits give"
+if [[ -n ${WEFT_DATA:-} ]]; then
+    mkdir "$scratch/known"
+    loss=$(python3 tests/cli/eval_gpt2.py "$WEFT_DATA" "$scratch/known") &&
+        "$weft" show gpt2 --config --set layers=2 --set width=32 --set heads=2 --set vocab=61 --set context=16 \
+            --set ffn_width=64 --set dtype=f32 --set steps=7 >"$scratch/known/config.json" &&
+        near "$(evaluate "$scratch/known" --data "$scratch/known/tokens.bin" | field loss)" "$loss" 1e-6
+    result $? "$name"
+    for file in blimp/blimp_first100.jsonl evals/hellaswag_val_first1000.jsonl; do
+        head -n 100 "$WEFT_DATA/$file" >"$scratch/items"
+        [[ $(evaluate "${model[@]}" --data "$scratch/items" | field items) == 100 ]]
+        result $? "items of $file are read"
+    done
+else
+    echo "ok $((++tap_number)) - $name # SKIP WEFT_DATA is not set"
+fi
+finish
