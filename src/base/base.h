@@ -107,7 +107,7 @@ uint64_t weft_below(uint64_t key, uint64_t element, uint64_t n);
 double weft_seconds(void);         /* monotonic */
 int64_t weft_resident_bytes(void); /* of this process, now; -1 when the system does not tell */
 
-/* ---- SHA-256 (sha256.c): fingerprints of weights */
+/* ---- SHA-256 (sha256.c): fingerprints of weights and files */
 
 struct weft_sha256 {
     uint32_t state[8];
@@ -117,6 +117,7 @@ struct weft_sha256 {
 void weft_sha256_init(struct weft_sha256 *sha);
 void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
+enum weft_status weft_sha256_file(const char *path, char hex[65]);
 
 /* ---- messages (log.c): one line on stderr, for notices that belong to no result. Each distinct key is said once. */
 

@@ -37,7 +37,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
-        a->split = "val";
         return 0;
     case 'd':
         a->data = arg;
@@ -123,21 +122,39 @@ static enum weft_status open_model(struct weft_common *c, char *folder, size_t r
     return WEFT_OK;
 }
 
+/* Whether there is a tokenizer beside the weights. */
+static bool find_tokenizer(const char *folder, char path[4200])
+{
+    snprintf(path, 4200, "%s/tokenizer.json", folder);
+    return folder[0] && access(path, F_OK) == 0;
+}
+
 static enum weft_status open_tokenizer(const struct args *a, const char *folder, struct weft_tokenizer **t)
 {
     char path[4200];
-    if (a->tokenizer) {
+    if (a->tokenizer)
         TRY(strcmp(a->tokenizer, "bytes") == 0 ? weft_tokenizer_bytes(t) : weft_tokenizer_load(t, a->tokenizer));
-    } else {
-        snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-        if (!folder[0] || access(path, F_OK))
-            return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE", a->common.model);
+    else if (find_tokenizer(folder, path))
         TRY(weft_tokenizer_load(t, path));
-    }
+    else
+        return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE", a->common.model);
     int64_t vocab = weft_tokenizer_vocab(*t);
     if (vocab > a->common.spec.vocab)
         return FAIL(WEFT_INVALID, "the tokenizer has %lld tokens, but the model %lld: it is another model's",
                     (long long)vocab, (long long)a->common.spec.vocab);
+    return WEFT_OK;
+}
+
+/* Token files that say which tokenizer made them must have been made by the model's, where that is known. */
+static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
+{
+    char path[4200], hex[65];
+    TRY(weft_shards_open(s, a->data, a->split ? a->split : "val"));
+    if (!weft_shards_tokenizer(*s)[0] || !find_tokenizer(folder, path))
+        return WEFT_OK;
+    TRY(weft_sha256_file(path, hex));
+    if (strcmp(hex, weft_shards_tokenizer(*s)))
+        return FAIL(WEFT_INVALID, "%s was not made with the model's tokenizer %s: prepare it again", a->data, path);
     return WEFT_OK;
 }
 
@@ -149,6 +166,16 @@ static bool ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* An option that would have no effect is a mistake. */
+static enum weft_status check_kind(const struct args *a, enum kind kind)
+{
+    if (kind == SHARDS && a->tokenizer)
+        return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which has tokens already", a->data);
+    if (kind != SHARDS && a->split)
+        return FAIL(WEFT_INVALID, "--split has no effect on %s, which is no folder of token files", a->data);
+    return WEFT_OK;
 }
 
 /* Raw token files have no mark but their name; JSONL begins with an object that has a field. */
@@ -225,8 +252,7 @@ static enum weft_status score(const struct args *a, const char *folder, enum kin
     struct weft_shards *shards = NULL;
     struct weft_text_score text;
     struct weft_items_score items = {0};
-    enum weft_status status =
-        kind == SHARDS ? weft_shards_open(&shards, a->data, a->split) : open_tokenizer(a, folder, &tokenizer);
+    enum weft_status status = kind == SHARDS ? open_shards(a, folder, &shards) : open_tokenizer(a, folder, &tokenizer);
     if (status == WEFT_OK)
         status = kind == SHARDS ? weft_score_shards(s, shards, &text)
                  : kind == TEXT ? weft_score_text(s, tokenizer, a->data, &text)
@@ -269,6 +295,8 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
     struct weft_result *r = weft_result_create();
     line.said = line.start;
     enum weft_status status = find_kind(a->data, &kind);
+    if (status == WEFT_OK)
+        status = check_kind(a, kind);
     if (status == WEFT_OK)
         status = weft_scorer_create(&s, model, a->batch ? a->batch : model->spec->batch);
     if (status == WEFT_OK) {

@@ -120,22 +120,6 @@ static enum weft_status read_source(struct prepare *p, struct weft_source *s)
 
 /* ---- the folder */
 
-static enum weft_status hash_file(const char *path, char hex[65])
-{
-    struct weft_sha256 sha;
-    char block[4096];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
-    weft_sha256_init(&sha);
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
-        weft_sha256_add(&sha, block, n);
-    bool failed = ferror(f);
-    fclose(f);
-    weft_sha256_hex(&sha, hex);
-    return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
-}
-
 static void add_split(struct weft_result *r, const char *split, const struct weft_split *s)
 {
     const struct {
@@ -184,7 +168,7 @@ static enum weft_status write_data(struct prepare *p)
     snprintf(path, sizeof path, "%s/tokenizer.json", p->folder);
     TRY(weft_tokenizer_save(p->how->tokenizer, path));
     TRY(sync_path(path));
-    TRY(hash_file(path, hash));
+    TRY(weft_sha256_file(path, hash));
     snprintf(path, sizeof path, "%s/data.json", p->folder);
     FILE *f = fopen(path, "wb");
     if (!f)

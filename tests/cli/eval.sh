@@ -56,7 +56,7 @@ result $? "every byte but the first is a token; perplexity and bits per byte fol
 near "$(field loss <<<"$one")" 5.55 0.1
 result $? "untrained, a token costs about ln 257"
 "$weft" data prepare "$scratch/text" --out "$scratch/folder" --val 0 >/dev/null &&
-    shards=$(evaluate "${model[@]}" --data "$scratch/folder" --split train) &&
+    shards=$(evaluate gpt2 "${tiny[@]}" --data "$scratch/folder" --split train) &&
     [[ $(field loss <<<"$shards") == $(field loss <<<"$one") && $(field bits_per_byte <<<"$shards") == $(field bits_per_byte <<<"$one") ]]
 result $? "token files of the text give the same"
 [[ $(evaluate "${model[@]}" --data "$scratch/choices" | field items) == 70 ]]
@@ -70,6 +70,10 @@ fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --dat
 fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
 fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
 fails 1 "nor a good checkpoint" "$scratch" --data "$scratch/text"
+fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
+fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
+fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
+fails 1 "no token files for val" gpt2 --data "$scratch/folder"
 fails 1 "it can be no pipe" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
 fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
@@ -99,6 +103,9 @@ if [[ -n ${WEFT_DATA:-} ]]; then
             --set ffn_width=64 --set dtype=f32 --set steps=7 >"$scratch/known/config.json" &&
         near "$(evaluate "$scratch/known" --data "$scratch/known/tokens.bin" | field loss)" "$loss" 1e-6
     result $? "$name"
+    cp "$WEFT_DATA/gpt2-bpe/encoder.json" "$scratch/known/tokenizer.json"
+    "$weft" data prepare "$scratch/text" --out "$scratch/chars" --val 0 --tokenizer char >/dev/null
+    fails 1 "not made with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
     for file in blimp/blimp_first100.jsonl evals/hellaswag_val_first1000.jsonl; do
         head -n 100 "$WEFT_DATA/$file" >"$scratch/items"
         [[ $(evaluate "${model[@]}" --data "$scratch/items" | field items) == 100 ]]
