@@ -127,10 +127,19 @@ static bool clean(const char *from, char *text, size_t size)
     return found;
 }
 
+bool weft_json_holds(const char *text)
+{
+    char cleaned[WEFT_MAX_TEXT];
+    json_t *value = json_string(text); /* NULL if it is not UTF-8 */
+    bool holds = value && strlen(text) < sizeof cleaned && !clean(text, cleaned, sizeof cleaned);
+    json_decref(value);
+    return holds;
+}
+
 static enum weft_status hand_on(const char *path, const char *name, const json_t *value, weft_json_entry_fn *entry,
                                 void *context)
 {
-    char key[128], text[1024];
+    char key[128], text[WEFT_MAX_TEXT];
     if (clean(name, key, sizeof key) || strlen(name) >= sizeof key)
         return FAIL(WEFT_FORMAT, "%s: the key \"%s\" cannot be an option's name", path, key);
     if (json_is_boolean(value))

@@ -27,6 +27,10 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
 typedef enum weft_status weft_json_entry_fn(void *context, const char *name, const char *value);
 enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context);
 
+/* Whether a text can be an entry of a file: UTF-8, shorter than this, no control characters. */
+enum { WEFT_MAX_TEXT = 1024 };
+bool weft_json_holds(const char *text);
+
 /* The shortest text that reads back as the same finite double, and as a real number: "0.1", "2.0", "1e-05". */
 void weft_json_real(double x, char *text, size_t size);
 

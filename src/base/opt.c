@@ -116,6 +116,9 @@ static bool parse(const struct weft_opt *opt, const char *text, void *at)
                 return true;
             }
         return false;
+    case WEFT_OPT_TEXT:
+        *(const char **)at = text;
+        return weft_json_holds(text);
     default:
         return parse_number(opt, text, at);
     }
@@ -134,6 +137,8 @@ static const char *value_text(const struct weft_opt *opt, const void *at, char t
         return text;
     case WEFT_OPT_BOOL:
         return *(const bool *)at ? "yes" : "no";
+    case WEFT_OPT_TEXT:
+        return *(const char *const *)at;
     default:
         return opt->choices[*(const int *)at];
     }
@@ -147,6 +152,7 @@ static bool same_value(const struct weft_opt *opt, const char *value, const char
         double x;
         bool yes;
         int choice;
+        const char *text;
     } one, other;
     char a[VALUE_TEXT], b[VALUE_TEXT];
     return parse(opt, value, &one) && parse(opt, other_value, &other) &&
@@ -233,8 +239,8 @@ static enum weft_status check_unused(const struct weft_settings *s, const struct
         return refuse_unknown(s, setting);
     bool choosable = strchr(owners, '=');
     return FAIL(WEFT_INVALID, "%s%s%s is an option of %s, which has no part in this: leave it out or at %s%s%s",
-                setting->file ? setting->file : "", setting->file ? ": " : "", setting->name, owners, opt->initial,
-                choosable ? ", or set " : "", choosable ? owners : "");
+                setting->file ? setting->file : "", setting->file ? ": " : "", setting->name, owners,
+                *opt->initial ? opt->initial : "\"\"", choosable ? ", or set " : "", choosable ? owners : "");
 }
 
 /* The option of that name that has a part in this, and its value. */
@@ -295,13 +301,26 @@ void weft_settings_each(const struct weft_settings *s, void *context,
         }
 }
 
-/* Names and values come from tables, where nothing needs escaping. */
+static void save_text(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++) {
+        if (strchr("\"\\", *text))
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+    fputc('"', to);
+}
+
 static void save_entry(void *context, const struct weft_opt *opt, const char *value)
 {
     if (opt->type == WEFT_OPT_BOOL)
         value = strcmp(value, "yes") == 0 ? "true" : "false";
-    const char *quote = opt->type == WEFT_OPT_CHOICE ? "\"" : "";
-    fprintf(context, ",\n  \"%s\": %s%s%s", opt->name, quote, value, quote);
+    fprintf(context, ",\n  \"%s\": ", opt->name);
+    if (opt->type == WEFT_OPT_CHOICE || opt->type == WEFT_OPT_TEXT)
+        save_text(context, value);
+    else
+        fputs(value, context);
 }
 
 enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to)

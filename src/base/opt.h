@@ -21,6 +21,7 @@ enum weft_opt_type {
     WEFT_OPT_REAL,   /* double */
     WEFT_OPT_BOOL,   /* bool: yes or no */
     WEFT_OPT_CHOICE, /* int: index into choices */
+    WEFT_OPT_TEXT,   /* const char *: the settings' memory */
 };
 
 struct weft_opt {

@@ -5,6 +5,7 @@
  * Kconfig knows neither real numbers nor texts with a list of values inside: both are strings there, and their help
  * says what may be given. An owner "pos=rope" becomes a menu that depends on the symbol of pos.
  */
+#include "base/json.h"
 #include "base/opt.h"
 
 #include <ctype.h>
@@ -15,6 +16,8 @@ void weft_opt_range(const struct weft_opt *opt, char *text, size_t size)
     size_t used = 0;
     if (opt->type == WEFT_OPT_BOOL)
         snprintf(text, size, "yes or no");
+    else if (opt->type == WEFT_OPT_TEXT)
+        snprintf(text, size, "a text of at most %d bytes, without control characters", WEFT_MAX_TEXT - 1);
     else if (opt->type != WEFT_OPT_CHOICE)
         snprintf(text, size, "%.10g to %.10g", opt->min, opt->max);
     else
@@ -33,6 +36,8 @@ static const char *symbol_of(const struct weft_opt *opt, char *text, size_t size
     return text;
 }
 
+static const char *initial_of(const struct weft_opt *opt) { return *opt->initial ? opt->initial : "none"; }
+
 /* ---- text */
 
 static void print_text(const struct weft_owner *owner, FILE *to)
@@ -42,7 +47,7 @@ static void print_text(const struct weft_owner *owner, FILE *to)
         const struct weft_opt *opt = &owner->options[i];
         char range[256];
         weft_opt_range(opt, range, sizeof range);
-        fprintf(to, "  %-14s %s\n  %-14s %s; default %s\n", opt->name, opt->help, "", range, opt->initial);
+        fprintf(to, "  %-14s %s\n  %-14s %s; default %s\n", opt->name, opt->help, "", range, initial_of(opt));
     }
 }
 
@@ -68,7 +73,7 @@ static void print_markdown(const struct weft_owner *owner, FILE *to)
         char range[256], symbol[128];
         weft_opt_range(opt, range, sizeof range);
         fprintf(to, "| `%s` | %s%s | %s | `%s` | ", opt->name, opt->type <= WEFT_OPT_REAL ? kinds[opt->type] : "",
-                range, opt->initial, symbol_of(opt, symbol, sizeof symbol));
+                range, initial_of(opt), symbol_of(opt, symbol, sizeof symbol));
         put_escaped(opt->help, "|*_<", to);
         fputs(" |\n", to);
     }

@@ -19,6 +19,7 @@ struct target {
     double rate;
     bool bias;
     int kind;
+    const char *data;
 };
 
 static const char *const kinds[] = {"gelu", "swiglu", NULL};
@@ -27,6 +28,7 @@ static const struct weft_opt options[] = {
     {"rate", WEFT_OPT_REAL, offsetof(struct target, rate), "0.5", 0, 1, .help = "a rate"},
     {"bias", WEFT_OPT_BOOL, offsetof(struct target, bias), "yes", .help = "biases"},
     {"kind", WEFT_OPT_CHOICE, offsetof(struct target, kind), "gelu", .choices = kinds, .help = "a choice"},
+    {"data", WEFT_OPT_TEXT, offsetof(struct target, data), "", .help = "a path"},
 };
 static const struct weft_owner owner = WEFT_OWNER("model", options);
 static const struct weft_opt rope_options[] = {
@@ -99,6 +101,8 @@ static void refusals_say_what_to_do(void **state)
         {"bias=maybe", "give yes or no"},
         {"kind=swigul", "did you mean swiglu?"},
         {"kind=zzzzzzzz", "give gelu, swiglu"},
+        {"data=a\nb", "give a text of at most 1023 bytes"},
+        {"data=\xff", "give a text of at most 1023 bytes"},
         {"laers=3", "did you mean layers?"},
         {"rope_base=500", "set pos=rope or pos=turned"},
         {"rope_base=500", "leave it out or at 10000"},
@@ -149,7 +153,7 @@ static void values_read_as_written(void **state)
     assert_int_equal(weft_settings_take(&s, &owner, &t), WEFT_OK);
     assert_int_equal(weft_settings_take(&s, &rope, NULL), WEFT_OK);
     weft_settings_each(&s, text, join);
-    assert_string_equal(text, "layers=2 rate=0.001 bias=yes kind=gelu ");
+    assert_string_equal(text, "layers=2 rate=0.001 bias=yes kind=gelu data= ");
     weft_settings_release(&s);
 }
 
@@ -212,9 +216,11 @@ static void a_file_stands_below_the_command_line(void **state)
 static void a_saved_file_gives_the_same_bits(void **state)
 {
     (void)state;
+    static const char *const texts[4] = {"", "a b/c", "say \"x\" \\ y", "\xc3\xa9"};
     static struct weft_settings s;
     for (uint64_t i = 0; i < 300; i++) {
-        struct target t = {(int64_t)weft_below(1, i, 1024) + 1, weft_uniform(2, i), i & 1, (i & 2) != 0}, again;
+        struct target t = {(int64_t)weft_below(1, i, 1024) + 1, weft_uniform(2, i), i & 1, (i & 2) != 0, texts[i % 4]},
+                      again;
         if (i < 4)
             t.rate = (const double[]){0, -0.0, 2.2250738585072014e-308, 1}[i];
         struct target wanted = t;
@@ -230,6 +236,7 @@ static void a_saved_file_gives_the_same_bits(void **state)
         assert_string_equal(s.preset_name, "small");
         assert_memory_equal(&again.rate, &wanted.rate, sizeof wanted.rate);
         assert_true(again.layers == wanted.layers && again.bias == wanted.bias && again.kind == wanted.kind);
+        assert_string_equal(again.data, wanted.data);
         weft_settings_release(&s);
     }
 }
