@@ -277,6 +277,8 @@ static enum weft_status run(void *args)
     struct weft_model *model = NULL;
     enum weft_status status = weft_common_init(&a->common);
     if (status == WEFT_OK)
+        status = weft_recipe_open(&a->common.recipe, &a->common.spec);
+    if (status == WEFT_OK)
         status = weft_model_create(&model, &a->common.spec);
     if (status == WEFT_OK)
         status = train_in_folder(a, model);

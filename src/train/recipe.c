@@ -90,10 +90,17 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec 
     return WEFT_OK;
 }
 
+enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec)
+{
+    if (r->task->open)
+        TRY(r->task->open(spec, r->task_options, &r->arena));
+    return WEFT_OK;
+}
+
 void weft_recipe_release(struct weft_recipe *r)
 {
-    if (r->task_options && r->task->release)
-        r->task->release(r->task_options);
+    if (r->task_options && r->task->close)
+        r->task->close(r->task_options);
     weft_arena_release(&r->arena);
     *r = (struct weft_recipe){0};
 }

@@ -196,6 +196,12 @@ enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t)
 
 void weft_run_close(struct weft_run *run)
 {
+    struct stat st;
+    /* Where nothing was ever written no folder is left behind. */
+    if (run->log && fstat(fileno(run->log), &st) == 0 && st.st_size == 0) {
+        unlink(in_folder(run, "log.jsonl"));
+        rmdir(run->folder);
+    }
     if (run->log)
         fclose(run->log);
     free(run->config);

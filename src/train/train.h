@@ -31,12 +31,13 @@ struct weft_task {
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
-    /* Optional, of tasks that read files: the first failure of a sample, how many held-out samples there are, the
-     * tokenizer.json of the data (NULL: none), and what to do when the recipe is released. */
-    enum weft_status (*failure)(const void *options);
+    /* Optional, of tasks that read files: opening and closing them, how many held-out samples there are, the first
+     * failure of a sample, and the tokenizer.json of the data (NULL: none). */
+    enum weft_status (*open)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
+    void (*close)(void *options);
     int64_t (*held_out)(const void *options);
+    enum weft_status (*failure)(const void *options);
     const char *(*tokenizer)(const void *options);
-    void (*release)(void *options);
 };
 
 /* What an optimiser needs at one step. All arrays are flat and begin at the same element. */
@@ -85,6 +86,8 @@ struct weft_recipe {
 
 /* Takes its part of the settings, after the spec took its own; finishes them. The recipe is for models of this spec. */
 enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings);
+/* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. */
+enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
 /* Linear warm-up, then as the schedule says; steps count from 1. */
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step);

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# text.sh - training on token files: what is read, what is refused, what a checkpoint brings along.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+refuses() { # TEXT ARGUMENTS...
+    local text=$1
+    shift
+    "$weft" "$@" >out 2>err
+    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
+    result $? "weft $*: says: $text"
+}
+
+python3 -c 'print("".join(chr(97 + i * i % 7) for i in range(5000)))' >input.txt
+"$weft" data prepare input.txt --out data --tokenizer char >/dev/null 2>&1
+top=$(($(field vocab <data/data.json) - 1))
+small=(--set task=text --set data=data --set layers=1 --set width=32 --set heads=2 --set context=16 --set batch=4)
+
+refuses 'task=text needs data=FOLDER' train gpt2 --set task=text
+refuses "go up to $top: set vocab=$((top + 1)) or more, not 3" train gpt2 "${small[@]}" --set vocab=3 --out run
+refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set context=1000 --out run
+refuses 'data is an option of task=text' train gpt2 --set data=data
+[[ ! -e run ]]
+result $? "what is refused leaves no folder behind"
+
+one=$("$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --json --out run 2>/dev/null)
+[[ $(field eval_loss <<<"$one") == 0.* ]] && cmp -s data/tokenizer.json run/step-000000400/tokenizer.json
+result $? "learns a text; a checkpoint has its tokenizer"
+"$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --out again --time 0.01 >/dev/null 2>&1
+again=$("$weft" train again --resume --json --threads 1 2>/dev/null)
+[[ $(field weights_sha256 <<<"$one") == "$(field weights_sha256 <<<"$again")" ]]
+result $? "a run that was stopped reads on where it was"
+cp -r data damaged && printf '\377\377' | dd of=damaged/train_000000.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
+refuses 'the file is damaged' train gpt2 "${small[@]}" --set data=damaged --set steps=400
+finish
