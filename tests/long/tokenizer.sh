@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# tokenizer.sh - ten million random strings of bytes (STRINGS=n: so many) return from their tokens, under the sanitizers.
+set -u
+build=${WEFT_BUILD:-build}
+
+make -s FLAVOUR=asan BUILD="$build" "$build/asan/tests/unit/tokenizer" >/dev/null || exit 1
+WEFT_STRINGS=${STRINGS:-10000000} CMOCKA_MESSAGE_OUTPUT=TAP "$build/asan/tests/unit/tokenizer"
