@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct args {
     struct weft_common common;
@@ -69,8 +70,25 @@ static const struct argp argp = {
 
 /* ---- the account */
 
-static enum weft_status print_json(const struct weft_spec *spec, const struct weft_account *a)
+/* Of the newest checkpoint in MODEL, if that is a folder with one. */
+static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
+    struct stat st;
+    int64_t step;
+    char hash[65];
+    if (stat(model, &st) || !S_ISDIR(st.st_mode))
+        return WEFT_OK;
+    TRY(weft_state_find(model, &step, hash));
+    if (step >= 0) {
+        weft_result_int(r, "step", step);
+        weft_result_text(r, "weights_sha256", hash);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status print_json(const struct weft_common *c, const struct weft_account *a)
+{
+    const struct weft_spec *spec = &c->spec;
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "preset", spec->preset);
     weft_result_int(r, "params", a->params);
@@ -95,7 +113,9 @@ static enum weft_status print_json(const struct weft_spec *spec, const struct we
     weft_result_real(r, "cache_ratio_to_mha", a->cache_ratio_to_mha);
     weft_result_int(r, "cache_window_bytes", a->window_bytes);
     weft_result_int(r, "cache_sequence_bytes", a->sequence_bytes);
-    enum weft_status status = weft_result_print(r, stdout, true);
+    enum weft_status status = add_checkpoint(r, c->model);
+    if (status == WEFT_OK)
+        status = weft_result_print(r, stdout, true);
     weft_result_free(r);
     return status;
 }
@@ -154,7 +174,7 @@ static enum weft_status show_account(const struct args *a, const struct weft_mod
     int64_t length = a->length ? a->length : m->spec->context;
     TRY(weft_account(m, &a->common.recipe, length, &account));
     if (a->common.json)
-        return print_json(m->spec, &account);
+        return print_json(&a->common, &account);
     print_account(m->spec, &account, length);
     return WEFT_OK;
 }
