@@ -106,6 +106,7 @@ uint64_t weft_below(uint64_t key, uint64_t element, uint64_t n);
 
 double weft_seconds(void);         /* monotonic */
 int64_t weft_resident_bytes(void); /* of this process, now; -1 when the system does not tell */
+int64_t weft_free_bytes(void);     /* of memory that can be had without swapping; INT64_MAX when nobody tells */
 
 /* ---- SHA-256 (sha256.c): fingerprints of weights and files */
 

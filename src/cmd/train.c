@@ -261,6 +261,7 @@ static enum weft_status train_in_folder(struct args *a, struct weft_model *model
 {
     struct weft_run run = {0};
     TRY(choose_folder(a));
+    TRY(weft_account_fit(model, &a->common.recipe, weft_free_bytes()));
     if (!a->out)
         return train(a, model, NULL);
     catch_signals();

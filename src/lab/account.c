@@ -52,17 +52,18 @@ static void release(struct plan *p)
     weft_net_release(&p->net);
 }
 
-static enum weft_status count_training(const struct weft_model *m, bool recompute, int64_t *bytes, double *flops)
+static enum weft_status count_training(const struct weft_model *m, int64_t length, bool recompute, int64_t *bytes,
+                                       double *flops)
 {
     struct weft_spec spec = *m->spec;
     struct weft_model twin = {&spec, m->params};
     struct plan p = {0};
     spec.recompute = recompute;
     enum weft_status status =
-        plan(&p, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = spec.context});
+        plan(&p, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = length});
     if (status == WEFT_OK) {
         *bytes = (int64_t)weft_exec_bytes(p.exec);
-        *flops = weft_exec_cost(p.exec).flops / (double)(spec.batch * spec.context);
+        *flops = weft_exec_cost(p.exec).flops / (double)(spec.batch * length);
     }
     release(&p);
     return status;
@@ -109,8 +110,8 @@ enum weft_status weft_account(const struct weft_model *m, const struct weft_reci
     double flops_kept, flops_again;
     *a = (struct weft_account){0};
     count_parts(m, recipe, a);
-    TRY(count_training(m, false, &kept, &flops_kept));
-    TRY(count_training(m, true, &again, &flops_again));
+    TRY(count_training(m, m->spec->context, false, &kept, &flops_kept));
+    TRY(count_training(m, m->spec->context, true, &again, &flops_again));
     a->activation_bytes = m->spec->recompute ? again : kept;
     a->flops_train = m->spec->recompute ? flops_again : flops_kept;
     a->recompute_saves_bytes = kept - again;
@@ -120,4 +121,41 @@ enum weft_status weft_account(const struct weft_model *m, const struct weft_reci
     a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
     a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
     return WEFT_OK;
+}
+
+/* ---- whether it fits */
+
+static enum weft_status count_eval(const struct weft_model *m, int64_t length, int64_t *bytes)
+{
+    struct plan p = {0};
+    enum weft_status status =
+        plan(&p, m, WEFT_EVAL, (struct weft_net_size){.sequences = m->spec->batch, .length = length});
+    if (status == WEFT_OK)
+        *bytes = (int64_t)weft_exec_bytes(p.exec);
+    release(&p);
+    return status;
+}
+
+enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
+{
+    const double gib = 1 << 30;
+    int64_t length = r->task->length(r->task_options), kept, again, eval;
+    int64_t state = m->params.total * weft_recipe_state_bytes(r);
+    double flops;
+    bool recompute = m->spec->recompute;
+    TRY(count_training(m, length, false, &kept, &flops));
+    TRY(count_training(m, length, true, &again, &flops));
+    TRY(count_eval(m, length, &eval));
+    int64_t step = recompute ? again : kept, all = state + step + eval;
+    char advice[64] = "";
+    if (all <= available)
+        return WEFT_OK;
+    if (!recompute)
+        snprintf(advice, sizeof advice, ", recompute=yes (saves %.2f GiB)", (double)(kept - again) / gib);
+    return FAIL(WEFT_NOMEM,
+                "training would take %.2f GiB and %.2f GiB are free: %.2f for weights, gradients and moments, %.2f for "
+                "a step, %.2f for the evaluation. Set a batch below %lld (and more micro_batches)%s, or a smaller "
+                "model",
+                (double)all / gib, (double)available / gib, (double)state / gib, (double)step / gib, (double)eval / gib,
+                (long long)m->spec->batch, advice);
 }

@@ -51,6 +51,9 @@ struct weft_recipe;
 enum weft_status weft_account(const struct weft_model *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
 
+/* Refuses, with what to change, a training run that takes more than the available bytes. */
+enum weft_status weft_account_fit(const struct weft_model *model, const struct weft_recipe *recipe, int64_t available);
+
 /* ---- gates (gates.c, gate_*.c): what a model must pass before anything it shows is believed */
 
 enum weft_gate {

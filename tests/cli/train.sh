@@ -51,6 +51,9 @@ assert log[2]["tokens"] == 3 * 4 * 31 and "val_loss" in log[3] and log[4]["weigh
 END
 result $? "its log has a head, losses, the score and the weights' fingerprint"
 
+shown=$("$weft" show "$run" --json) && [[ $(field step <<<"$shown") == 3 && $(field weights_sha256 <<<"$shown") == "$weights" ]]
+result $? "show tells step and weights of its newest checkpoint"
+
 refuses() { # TEXT ARGUMENTS...
     local text=$1
     shift
@@ -64,6 +67,8 @@ refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
 refuses 'which run is to go on?' train gpt2 --resume
+refuses 'Set a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
+    --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
 refuses 'another process trains in' train "$run" --resume
 exec 9>&-
