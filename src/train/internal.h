@@ -17,4 +17,11 @@ enum weft_status weft_log_weights(struct weft_run *run, const struct weft_traine
 /* Drops all records after the step, and one that is not whole; tells how many bytes are left. */
 enum weft_status weft_log_cut(struct weft_run *run, int64_t step, int64_t *kept);
 
+/* ---- TensorBoard (events.c) */
+
+#define WEFT_EVENTS "events.out.tfevents.weft"
+/* Opens the file, without what is after the step. */
+enum weft_status weft_events_open(struct weft_run *run, int64_t step);
+enum weft_status weft_events_add(struct weft_run *run, int64_t step, const char *tag, double value);
+
 #endif

@@ -63,6 +63,8 @@ enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer
     weft_result_real(r, "tokens_per_s", now->tokens_per_s);
     weft_result_real(r, "seconds", t->seconds);
     TRY(write_record(run, r));
+    TRY(weft_events_add(run, t->step, "train/loss", now->losses.list[0].value));
+    TRY(weft_events_add(run, t->step, "train/lr", weft_recipe_lr(t->recipe, t->step)));
     return WEFT_OK;
 }
 
@@ -73,6 +75,7 @@ enum weft_status weft_log_score(struct weft_run *run, const struct weft_trainer 
     weft_result_real(r, "val_accuracy", score->accuracy);
     weft_result_real(r, "seconds", t->seconds);
     TRY(write_record(run, r));
+    TRY(weft_events_add(run, t->step, "val/loss", score->loss));
     return WEFT_OK;
 }
 

@@ -184,6 +184,7 @@ enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t)
     const char *path = in_folder(run, "config.json");
     TRY(weft_state_load(t, run->folder));
     TRY(weft_log_cut(run, t->step, &kept));
+    TRY(weft_events_open(run, t->step));
     if (kept == 0)
         TRY(weft_log_head(run, t));
     if (*run->changes)
@@ -204,6 +205,8 @@ void weft_run_close(struct weft_run *run)
     }
     if (run->log)
         fclose(run->log);
+    if (run->events)
+        fclose(run->events);
     free(run->config);
     weft_arena_release(&run->arena);
     *run = (struct weft_run){0};

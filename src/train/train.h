@@ -154,14 +154,15 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
 
-/* ---- a run's folder (run.c, log.c, state.c): config.json, log.jsonl, checkpoints */
+/* ---- a run's folder (run.c, log.c, events.c, state.c): config.json, log.jsonl, events for
+ * TensorBoard, checkpoints */
 
 struct weft_run {
     const char *folder;
     const struct weft_settings *settings;
     char *config; /* the text of config.json */
     char config_sha256[65];
-    FILE *log;
+    FILE *log, *events;
     int gates_checks, gates_failed; /* for the head of the log; set before weft_run_begin */
     char changes[512];              /* of options, between what the folder says and what is asked now; "": none */
     struct weft_arena arena;

@@ -44,6 +44,8 @@ whole=$(train "$scratch/whole" 2 | weights)
 [[ ${#whole} == 64 && $(wc -l <"$scratch/whole/log.jsonl") -gt 20 ]]
 result $? "a run that is never killed"
 timeless "$scratch/whole" >"$scratch/log"
+names=$(ls "$scratch/whole" | tr '\n' ' ')
+events=$(stat -c %s "$scratch/whole"/events*)
 kills=0
 for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     run=$scratch/run-$i
@@ -53,7 +55,7 @@ for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")
     [[ $(weights <"$scratch/json") == "$whole" ]] && timeless "$run" | cmp -s - "$scratch/log" &&
-        [[ $(ls "$run" | tr '\n' ' ') == "config.json gates.json log.jsonl step-000000055 step-000000060 " ]]
+        [[ $(ls "$run" | tr '\n' ' ') == "$names" && $(stat -c %s "$run"/events*) == "$events" ]]
     status=$?
     result $status "killed $n times"
     ((status == 0)) || { diff <(timeless "$run") "$scratch/log"; ls -a "$run"; tail -n 5 "$scratch/err"; } | sed 's/^/# /'
