@@ -120,7 +120,8 @@ static enum weft_status check_gates_once(const struct args *a, struct weft_run *
 
 struct line {
     bool terminal;
-    double said; /* when */
+    double said;              /* when */
+    double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
     struct weft_progress last;
 };
 
@@ -138,10 +139,25 @@ static void tell(void *context, const struct weft_progress *now)
     for (int i = 1; now->losses.count > 2 && i < now->losses.count; i++)
         fprintf(stderr, "%s%s %.4g%s", i == 1 ? " (" : ", ", now->losses.list[i].name, now->losses.list[i].value,
                 i == now->losses.count - 1 ? ")" : "");
-    fprintf(stderr, "  %.0f tokens/s  %.0f s left%s", now->tokens_per_s, now->seconds_left,
-            line->terminal ? "    " : "\n");
+    fprintf(stderr, "  %.0f tokens/s", now->tokens_per_s);
+    if (line->shares_per_tokens > 0)
+        fprintf(stderr, " (%.0f %% of the engine)", 100 * now->tokens_per_s * line->shares_per_tokens);
+    fprintf(stderr, "  %.0f s left%s", now->seconds_left, line->terminal ? "    " : "\n");
     if (line->terminal && end)
         fputc('\n', stderr);
+}
+
+/* How fast training could be at most, if it were one large product. Short runs would spend their time on that. */
+static void measure_engine(struct line *line, const struct weft_trainer *t)
+{
+    const struct weft_spec *spec = t->model->spec;
+    double rate, flops = weft_exec_cost(t->exec).flops; /* of a micro-batch */
+    if (flops * (double)(t->recipe->micro_batches * (t->recipe->steps - t->step)) < 1e13)
+        return;
+    if (weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
+        line->shares_per_tokens = flops / (double)(spec->batch * t->length) / rate;
+    else
+        weft_error_clear();
 }
 
 /* ---- stopping */
@@ -216,6 +232,7 @@ static enum weft_status take_steps(const struct args *a, struct weft_trainer *t,
     }
     weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
                    weft_threads());
+    measure_engine(&o->line, t);
     enum weft_status status = weft_train(&loop, &o->finished, &o->score);
     if (o->line.terminal && o->line.last.step && !o->finished)
         fputc('\n', stderr); /* what follows does not stand behind the progress line */

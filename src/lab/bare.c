@@ -45,3 +45,31 @@ const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, con
             best = &list[i];
     return best;
 }
+
+/* The least time of a few runs: what else the machine does only ever adds to it. */
+static double least_seconds(struct weft_dnn_bare *form, double seconds)
+{
+    weft_dnn_bare_run(form); /* warm: pages, caches, clocks */
+    double end = weft_seconds() + seconds, least = 1e300, start;
+    while ((start = weft_seconds()) < end) {
+        weft_dnn_bare_run(form);
+        double took = weft_seconds() - start;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+enum weft_status weft_bare_rate(enum weft_dtype dtype, double seconds, double *flops_per_s)
+{
+    struct weft_product p = {.m = 1024, .n = 768, .k = 768, .batch = 1};
+    struct weft_bare bare;
+    double least = 1e300;
+    TRY(weft_bare_open(&bare, &p, dtype));
+    for (int i = 0; i < bare.count; i++) {
+        double took = least_seconds(bare.form[i], seconds / bare.count);
+        least = took < least ? took : least;
+    }
+    weft_bare_close(&bare);
+    *flops_per_s = 2.0 * (double)p.m * (double)p.n * (double)p.k / least;
+    return WEFT_OK;
+}

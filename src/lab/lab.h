@@ -179,6 +179,8 @@ void weft_bare_close(struct weft_bare *bare);
 /* Enters all forms into a contest, and reads off the fastest afterwards. */
 int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
 const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
+/* What the machine does with a product of 1024 x 768 x 768, measured in about so many seconds. */
+enum weft_status weft_bare_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
 
 /* The three training products at the shapes of the presets, through the graph, against the bare engine
  * (bench_engine.c). ratio = bare time / our time: above 1 is faster than bare. */
