@@ -25,26 +25,6 @@ struct weft_session {
 
 /* ---- making it */
 
-/* The same ops on the same values, whatever the largest counts. */
-static bool same_graph(const struct weft_graph *a, const struct weft_graph *b)
-{
-    struct weft_value *const *of_a, *const *of_b;
-    int count = weft_graph_values(a, &of_a);
-    if (weft_graph_values(b, &of_b) != count)
-        return false;
-    for (int v = 0; v < count; v++) {
-        const struct weft_node *m = of_a[v]->node, *n = of_b[v]->node;
-        if (!weft_shape_same(&of_a[v]->shape, &of_b[v]->shape) || !m != !n)
-            return false;
-        if (m && (m->op != n->op || (m->attr && memcmp(m->attr, n->attr, m->op->attr_bytes))))
-            return false;
-        for (int i = 0; m && i < WEFT_MAX_ARGS; i++)
-            if (!m->in[i] != !n->in[i] || (m->in[i] && m->in[i]->id != n->in[i]->id))
-                return false;
-    }
-    return true;
-}
-
 static enum weft_status start(struct weft_session *s, struct engine *e)
 {
     TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
@@ -84,7 +64,7 @@ static enum weft_status build(struct weft_session *s)
     if (size->expand)
         return WEFT_OK;
     TRY(weft_net_init(&s->decode.net, s->model, WEFT_DECODE, weft_cache_net_size(&cache, rows)));
-    if (!same_graph(s->prefill.net.g, s->decode.net.g))
+    if (s->decode.net.apart)
         TRY(start(s, &s->decode));
     return WEFT_OK;
 }

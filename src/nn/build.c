@@ -130,6 +130,14 @@ static struct weft_value *slot(struct weft_build *b, const char *name, enum weft
     return state;
 }
 
+bool weft_build_decodes(struct weft_build *b)
+{
+    if (b->use != WEFT_DECODE)
+        return false;
+    b->net->apart = true;
+    return true;
+}
+
 struct weft_value *weft_build_keep(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
                                    struct weft_value *x)
 {

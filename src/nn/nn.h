@@ -297,6 +297,9 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
 
 /* The cache: x of the new rows goes in, x of all rows that are to be read comes out. Without a cache that is x. */
 static inline bool weft_build_cached(const struct weft_build *b) { return b->use >= WEFT_PREFILL; }
+/* Whether to decode by other means than prefill; a part that is told so must. Where no part asks, prefill's graph
+ * decodes too. */
+bool weft_build_decodes(struct weft_build *b);
 struct weft_value *weft_build_keep(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
                                    struct weft_value *x);
 /* The mean of x over the sequence so far (over all of it, future included: `whole`). */
@@ -364,6 +367,7 @@ struct weft_net {
     int term_count;
     struct weft_value **weights; /* by param, NULL where unused */
     /* Of cached uses: */
+    bool apart; /* a part decodes by other means than it prefills */
     struct weft_slot *slots;
     int slot_count, slot_room;
     int store_rows, ring_rows;       /* symbols: rows of a slot per token, rows of a ring */

@@ -154,7 +154,7 @@ static struct weft_value *build(struct weft_build *b, struct weft_value *x)
     const struct weft_spec *spec = b->spec;
     const struct latent *o = spec->options[WEFT_ATTN];
     const struct weft_variant *geom = spec->part[WEFT_GEOM];
-    bool absorbs = b->use == WEFT_DECODE && geom->linear, both = weft_build_both_ways(b);
+    bool absorbs = geom->linear && weft_build_decodes(b), both = weft_build_both_ways(b);
     struct weft_rays q = queries(b, x);
     struct source fresh = {.c = weft_build_product(b, x, "wdk")};
     weft_build_latent(b, x, &fresh.c);
