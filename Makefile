@@ -5,7 +5,8 @@
 #   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
 #   make fuzz                 20000 hostile inputs for each reader of files; fuzz-NAME RUNS=n: for one
 #   make lint format          what a machine can say about style and structure, and do about it
-#   make generated            the files that are written from tables: docs/options.md, configs/Kconfig
+#   make generated            the files that are written from tables: docs/options.md, docs/ops.md, configs/Kconfig
+#   make man                  man pages of all commands, into $(BUILD)/release/man
 #   make install uninstall    under $(DESTDIR)$(PREFIX)
 #
 # A flavour is a build directory and its flags: $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
@@ -17,7 +18,9 @@ PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
-DOCDIR ?= $(PREFIX)/share/doc/weft
+DATADIR ?= $(PREFIX)/share
+DOCDIR ?= $(DATADIR)/doc/weft
+MANDIR ?= $(DATADIR)/man/man1
 VERSION := $(shell sed -n 's/^\#define WEFT_VERSION "\(.*\)"/\1/p' include/weft.h)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 
@@ -92,7 +95,7 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build check check-long lint format generated asan tsan coverage install uninstall clean FORCE
+.PHONY: all build check check-long lint format generated man asan tsan coverage install uninstall clean FORCE
 .DELETE_ON_ERROR:
 
 all: build
@@ -212,14 +215,24 @@ format:
 
 generated: $(PROGRAM)
 	@mkdir -p docs configs
-	$(PROGRAM) help options --markdown >docs/options.md
-	$(PROGRAM) help options --kconfig >configs/Kconfig
+	$(PROGRAM) help options --as markdown >docs/options.md
+	$(PROGRAM) help ops --as markdown >docs/ops.md
+	$(PROGRAM) help options --as kconfig >configs/Kconfig
+
+# Man pages and completions come from the commands' own tables.
+COMMANDS := $(patsubst CMD(%),%,$(filter CMD(%),$(shell cat src/cmd/cmds.def)))
+MAN := $(OUT)/man/weft.1 $(COMMANDS:%=$(OUT)/man/weft-%.1)
+man: $(MAN)
+$(MAN): $(OUT)/man/%.1: $(PROGRAM)
+	@mkdir -p $(@D)
+	@$(PROGRAM) help $(patsubst weft-%,%,$(filter-out weft,$*)) --as scdoc | SOURCE_DATE_EPOCH=0 scdoc >$@
 
 # ---- installing
 
 D := $(DESTDIR)
-install: build
-	install -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR) $(D)$(DOCDIR)
+install: build man
+	install -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR) $(D)$(DOCDIR) $(D)$(MANDIR) \
+		$(D)$(DATADIR)/bash-completion/completions $(D)$(DATADIR)/fish/vendor_completions.d
 	install -m 755 $(OUT)/weft $(D)$(BINDIR)/weft
 	install -m 644 $(A) $(SO) $(D)$(LIBDIR)
 	ln -sf libweft.so.$(VERSION) $(D)$(LIBDIR)/libweft.so.$(SOVERSION)
@@ -228,8 +241,13 @@ install: build
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 		weft.pc.in >$(D)$(LIBDIR)/pkgconfig/weft.pc
 	install -m 644 LICENSE $(D)$(DOCDIR)/LICENSE
+	install -m 644 $(MAN) $(D)$(MANDIR)
+	$(PROGRAM) help --as bash >$(D)$(DATADIR)/bash-completion/completions/weft
+	$(PROGRAM) help --as fish >$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
 
 uninstall:
+	rm -f $(addprefix $(D)$(MANDIR)/,$(notdir $(MAN))) $(D)$(DATADIR)/bash-completion/completions/weft \
+		$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
 	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(D)$(DOCDIR)/LICENSE
 	rm -f $(addprefix $(D)$(LIBDIR)/libweft,.a .so .so.$(SOVERSION) .so.$(VERSION))
 	-rmdir $(D)$(DOCDIR)

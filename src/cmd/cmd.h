@@ -48,6 +48,15 @@ extern const struct argp weft_common_argp, weft_model_argp;
 enum weft_status weft_common_init(struct weft_common *c);
 void weft_common_release(struct weft_common *c);
 
+/* ---- pages made of the tables (pages/man.c, pages/completion.c) */
+
+/* Every option and heading of a command, those of its children behind its own. */
+void weft_argp_each(const struct argp *argp, void *context, void (*visit)(void *context, const struct argp_option *o));
+/* A man page in scdoc's language; NULL: that of weft itself. */
+void weft_man_print(const struct weft_cmd *cmd, FILE *to);
+enum weft_shell { WEFT_BASH, WEFT_FISH };
+void weft_completion_print(enum weft_shell shell, FILE *to);
+
 /* All commands in the order of cmds.def; NULL past the last. */
 const struct weft_cmd *weft_cmd_at(int i);
 

@@ -3,6 +3,7 @@
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
 #include "cmd/cmd.h"
+#include "ops/ops.h"
 
 #include <string.h>
 
@@ -18,13 +19,14 @@ const struct weft_cmd *weft_cmd_at(int i)
 }
 
 struct args {
-    char *topic;
-    enum weft_page page;
+    const char *topic, *form;
 };
 
 static const struct argp_option options[] = {
-    {"markdown", 'm', NULL, 0, "options: as a page, docs/options.md", 0},
-    {"kconfig", 'k', NULL, 0, "options: for Kconfig, configs/Kconfig", 0},
+    {"as", 'a', "FORM", 0,
+     "text (the default); options: markdown, kconfig; ops: markdown; a command: scdoc, for its man page; no topic: "
+     "scdoc, bash or fish, for the shell's completion",
+     0},
     {0},
 };
 
@@ -32,20 +34,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
     switch (key) {
-    case 'm':
-        a->page = WEFT_PAGE_MARKDOWN;
+    case ARGP_KEY_INIT:
+        a->form = "text";
+        a->topic = "";
         return 0;
-    case 'k':
-        a->page = WEFT_PAGE_KCONFIG;
+    case 'a':
+        a->form = arg;
         return 0;
     case ARGP_KEY_ARG:
-        if (a->topic)
+        if (*a->topic)
             return ARGP_ERR_UNKNOWN;
         a->topic = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->page && (!a->topic || strcmp(a->topic, "options") != 0))
-            argp_error(state, "--markdown and --kconfig are for `weft help options`");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -56,8 +55,9 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "[TOPIC]",
-    .doc = "Lists the commands, or tells about TOPIC: a command, `models` (all presets) or `options` (all that --set "
-           "takes).",
+    .doc =
+        "Lists the commands, or tells about TOPIC: a command, `models` (all presets), `options` (all that --set takes) "
+        "or `ops` (what graphs are made of).",
 };
 
 static void print_commands(void)
@@ -88,36 +88,104 @@ static void print_options(enum weft_page page)
     weft_owners_print(owners, n, page, stdout);
 }
 
-static enum weft_status print_command(const char *topic)
+/* In a table's code a bar must stand behind a backslash. */
+static void print_op_row(const struct weft_op *op)
 {
-    const char *names[sizeof commands / sizeof commands[0] + 2] = {"models", "options"};
-    int n = 2;
-    for (int i = 0; weft_cmd_at(i); i++) {
-        names[n++] = weft_cmd_at(i)->name;
-        if (strcmp(topic, weft_cmd_at(i)->name) != 0)
-            continue;
-        char name[64];
-        snprintf(name, sizeof name, "weft %s", topic);
-        argp_help(weft_cmd_at(i)->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
-        return WEFT_OK;
+    printf("| `%s` | `", op->name);
+    for (const char *c = op->summary; *c; c++)
+        printf("%s%c", *c == '|' ? "\\" : "", *c);
+    printf("` | %s | %d |\n", op->grad ? "by other ops" : op->bwd.run ? "its own" : "none", op->case_count);
+}
+
+static void print_ops(bool markdown)
+{
+    if (markdown)
+        fputs("<!-- Written by `make generated` from the ops' descriptors: change those. -->\n# Ops\n\n"
+              "What graphs are made of, in reading order. The file src/ops/NAME.c holds the formula in full, the "
+              "reference, the kernels and the cases;\n`weft check --op NAME` runs them.\n\n"
+              "| op | what it computes | derivative | cases |\n|---|---|---|---|\n",
+              stdout);
+    for (int i = 0; i < WEFT_OP_COUNT; i++) {
+        const struct weft_op *op = weft_op((enum weft_op_id)i);
+        if (markdown)
+            print_op_row(op);
+        else
+            printf("  %-14s %s\n", op->name, op->summary);
     }
-    const char *near = weft_suggest(topic, names, n);
-    return FAIL(WEFT_INVALID, "there is no help on \"%s\"%s%s%s", topic, near ? ": did you mean " : "",
+}
+
+/* ---- topics and the forms they come in */
+
+static void commands_scdoc(void) { weft_man_print(NULL, stdout); }
+static void commands_bash(void) { weft_completion_print(WEFT_BASH, stdout); }
+static void commands_fish(void) { weft_completion_print(WEFT_FISH, stdout); }
+static void options_text(void) { print_options(WEFT_PAGE_TEXT); }
+static void options_markdown(void) { print_options(WEFT_PAGE_MARKDOWN); }
+static void options_kconfig(void) { print_options(WEFT_PAGE_KCONFIG); }
+static void ops_text(void) { print_ops(false); }
+static void ops_markdown(void) { print_ops(true); }
+
+static const struct page {
+    const char *topic, *form;
+    void (*print)(void);
+} pages[] = {
+    {"", "text", print_commands},
+    {"", "scdoc", commands_scdoc},
+    {"", "bash", commands_bash},
+    {"", "fish", commands_fish},
+    {"models", "text", print_models},
+    {"options", "text", options_text},
+    {"options", "markdown", options_markdown},
+    {"options", "kconfig", options_kconfig},
+    {"ops", "text", ops_text},
+    {"ops", "markdown", ops_markdown},
+};
+enum { PAGES = sizeof pages / sizeof pages[0], COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const struct weft_cmd *find_command(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static enum weft_status unknown(const struct args *a)
+{
+    const char *names[COMMANDS + PAGES];
+    int n = 0;
+    bool known = find_command(a->topic) != NULL;
+    for (; n < COMMANDS; n++)
+        names[n] = commands[n]->name;
+    for (int i = 0; i < PAGES; i++) {
+        names[n++] = pages[i].topic;
+        known |= strcmp(a->topic, pages[i].topic) == 0;
+    }
+    if (known)
+        return FAIL(WEFT_INVALID, "there is no form \"%s\" of that: see `weft help help`", a->form);
+    const char *near = weft_suggest(a->topic, names, n);
+    return FAIL(WEFT_INVALID, "there is no help on \"%s\"%s%s%s", a->topic, near ? ": did you mean " : "",
                 near ? near : "", near ? "?" : "");
 }
 
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
-    const char *topic = a->topic;
-    if (!topic)
-        print_commands();
-    else if (strcmp(topic, "models") == 0)
-        print_models();
-    else if (strcmp(topic, "options") == 0)
-        print_options(a->page);
-    else
-        return print_command(topic);
+    const struct weft_cmd *cmd = find_command(a->topic);
+    for (int i = 0; i < PAGES; i++)
+        if (strcmp(a->topic, pages[i].topic) == 0 && strcmp(a->form, pages[i].form) == 0) {
+            pages[i].print();
+            return WEFT_OK;
+        }
+    if (cmd && strcmp(a->form, "scdoc") == 0) {
+        weft_man_print(cmd, stdout);
+    } else if (cmd && strcmp(a->form, "text") == 0) {
+        char name[64];
+        snprintf(name, sizeof name, "weft %s", cmd->name);
+        argp_help(cmd->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
+    } else {
+        return unknown(a);
+    }
     return WEFT_OK;
 }
 

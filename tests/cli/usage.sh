@@ -28,9 +28,13 @@ says 0 out "usage: weft COMMAND" help
 says 0 out "usage: weft COMMAND" --help
 says 0 out "gpt2-124m" help models
 says 0 out "layers" help options
-says 0 out '| `layers` | whole number, 1 to 1024 | 2 |' help options --markdown
-says 0 out "config WEFT_LAYERS" help options --kconfig
-says 2 err "for \`weft help options\`" help models --markdown
+says 0 out '| `layers` | whole number, 1 to 1024 | 2 |' help options --as markdown
+says 0 out "config WEFT_LAYERS" help options --as kconfig
+says 1 err 'no form "markdown"' help models --as markdown
+says 0 out 'y = x W^t + b + addend' help ops
+says 0 out '*weft train* [_OPTION_...] MODEL' help train --as scdoc
+says 0 out 'train) words="--help --out --resume' help --as bash
+says 0 out "seen_subcommand_from train' -l out -s o -r" help --as fish
 for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
     says 0 out "  $command " help
     says 0 out "Usage: weft $command" "$command" --help

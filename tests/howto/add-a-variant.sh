@@ -33,7 +33,7 @@ weft=$work/build/weft
 for option in shared_values glu_lambda; do
     "$weft" help options >"$work/options"
     grep -q "$option" "$work/options" || { echo "weft help options does not tell of $option"; exit 1; }
-    "$weft" help options --kconfig >"$work/kconfig"
+    "$weft" help options --as kconfig >"$work/kconfig"
     grep -qi "config WEFT_$option" "$work/kconfig" || { echo "Kconfig does not have $option"; exit 1; }
 done
 verify() {

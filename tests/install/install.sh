@@ -18,13 +18,21 @@ quiet make_install install
 result $? "make install"
 
 for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so."${version%%.*}" lib/libweft.so."$version" \
-    include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE; do
+    include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE \
+    share/man/man1/weft.1 share/man/man1/weft-train.1 share/bash-completion/completions/weft \
+    share/fish/vendor_completions.d/weft.fish; do
     [[ -s $root/usr/$file ]]
     result $? "there is $file"
 done
 
 [[ $("$root/usr/bin/weft" version) == *"$version"* ]]
 result $? "the installed program tells its version"
+
+bash -n "$root/usr/share/bash-completion/completions/weft"
+result $? "bash reads the completion"
+bash -c 'source "$1" && COMP_WORDS=(weft tra) COMP_CWORD=1 && _weft && [[ ${COMPREPLY[*]} == train ]]' - \
+    "$root/usr/share/bash-completion/completions/weft"
+result $? "the completion of \"weft tra\" is train"
 
 exported=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | grep -v '^weft_')
 undeclared=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | while read -r symbol; do

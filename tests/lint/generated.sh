@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# generated.sh - the files written from option tables are what the tables say now, and Kconfig reads its own.
+# generated.sh - the files written from tables are what the tables say now, and Kconfig reads its own.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-current() { # FILE OPTION
-    "$weft" help options "$2" | diff "$1" - >"$scratch/diff"
-    result $? "$1 is what the option tables say; if not, run \`make generated\` and commit it"
+current() { # FILE TOPIC FORM
+    "$weft" help "$2" --as "$3" | diff "$1" - >"$scratch/diff"
+    result $? "$1 is what the tables say; if not, run \`make generated\` and commit it"
     sed 's/^/# /' "$scratch/diff"
 }
-current docs/options.md --markdown
-current configs/Kconfig --kconfig
+current docs/options.md options markdown
+current docs/ops.md ops markdown
+current configs/Kconfig options kconfig
 
 if ! command -v kconfig-conf >/dev/null; then
     result 0 "kconfig-conf reads configs/Kconfig # SKIP it is not installed (package kconfig-frontends)"
