@@ -84,22 +84,29 @@ static enum weft_status refuse(const struct weft_opt *opt, const char *value, co
                 value, range, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* Decimal only: no spaces, no hexadecimal, no names of infinity. */
-static bool parse_number(const struct weft_opt *opt, const char *text, void *at)
+bool weft_text_int(const char *text, int64_t *n)
 {
     char *end = NULL;
-    bool whole = opt->type == WEFT_OPT_INT;
     errno = 0;
-    if (!*text || text[strspn(text, whole ? "0123456789+-" : "0123456789+-.eE")])
-        return false;
-    if (whole) {
-        long long n = strtoll(text, &end, 10);
-        *(int64_t *)at = n;
-        return !errno && *end == '\0' && (double)n >= opt->min && (double)n <= opt->max;
-    }
-    double x = strtod(text, &end);
-    *(double *)at = x;
-    return !errno && *end == '\0' && x >= opt->min && x <= opt->max;
+    *n = strtoll(text, &end, 10);
+    return *text && !text[strspn(text, "0123456789+-")] && !errno && !*end;
+}
+
+bool weft_text_real(const char *text, double *x)
+{
+    char *end = NULL;
+    errno = 0;
+    *x = strtod(text, &end);
+    return *text && !text[strspn(text, "0123456789+-.eE")] && !errno && !*end;
+}
+
+static bool parse_number(const struct weft_opt *opt, const char *text, void *at)
+{
+    int64_t *n = at;
+    double *x = at;
+    if (opt->type == WEFT_OPT_INT)
+        return weft_text_int(text, n) && (double)*n >= opt->min && (double)*n <= opt->max;
+    return weft_text_real(text, x) && *x >= opt->min && *x <= opt->max;
 }
 
 static bool parse(const struct weft_opt *opt, const char *text, void *at)

@@ -67,6 +67,10 @@ struct weft_settings {
     } owner[WEFT_MAX_OWNERS];
 };
 
+/* Numbers are decimal: no spaces, no hexadecimal, no names of infinity, nothing that does not fit. */
+bool weft_text_int(const char *text, int64_t *n);
+bool weft_text_real(const char *text, double *x);
+
 /* Needs no init beyond {0}. */
 void weft_settings_release(struct weft_settings *s);
 enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_value);

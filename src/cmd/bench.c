@@ -6,7 +6,6 @@
 #include "cmd/cmd.h"
 #include "lab/lab.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct args {
@@ -31,7 +30,6 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
-    char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
@@ -43,14 +41,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->common.model = arg;
         return 0;
     case 'S':
-        a->seconds = strtod(arg, &end);
-        if (*end || !(a->seconds >= 1 && a->seconds <= 36000))
-            argp_error(state, "--seconds %s: give 1 to 36000", arg);
+        a->seconds = weft_arg_real(state, "seconds", arg, 1, 36000);
         return 0;
     case 'l':
-        a->length = strtoll(arg, &end, 10);
-        if (*end || a->length < 1 || a->length > 1 << 20)
-            argp_error(state, "--length %s: give 1 to 1048576", arg);
+        a->length = weft_arg_int(state, "length", arg, 1, 1 << 20);
         return 0;
     case 'r':
         a->route = arg;

@@ -57,6 +57,26 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to);
 enum weft_shell { WEFT_BASH, WEFT_FISH };
 void weft_completion_print(enum weft_shell shell, FILE *to);
 
+/* ---- what any commands have in common (common.c) */
+
+/* The number that option --name was given, from `least` to `most`; any other ends the program as wrong usage. */
+int64_t weft_arg_int(const struct argp_state *state, const char *name, const char *text, int64_t least, int64_t most);
+double weft_arg_real(const struct argp_state *state, const char *name, const char *text, double least, double most);
+
+bool weft_ends_in(const char *text, const char *end);
+bool weft_is_folder(const char *path);
+
+/* Progress on stderr: one line that is rewritten on a terminal, a line every ten seconds elsewhere. */
+struct weft_line {
+    bool terminal, told;
+    double start, said; /* when */
+};
+void weft_line_init(struct weft_line *line);
+/* Says it, unless the last time was just now. */
+void weft_line_tell(struct weft_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What follows stands on a line of its own. */
+void weft_line_end(const struct weft_line *line);
+
 /* All commands in the order of cmds.def; NULL past the last. */
 const struct weft_cmd *weft_cmd_at(int i);
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * common.c - what commands on a model have in common: --set, --threads, --json and MODEL, parsed and resolved.
+ * common.c - what commands have in common: numbers as options, paths, progress; on a model also --set, --threads,
+ * --json and MODEL, parsed and resolved.
  */
 #include "cmd/cmd.h"
 
-#include <stdlib.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct argp_option options[] = {
     {"set", 's', "NAME=VALUE", 0,
@@ -16,9 +20,8 @@ static const struct argp_option options[] = {
 
 static enum weft_status set_threads(const char *text)
 {
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || n < 0 || n > 4096)
+    int64_t n;
+    if (!weft_text_int(text, &n) || n < 0 || n > 4096)
         return FAIL(WEFT_INVALID, "--threads %s: give a number from 0 to 4096", text);
     return weft_threads_set((int)n);
 }
@@ -83,4 +86,62 @@ void weft_common_release(struct weft_common *c)
     weft_recipe_release(&c->recipe);
     weft_spec_release(&c->spec);
     weft_settings_release(&c->settings);
+}
+
+/* ---- any command */
+
+int64_t weft_arg_int(const struct argp_state *state, const char *name, const char *text, int64_t least, int64_t most)
+{
+    int64_t n;
+    if (!weft_text_int(text, &n) || n < least || n > most)
+        argp_error(state, "--%s %s: give a number from %lld to %lld", name, text, (long long)least, (long long)most);
+    return n;
+}
+
+double weft_arg_real(const struct argp_state *state, const char *name, const char *text, double least, double most)
+{
+    double x;
+    if (!weft_text_real(text, &x) || x < least || x > most)
+        argp_error(state, "--%s %s: give a number from %g to %g", name, text, least, most);
+    return x;
+}
+
+bool weft_ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool weft_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+void weft_line_init(struct weft_line *line)
+{
+    double now = weft_seconds();
+    *line = (struct weft_line){.terminal = isatty(STDERR_FILENO), .start = now, .said = now};
+}
+
+void weft_line_tell(struct weft_line *line, const char *format, ...)
+{
+    double now = weft_seconds();
+    va_list args;
+    if (now - line->said < (line->terminal ? 0.1 : 10))
+        return;
+    line->said = now;
+    line->told = true;
+    if (line->terminal)
+        fputc('\r', stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs(line->terminal ? "    " : "\n", stderr); /* over what is left of a longer line */
+}
+
+void weft_line_end(const struct weft_line *line)
+{
+    if (line->terminal && line->told)
+        fputc('\n', stderr);
 }

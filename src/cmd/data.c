@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct args {
     const char *verb;
@@ -38,24 +37,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static int64_t whole(struct argp_state *state, const char *name, const char *text, int64_t most)
-{
-    char *end;
-    long long n = strtoll(text, &end, 10);
-    if (end == text || *end || n < 1 || n > most)
-        argp_error(state, "--%s %s: give 1 to %lld", name, text, (long long)most);
-    return n;
-}
-
-static double share(struct argp_state *state, const char *text)
-{
-    char *end;
-    double x = strtod(text, &end);
-    if (end == text || *end || !(x >= 0 && x < 1))
-        argp_error(state, "--val %s: give 0 or more, less than 1", text);
-    return x;
-}
-
 static error_t parse_info(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
@@ -65,7 +46,7 @@ static error_t parse_info(int key, char *arg, struct argp_state *state)
         a->informs = "--split";
         return 0;
     case 'l':
-        a->length = whole(state, "length", arg, INT32_MAX);
+        a->length = weft_arg_int(state, "length", arg, 1, INT32_MAX);
         a->informs = "--length";
         return 0;
     default:
@@ -90,22 +71,16 @@ static error_t parse_prepare(int key, char *arg, struct argp_state *state)
         a->prepares = "--field";
         return 0;
     case 'v':
-        a->val_share = share(state, arg);
+        a->val_share = weft_arg_real(state, "val", arg, 0, 1);
         a->prepares = "--val";
         return 0;
     case 'n':
-        a->shard_tokens = whole(state, "shard-tokens", arg, INT32_MAX);
+        a->shard_tokens = weft_arg_int(state, "shard-tokens", arg, 1, INT32_MAX);
         a->prepares = "--shard-tokens";
         return 0;
     default:
         return parse_info(key, arg, state);
     }
-}
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* What the arguments say together. */
@@ -120,8 +95,10 @@ static void check_usage(struct argp_state *state, const struct args *a)
         argp_error(state, "info PATH: which file or folder?");
     if (prepare ? a->informs : a->prepares)
         argp_error(state, "%s is no option of %s", prepare ? a->informs : a->prepares, a->verb);
+    if (a->val_share == 1)
+        argp_error(state, "--val 1 leaves nothing to train on: give less than 1");
     for (int i = 0; prepare && !a->field && i < a->count; i++)
-        if (ends_in(a->paths[i], ".jsonl") || ends_in(a->paths[i], ".jsonl.zst"))
+        if (weft_ends_in(a->paths[i], ".jsonl") || weft_ends_in(a->paths[i], ".jsonl.zst"))
             argp_error(state, "%s is JSONL: say which field is the text, as in --field text", a->paths[i]);
 }
 
@@ -165,22 +142,12 @@ static const struct argp argp = {
 
 /* ---- prepare */
 
-struct line {
-    bool terminal, told;
-    double start, said; /* when */
-};
-
 static void tell(void *context, const struct weft_prepared *now)
 {
-    struct line *line = context;
-    double t = weft_seconds();
-    if (t - line->said < (line->terminal ? 0.1 : 10))
-        return;
-    line->said = t;
-    line->told = true;
-    fprintf(stderr, "%s%lld documents  %.1f MB  %lld tokens  %.1f MB/s%s", line->terminal ? "\r" : "",
-            (long long)now->documents, (double)now->bytes * 1e-6, (long long)(now->train.tokens + now->val.tokens),
-            (double)now->bytes * 1e-6 / (t - line->start), line->terminal ? "    " : "\n");
+    struct weft_line *line = context;
+    weft_line_tell(line, "%lld documents  %.1f MB  %lld tokens  %.1f MB/s", (long long)now->documents,
+                   (double)now->bytes * 1e-6, (long long)(now->train.tokens + now->val.tokens),
+                   (double)now->bytes * 1e-6 / (weft_seconds() - line->start));
 }
 
 static enum weft_status print_prepared(const struct args *a, const struct weft_prepared *sum, double seconds)
@@ -202,12 +169,11 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_p
 static enum weft_status prepare(const struct args *a, const struct weft_tokenizer *tokenizer)
 {
     struct weft_prepared sum;
-    struct line line = {.terminal = isatty(STDERR_FILENO), .start = weft_seconds()};
-    line.said = line.start;
+    struct weft_line line;
+    weft_line_init(&line);
     struct weft_prepare how = {a->paths, a->out, tokenizer, a->field, a->val_share, a->shard_tokens, tell, &line};
     enum weft_status status = weft_prepare(&how, &sum);
-    if (line.terminal && line.told)
-        fputc('\n', stderr);
+    weft_line_end(&line);
     if (status == WEFT_OK)
         status = print_prepared(a, &sum, weft_seconds() - line.start);
     return status;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@ struct args {
     int64_t batch; /* 0: the model's */
 };
 
-enum { SPLIT = 256, TOKENIZER, MOST_BATCH = 4096 };
+enum { SPLIT = 256, TOKENIZER };
 
 static const struct argp_option options[] = {
     {"data", 'd', "PATH", 0, "What to score: token files or their folder, a text, or JSONL of items", 0},
@@ -33,7 +32,6 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
@@ -42,9 +40,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->data = arg;
         return 0;
     case 'b':
-        a->batch = strtol(arg, &end, 10);
-        if (end == arg || *end || a->batch < 1 || a->batch > MOST_BATCH)
-            argp_error(state, "--batch %s: give 1 to %d", arg, MOST_BATCH);
+        a->batch = weft_arg_int(state, "batch", arg, 1, 4096);
         return 0;
     case SPLIT:
         a->split = arg;
@@ -85,12 +81,6 @@ static bool is_preset(const char *name)
     return false;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* A config file has settings of training, which have no part here; on the command line they would be a mistake. */
 static enum weft_status check_settings(const struct weft_settings *s)
 {
@@ -106,7 +96,7 @@ static enum weft_status open_model(struct weft_common *c, char *folder, size_t r
 {
     folder[0] = 0;
     TRY(c->status);
-    if (!is_preset(c->model) && is_folder(c->model)) {
+    if (!is_preset(c->model) && weft_is_folder(c->model)) {
         TRY(weft_model_folder(c->model, folder, room));
         c->model = folder;
     }
@@ -162,12 +152,6 @@ static enum weft_status open_shards(const struct args *a, const char *folder, st
 
 enum kind { SHARDS, TEXT, ITEMS };
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* An option that would have no effect is a mistake. */
 static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
@@ -187,7 +171,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     if (stat(path, &st))
         return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
     *kind = SHARDS;
-    if (S_ISDIR(st.st_mode) || ends_in(path, ".bin"))
+    if (S_ISDIR(st.st_mode) || weft_ends_in(path, ".bin"))
         return WEFT_OK;
     if (!S_ISREG(st.st_mode))
         return FAIL(WEFT_INVALID, "%s is no file: --data is opened twice, so it can be no pipe", path);
@@ -198,21 +182,11 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     return WEFT_OK;
 }
 
-struct line {
-    bool terminal, told;
-    double start, said; /* when */
-};
-
 static void tell(void *context, int64_t scored)
 {
-    struct line *line = context;
-    double now = weft_seconds();
-    if (now - line->said < (line->terminal ? 0.2 : 10))
-        return;
-    line->said = now;
-    line->told = true;
-    fprintf(stderr, "%s%lld tokens scored  %.0f tokens/s%s", line->terminal ? "\r" : "", (long long)scored,
-            (double)scored / (now - line->start), line->terminal ? "    " : "\n");
+    struct weft_line *line = context;
+    weft_line_tell(line, "%lld tokens scored  %.0f tokens/s", (long long)scored,
+                   (double)scored / (weft_seconds() - line->start));
 }
 
 /* ---- results */
@@ -291,9 +265,9 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
 {
     enum kind kind;
     struct weft_scorer *s = NULL;
-    struct line line = {.terminal = isatty(STDERR_FILENO), .start = weft_seconds()};
+    struct weft_line line;
     struct weft_result *r = weft_result_create();
-    line.said = line.start;
+    weft_line_init(&line);
     enum weft_status status = find_kind(a->data, &kind);
     if (status == WEFT_OK)
         status = check_kind(a, kind);
@@ -304,8 +278,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
         s->context = &line;
         status = score(a, folder, kind, s, r);
     }
-    if (line.terminal && line.told)
-        fputc('\n', stderr);
+    weft_line_end(&line);
     if (status == WEFT_OK)
         status = print(a, model, weft_seconds() - line.start, s->scored, r);
     weft_result_free(r);

@@ -6,9 +6,7 @@
 #include "cmd/cmd.h"
 #include "lab/lab.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct args {
     struct weft_common common;
@@ -29,15 +27,12 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
-    char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
         return 0;
     case 'l':
-        a->length = strtoll(arg, &end, 10);
-        if (*end || a->length < 1)
-            argp_error(state, "--length %s: give a number of tokens from 1 up", arg);
+        a->length = weft_arg_int(state, "length", arg, 1, INT64_MAX);
         return 0;
     case 'o':
         a->options = true;
@@ -73,10 +68,9 @@ static const struct argp argp = {
 /* Of the newest checkpoint in MODEL, if that is a folder with one. */
 static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
-    struct stat st;
     int64_t step;
     char hash[65];
-    if (stat(model, &st) || !S_ISDIR(st.st_mode))
+    if (!weft_is_folder(model))
         return WEFT_OK;
     TRY(weft_state_find(model, &step, hash));
     if (step >= 0) {

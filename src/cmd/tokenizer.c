@@ -34,12 +34,9 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
-    char *end;
     switch (key) {
     case 'v':
-        a->vocab = (int)weft_min(strtol(arg, &end, 10), INT32_MAX);
-        if (*end || a->vocab < 1)
-            argp_error(state, "--vocab %s: give a number of tokens", arg);
+        a->vocab = (int)weft_arg_int(state, "vocab", arg, 1, INT32_MAX);
         return 0;
     case 'o':
         a->out = arg;

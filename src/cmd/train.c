@@ -6,9 +6,7 @@
 #include "cmd/cmd.h"
 #include "lab/lab.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
@@ -30,14 +28,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static void parse_time(struct args *a, const char *text, const struct argp_state *state)
-{
-    char *end;
-    a->minutes = strtod(text, &end);
-    if (end == text || *end || !(a->minutes > 0 && a->minutes < 1e9))
-        argp_error(state, "--time %s: give a number of minutes", text);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
@@ -53,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->resume = true;
         return 0;
     case TIME:
-        parse_time(a, arg, state);
+        a->minutes = weft_arg_real(state, "time", arg, 1e-6, 1e9);
         return 0;
     case UNSAFE:
         a->unsafe = true;
@@ -264,10 +254,9 @@ static enum weft_status train(const struct args *a, struct weft_model *model, st
 /* To resume, MODEL may be the run's folder. */
 static enum weft_status choose_folder(struct args *a)
 {
-    struct stat st;
     if (!a->resume || a->out)
         return WEFT_OK;
-    if (stat(a->common.model, &st) || !S_ISDIR(st.st_mode))
+    if (!weft_is_folder(a->common.model))
         return FAIL(WEFT_INVALID, "which run is to go on? Say --out DIR, or give its folder as MODEL, not %s",
                     a->common.model);
     a->out = (char *)a->common.model;

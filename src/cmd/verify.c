@@ -6,7 +6,6 @@
 #include "cmd/cmd.h"
 #include "lab/lab.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,15 +29,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static uint64_t number(const char *text, uint64_t max, struct argp_state *state)
-{
-    char *end;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n > max)
-        argp_error(state, "\"%s\" is no number from 0 to %llu", text, (unsigned long long)max);
-    return n;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
@@ -57,10 +47,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->triples = true;
         return 0;
     case RANDOM:
-        a->random = (int)number(arg, WEFT_MAX_COMBINATIONS, state);
+        a->random = (int)weft_arg_int(state, "random", arg, 0, WEFT_MAX_COMBINATIONS);
         return 0;
     case SEED:
-        a->seed = number(arg, UINT64_MAX, state);
+        a->seed = (uint64_t)weft_arg_int(state, "seed", arg, 0, INT64_MAX);
         return 0;
     case MUTANTS:
         a->mutants = a->pairs = true;

@@ -64,7 +64,7 @@ result $? "every item is counted"
 
 fails 2 "which MODEL" --data "$scratch/text"
 fails 2 "--data PATH" gpt2
-fails 2 "give 1 to" gpt2 --data "$scratch/text" --batch 0
+fails 2 "give a number from 1 to" gpt2 --data "$scratch/text" --batch 0
 fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
 fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
 fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"

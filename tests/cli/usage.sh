@@ -59,7 +59,7 @@ says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op
 says 1 err "did you mean causal?" verify gpt2 --gate casual
 says 1 err "of which MODEL?" verify --set layers=3
-says 2 err "is no number" verify --random many
+says 2 err "give a number from 0 to" verify --random many
 says 2 err "engine" bench
 says 1 err "write NAME=VALUE" bench engine --set layers
 says 1 err "give a number from 0 to 4096" show gpt2 --threads many
