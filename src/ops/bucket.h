@@ -69,32 +69,85 @@ static inline void store_one(const struct weft_tensor *x, int64_t i, float value
     vstore(x->data, x->dtype, i, i + 1, vset(value));
 }
 
-/* ---- the heads' sums. The weights are input 1. */
+/* ---- the op around it. Input 0 has the rows, input 1 the heads' weights; its file has the rest to say: */
 
-static inline enum weft_status book_sums(const struct weft_call *max, int64_t rows, struct weft_booking *booking)
+static struct buckets sizes(const struct weft_call *call);
+static void ref(const struct weft_call *call), bwd_ref(const struct weft_call *call);
+static enum weft_status shape(struct weft_node *node);
+static void build(struct weft_graph *g, const struct weft_case *c);
+/* Forward for bucket l of row r. */
+static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
+/* Its gradient, if that is wanted; returns what is due to the weight of its head. */
+static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
+
+static void run_tile(void *context, int64_t tile, int thread)
 {
-    size_t blocks = (size_t)weft_div_up(rows, ROWS);
+    (void)thread;
+    const struct weft_call *call = context;
+    struct buckets b = sizes(call);
+    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t l = 0; l < b.count; l++)
+            run_bucket(call, b, r, l);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+}
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t blocks = (size_t)weft_div_up(weft_tensor_rows(max->in[0]), ROWS);
     return weft_size_mul(blocks, (size_t)weft_tensor_count(max->in[1]) * sizeof(double), &booking->scratch);
 }
 
-static inline double *block_sums(const struct weft_call *call, int64_t block)
+static void bwd_tile(void *context, int64_t tile, int thread)
 {
-    int64_t heads = weft_tensor_count(call->in[1]);
-    double *sums = (double *)call->scratch + block * heads;
-    memset(sums, 0, (size_t)heads * sizeof *sums);
-    return sums;
+    (void)thread;
+    const struct weft_call *call = context;
+    struct buckets b = sizes(call);
+    double *sums = (double *)call->scratch + tile * b.heads;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
+    memset(sums, 0, (size_t)b.heads * sizeof *sums);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        for (int64_t l = 0; l < b.count; l++)
+            sums[head_of(b, l)] += bwd_bucket(call, b, r, l);
 }
 
-static inline void add_blocks(const struct weft_call *call, int64_t rows)
+static void bwd(const struct weft_call *call)
 {
-    int64_t heads = weft_tensor_count(call->in[1]), blocks = weft_div_up(rows, ROWS);
-    float *to = call->gin[1]->data;
-    for (int64_t head = 0; head < heads; head++) {
+    int64_t heads = weft_tensor_count(call->in[1]), blocks = weft_div_up(weft_tensor_rows(call->in[0]), ROWS);
+    weft_parallel(blocks, bwd_tile, (void *)call);
+    float *to = call->gin[1] ? call->gin[1]->data : NULL;
+    for (int64_t head = 0; to && head < heads; head++) {
         double sum = 0;
         for (int64_t block = 0; block < blocks; block++)
             sum += ((const double *)call->scratch)[block * heads + head];
         to[head] += (float)sum;
     }
 }
+
+/* n: rows, F, L, heads, whether other ops stand around it, which brings gradients in its own type */
+static const struct weft_case cases[] = {
+    {.name = "one", .n = {1, 1, 1, 1}},
+    {.name = "one row", .n = {1, 37, 5, 2}},
+    {.name = "one bucket", .n = {3, 37, 1, 1}},
+    {.name = "one column each", .n = {5, 9, 9, 4}},
+    {.name = "one bucket each", .n = {5, 9, 4, 4}},
+    {.name = "odd", .n = {7, 17, 5, 3}},
+    {.name = "lanes", .n = {4, 64, 4, 2}},
+    {.name = "lanes+1", .n = {4, 68, 4, 2}},
+    {.name = "tile-1", .n = {ROWS - 1, 24, 8, 4}},
+    {.name = "tile", .n = {ROWS, 24, 8, 4}},
+    {.name = "tile+1", .n = {ROWS + 1, 25, 8, 3}},
+    {.name = "tiles", .n = {100, 200, 33, 7}},
+    {.name = "inside", .n = {20, 50, 12, 5, 1}},
+};
+
+#define BUCKET_FIELDS                                                                                                  \
+    .attr_bytes = sizeof(int64_t), .shape = shape, .fwd = {.run = run, .ref = ref},                                    \
+    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref}, .bwd_reads_in = 3, .differentiable = 3, .accumulates = 2,   \
+    .cases = cases, .case_count = sizeof cases / sizeof *cases, .build = build
 
 #endif

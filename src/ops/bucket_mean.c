@@ -72,71 +72,22 @@ static float mean(struct buckets b, const struct weft_tensor *h, int64_t r, int6
     return sum_bucket(b, h, r * b.columns, l) / (float)(first_column(b, l + 1) - first_column(b, l));
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    struct buckets b = sizes(call);
     const float *beta = call->in[BETA]->data;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[H]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        for (int64_t l = 0; l < b.count; l++)
-            store_one(call->out[0], r * b.count + l, beta[head_of(b, l)] * mean(b, call->in[H], r, l));
+    store_one(call->out[0], r * b.count + l, beta[head_of(b, l)] * mean(b, call->in[H], r, l));
 }
 
-static void run(const struct weft_call *call)
+static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[H]), ROWS), run_tile, (void *)call);
-}
-
-static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
-{
-    return book_sums(max, weft_tensor_rows(max->in[H]), booking);
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    struct buckets b = sizes(call);
-    const struct weft_tensor *h = call->in[H], *dh = call->gin[H];
     const float *beta = call->in[BETA]->data;
-    double *dbeta = block_sums(call, tile);
-    int64_t rows = weft_min(weft_tensor_rows(h), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        for (int64_t l = 0; l < b.count; l++) {
-            int64_t head = head_of(b, l), size = first_column(b, l + 1) - first_column(b, l);
-            float dc = load_one(call->gout[0], r * b.count + l);
-            dbeta[head] += dc * mean(b, h, r, l);
-            if (dh)
-                fill_bucket(b, dh, r * b.columns, l, beta[head] * dc / (float)size);
-        }
+    int64_t size = first_column(b, l + 1) - first_column(b, l);
+    float dc = load_one(call->gout[0], r * b.count + l);
+    float dbeta = dc * mean(b, call->in[H], r, l);
+    if (call->gin[H])
+        fill_bucket(b, call->gin[H], r * b.columns, l, beta[head_of(b, l)] * dc / (float)size);
+    return dbeta;
 }
-
-static void bwd(const struct weft_call *call)
-{
-    int64_t rows = weft_tensor_rows(call->in[H]);
-    weft_parallel(weft_div_up(rows, ROWS), bwd_tile, (void *)call);
-    if (call->gin[BETA])
-        add_blocks(call, rows);
-}
-
-/* n: rows, F, L, heads, whether other ops stand around it, which brings gradients in its own type */
-static const struct weft_case cases[] = {
-    {.name = "one", .n = {1, 1, 1, 1}},
-    {.name = "one row", .n = {1, 37, 5, 2}},
-    {.name = "one bucket", .n = {3, 37, 1, 1}},
-    {.name = "one column each", .n = {5, 9, 9, 4}},
-    {.name = "one bucket each", .n = {5, 9, 4, 4}},
-    {.name = "odd", .n = {7, 17, 5, 3}},
-    {.name = "lanes", .n = {4, 64, 4, 2}},
-    {.name = "lanes+1", .n = {4, 68, 4, 2}},
-    {.name = "tile-1", .n = {ROWS - 1, 24, 8, 4}},
-    {.name = "tile", .n = {ROWS, 24, 8, 4}},
-    {.name = "tile+1", .n = {ROWS + 1, 25, 8, 3}},
-    {.name = "tiles", .n = {100, 200, 33, 7}},
-    {.name = "inside", .n = {20, 50, 12, 5, 1}},
-};
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
@@ -149,16 +100,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(bucket_mean) = {
     .name = "bucket_mean",
     .summary = "c = beta of its head * mean of h over each bucket of columns",
-    .attr_bytes = sizeof(int64_t),
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
-    .bwd_reads_in = 1 << H | 1 << BETA,
-    .differentiable = 1 << H | 1 << BETA,
-    .accumulates = 1 << BETA,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    BUCKET_FIELDS,
 };
 
 struct weft_value *weft_bucket_mean(struct weft_graph *g, struct weft_value *h, struct weft_value *beta, int64_t count)

@@ -57,72 +57,22 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    struct buckets b = sizes(call);
     const float *gamma = call->in[GAMMA]->data;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[C]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        for (int64_t l = 0; l < b.count; l++) {
-            float c = load_one(call->in[C], r * b.count + l);
-            fill_bucket(b, call->out[0], r * b.columns, l, gamma[head_of(b, l)] * c);
-        }
+    float c = load_one(call->in[C], r * b.count + l);
+    fill_bucket(b, call->out[0], r * b.columns, l, gamma[head_of(b, l)] * c);
 }
 
-static void run(const struct weft_call *call)
+static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[C]), ROWS), run_tile, (void *)call);
-}
-
-static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
-{
-    return book_sums(max, weft_tensor_rows(max->in[C]), booking);
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    struct buckets b = sizes(call);
     const float *gamma = call->in[GAMMA]->data;
-    double *dgamma = block_sums(call, tile);
-    int64_t rows = weft_min(weft_tensor_rows(call->in[C]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        for (int64_t l = 0; l < b.count; l++) {
-            int64_t head = head_of(b, l), at = r * b.count + l;
-            float sum = sum_bucket(b, call->gout[0], r * b.columns, l);
-            dgamma[head] += load_one(call->in[C], at) * sum;
-            if (call->gin[C])
-                store_one(call->gin[C], at, gamma[head] * sum);
-        }
+    int64_t at = r * b.count + l;
+    float sum = sum_bucket(b, call->gout[0], r * b.columns, l), dgamma = load_one(call->in[C], at) * sum;
+    if (call->gin[C])
+        store_one(call->gin[C], at, gamma[head_of(b, l)] * sum);
+    return dgamma;
 }
-
-static void bwd(const struct weft_call *call)
-{
-    int64_t rows = weft_tensor_rows(call->in[C]);
-    weft_parallel(weft_div_up(rows, ROWS), bwd_tile, (void *)call);
-    if (call->gin[GAMMA])
-        add_blocks(call, rows);
-}
-
-/* n: rows, F, L, heads, whether other ops stand around it, which brings gradients in its own type */
-static const struct weft_case cases[] = {
-    {.name = "one", .n = {1, 1, 1, 1}},
-    {.name = "one row", .n = {1, 37, 5, 2}},
-    {.name = "one bucket", .n = {3, 37, 1, 1}},
-    {.name = "one column each", .n = {5, 9, 9, 4}},
-    {.name = "one bucket each", .n = {5, 9, 4, 4}},
-    {.name = "odd", .n = {7, 17, 5, 3}},
-    {.name = "lanes", .n = {4, 64, 4, 2}},
-    {.name = "lanes+1", .n = {4, 68, 4, 2}},
-    {.name = "tile-1", .n = {ROWS - 1, 24, 8, 4}},
-    {.name = "tile", .n = {ROWS, 24, 8, 4}},
-    {.name = "tile+1", .n = {ROWS + 1, 25, 8, 3}},
-    {.name = "tiles", .n = {100, 200, 33, 7}},
-    {.name = "inside", .n = {20, 50, 12, 5, 1}},
-};
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
@@ -135,16 +85,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(bucket_spread) = {
     .name = "bucket_spread",
     .summary = "h = gamma of its head * c, the same in a whole bucket of columns",
-    .attr_bytes = sizeof(int64_t),
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
-    .bwd_reads_in = 1 << C | 1 << GAMMA,
-    .differentiable = 1 << C | 1 << GAMMA,
-    .accumulates = 1 << GAMMA,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    BUCKET_FIELDS,
 };
 
 struct weft_value *weft_bucket_spread(struct weft_graph *g, struct weft_value *c, struct weft_value *gamma,
