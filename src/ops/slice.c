@@ -4,10 +4,7 @@
  *
  * Backward writes dy into those columns and zeros around it.
  */
-#include "base/vmath.h"
-#include "ops/ops.h"
-
-enum { ROWS = 16 }; /* per tile */
+#include "ops/columns.h"
 
 struct attr {
     int64_t first, width;
@@ -50,46 +47,21 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
-static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_tensor *from, int64_t from_at,
-                 int64_t n)
+static void run_row(const struct weft_call *call, int64_t r)
 {
-    for (int64_t i = 0; i < n; i += VLANES)
-        vstore(to->data, to->dtype, to_at + i, to_at + n, vload(from->data, from->dtype, from_at + i, from_at + n));
-}
-
-static void run_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
-    const struct weft_tensor *x = call->in[0];
-    int64_t rows = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS), whole = weft_tensor_width(x);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        copy(call->out[0], r * attr->width, x, r * whole + attr->first, attr->width);
+    int64_t whole = weft_tensor_width(call->in[0]);
+    copy(call->out[0], r * attr->width, call->in[0], r * whole + attr->first, attr->width);
 }
 
-static void run(const struct weft_call *call)
+static void bwd_row(const struct weft_call *call, int64_t r)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *dx = call->gin[0];
-    int64_t rows = weft_min(weft_tensor_rows(dx), (tile + 1) * ROWS), whole = weft_tensor_width(dx);
-    size_t row_bytes = (size_t)whole * weft_dtype_bytes(dx->dtype);
-    for (int64_t r = tile * ROWS; r < rows; r++) {
-        memset((char *)dx->data + (size_t)r * row_bytes, 0, row_bytes);
-        copy(dx, r * whole + attr->first, call->gout[0], r * attr->width, attr->width);
-    }
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
+    int64_t whole = weft_tensor_width(dx), at = r * whole + attr->first, end = at + attr->width;
+    copy(dx, r * whole, NULL, 0, attr->first);
+    copy(dx, at, call->gout[0], r * attr->width, attr->width);
+    copy(dx, end, NULL, 0, (r + 1) * whole - end);
 }
 
 /* n: rows, width, first column, columns, and whether another op stands behind it, which brings gradients in its type */

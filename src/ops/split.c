@@ -3,10 +3,7 @@
  * split - cuts x [M, W] into columns: y_o [M, w_o], o = 0, 1, .., the w_o adding up to W. The inverse of joining: dx is
  * the rows of all dy_o side by side, zeros where one has no gradient. Nothing is saved.
  */
-#include "base/vmath.h"
-#include "ops/ops.h"
-
-enum { ROWS = 16 }; /* per tile */
+#include "ops/columns.h"
 
 struct attr {
     int count;
@@ -54,52 +51,20 @@ static void bwd_ref(const struct weft_call *call)
                     call->gout[o] ? ((const double *)call->gout[o]->data)[r * a->width[o] + i] : 0;
 }
 
-/* Row r of columns [first, first + n) of the wide matrix, and all of the narrow one's, one into the other. */
-static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_tensor *from, int64_t from_at,
-                 int64_t n)
+static void run_row(const struct weft_call *call, int64_t r)
 {
-    for (int64_t i = 0; i < n; i += VLANES) {
-        vf x = from ? vload(from->data, from->dtype, from_at + i, from_at + n) : vset(0);
-        vstore(to->data, to->dtype, to_at + i, to_at + n, x);
-    }
-}
-
-static void run_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *a = call->attr;
-    const struct weft_tensor *x = call->in[0];
-    int64_t width = weft_tensor_width(x), end = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < end; r++) {
-        int64_t first = r * width;
-        for (int o = 0; o < a->count; first += a->width[o++])
-            copy(call->out[o], r * a->width[o], x, first, a->width[o]);
-    }
+    int64_t at = r * weft_tensor_width(call->in[0]);
+    for (int o = 0; o < a->count; at += a->width[o++])
+        copy(call->out[o], r * a->width[o], call->in[0], at, a->width[o]);
 }
 
-static void run(const struct weft_call *call)
+static void bwd_row(const struct weft_call *call, int64_t r)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *a = call->attr;
-    const struct weft_tensor *dx = call->gin[0];
-    int64_t width = weft_tensor_width(dx), end = weft_min(weft_tensor_rows(dx), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < end; r++) {
-        int64_t first = r * width;
-        for (int o = 0; o < a->count; first += a->width[o++])
-            copy(dx, first, call->gout[o], r * a->width[o], a->width[o]);
-    }
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
+    int64_t at = r * weft_tensor_width(call->gin[0]);
+    for (int o = 0; o < a->count; at += a->width[o++])
+        copy(call->gin[0], at, call->gout[o], r * a->width[o], a->width[o]);
 }
 
 /* n: rows, three widths (0: one fewer), and whether only the last part is used */
