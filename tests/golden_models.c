@@ -9,10 +9,9 @@
  * zeros are expected. The argument is the folder, tests/golden by default; further ones are the names of the models to
  * run.
  */
+#include "golden/stored.h"
 #include "nn/nn.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,23 +63,9 @@ static double centre_of(const char *name)
 
 /* ---- what the file says */
 
-static const char *text(const json_t *object, const char *name)
-{
-    return json_string_value(json_object_get(object, name));
-}
-
 static double number(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
-}
-
-static int64_t stored_count(const json_t *stored) { return (int64_t)json_array_size(json_object_get(stored, "data")); }
-
-static double stored_number(const json_t *stored, int64_t i)
-{
-    const json_t *unit = json_object_get(stored, "unit");
-    double whole = (double)json_integer_value(json_array_get(json_object_get(stored, "data"), (size_t)i));
-    return unit ? whole * json_number_value(unit) : whole;
 }
 
 static int64_t stored_dim(const json_t *stored, const char *shape, size_t d)
@@ -105,9 +90,6 @@ struct run {
         char name[64];
     } output, gradient;
 };
-
-/* NaN is larger than everything, and so is never lost. */
-static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
 
 static void note(struct worst *w, double error, const char *name)
 {
