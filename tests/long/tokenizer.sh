@@ -5,5 +5,5 @@
 set -u
 build=${WEFT_BUILD:-build}
 
-make -s FLAVOUR=asan BUILD="$build" "$build/asan/tests/unit/tokenizer" >/dev/null || exit 1
-WEFT_STRINGS=${STRINGS:-10000000} CMOCKA_MESSAGE_OUTPUT=TAP "$build/asan/tests/unit/tokenizer"
+make -s FLAVOUR=asan BUILD="$build" "$build/asan/tests/unit/tokenizer_bytes" >/dev/null || exit 1
+WEFT_STRINGS=${STRINGS:-10000000} CMOCKA_MESSAGE_OUTPUT=TAP "$build/asan/tests/unit/tokenizer_bytes"

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tokenizer_train.c - what is learned from texts: the merges of a reference, whatever blocks are read in.
+ */
+#include "tokenizer.h"
+
+#include <jansson.h>
+
+static void reference_merges(void **state)
+{
+    (void)state;
+    struct text corpus = slurp(data("gpt2-bpe/cs336-corpus.en"));
+    struct text reference = slurp(data("gpt2-bpe/cs336-train-bpe-reference-merges.txt"));
+    json_t *vocab = json_load_file(data("gpt2-bpe/cs336-train-bpe-reference-vocab.json"), 0, NULL);
+    struct weft_tokenizer *t = train(corpus.bytes, corpus.size, 500, WEFT_END_OF_TEXT);
+    OK(weft_tokenizer_save(t, scratch_path()));
+    json_t *root = json_load_file(scratch_path(), 0, NULL), *model = json_object_get(root, "model");
+    remove(scratch_path());
+    assert_true(json_equal(json_object_get(model, "vocab"), vocab));
+    size_t i = 0;
+    for (char *line = strtok(reference.bytes, "\n"); line; line = strtok(NULL, "\n"), i++)
+        assert_string_equal(json_string_value(json_array_get(json_object_get(model, "merges"), i)), line);
+    assert_int_equal(i, json_array_size(json_object_get(model, "merges")));
+    json_decref(root);
+    json_decref(vocab);
+    weft_tokenizer_free(t);
+    free(reference.bytes);
+    free(corpus.bytes);
+}
+
+/* A text many times over has the same merges as once, whatever blocks it is read in; specials with gaps inside
+ * included. */
+static void training_in_blocks(void **state)
+{
+    (void)state;
+    static const char once[] = "the shuttle, the warp and the weft; the loom's own song. it's woven <end of text>";
+    const size_t size = sizeof once - 1, times = SANITIZED ? 60000 : 120000; /* a block is 4 MiB */
+    char *often = malloc(size * times);
+    for (size_t i = 0; i < times; i++)
+        memcpy(often + i * size, once, size);
+    struct weft_tokenizer *a = train(once, size, 290, "<end of text>");
+    struct weft_tokenizer *b = train(often, size * times, 290, "<end of text>");
+    same_tokenizer(a, b);
+    weft_tokenizer_free(b);
+    weft_tokenizer_free(a);
+    memset(often, 'a', size * times); /* one word, larger than a block */
+    a = train(often, size * times, 260, "<end of text>");
+    assert_int_equal(a->token[259].size, 8);
+    weft_tokenizer_free(a);
+    free(often);
+}
+
+static void training_refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        int vocab;
+        const char *specials[2], *says;
+    } rows[] = {
+        {256, {"<end>"}, "give 257"}, {-1, {"<end>"}, "give 257"},           {300, {"x"}, "2 to 1024"},
+        {300, {""}, "2 to 1024"},     {300, {"\xc4\xa0t"}, "visible ASCII"}, {300, {"<end>", "<end>"}, "twice"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct weft_tokenizer *t = NULL;
+        FILE *f = fopen("/dev/null", "rb");
+        int count = rows[i].specials[1] ? 2 : 1;
+        assert_int_equal(weft_tokenizer_train(&t, f, rows[i].vocab, rows[i].specials, count), WEFT_INVALID);
+        assert_non_null(strstr(weft_error(), rows[i].says));
+        assert_null(t);
+        fclose(f);
+    }
+    struct weft_tokenizer *t = train("", 0, 1000, "<end>"); /* nothing to learn from: the bytes alone */
+    assert_int_equal(weft_tokenizer_vocab(t), 257);
+    round_trip(t, "any <end> bytes\xff", 16, true);
+    weft_tokenizer_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_merges),
+        cmocka_unit_test(training_in_blocks),
+        cmocka_unit_test(training_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
