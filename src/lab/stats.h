@@ -35,4 +35,34 @@ int64_t weft_seeds_needed(double effect, double alpha);
 /* The smallest effect that so many seeds find in four of five studies; NAN below two. */
 double weft_effect_resolved(int64_t seeds, double alpha);
 
+/* ---- comparing arms with a base (stats.c), paired by seed */
+
+struct weft_comparison {
+    const double *arm, *base; /* in: losses, in the same order of seeds */
+    int64_t seeds;            /* in */
+    double mean, sd;          /* of arm - base: below 0 the arm is better */
+    double over_noise;        /* mean over the deviation between seeds, of both arms together */
+    double p, p_holm;         /* that the mean is 0, by the t test: alone, and in the family (Holm) */
+    double alpha;             /* of the family's interval: 0.05 over the number of comparisons */
+    /* Of the mean, by the t test: alone at 95 %, and so wide that all of the family's hold at once in 95 %
+     * (Bonferroni). NAN from one seed, or when all differences are the same but not 0: the noise is not known then. */
+    struct weft_interval alone, family;
+};
+/* All comparisons that are made of a study belong into one family. Refuses losses that are not finite. */
+enum weft_status weft_compare(struct weft_comparison *family, int64_t count);
+
+/* Of the mean difference without assuming a normal distribution, at 95 %: a look from another side, for the t interval
+ * decides. NAN where that is, and below so many seeds: resampling cannot show tails it has not seen. */
+enum { WEFT_BOOTSTRAP_SEEDS = 8 };
+struct weft_interval weft_bootstrap(const struct weft_comparison *c);
+
+/* ---- in words (verdict.c). The family's interval decides, so words and interval never disagree. */
+
+enum weft_verdict { WEFT_BETTER, WEFT_WORSE, WEFT_NOT_RESOLVED, WEFT_TOO_FEW_SEEDS };
+enum weft_verdict weft_verdict(const struct weft_comparison *c);
+/* One sentence with the interval; where nothing is resolved, with the seeds that a difference of `size` would need (0:
+ * of the interval's half width). */
+enum { WEFT_VERDICT_TEXT = 320 };
+void weft_verdict_tell(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT]);
+
 #endif
