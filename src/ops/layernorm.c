@@ -8,33 +8,23 @@
  * The variance is summed in a second pass over the row, which is in cache: no cancellation.
  *
  * Backward, with t = gain dy:  dx = rstd (t - mean(t) - xhat mean(t xhat)),  dgain += sum dy xhat,  db += sum dy.
- * Blocks of ROWS rows leave their column sums in scratch while dx is made; then columns add the blocks in order. So x
- * and dy are read once and the order of the sums is fixed.
+ * Tiles and sums are norm.h's.
  */
 #include "base/vmath.h"
 #include "ops/ops.h"
 
-enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
 enum { X, GAIN, B };
 enum { Y, MEAN, RSTD };
 
-struct attr {
-    double eps;
-    enum weft_dtype out;
-};
+enum { WEIGHTS = 2 };
+#include "ops/norm.h"
 
 static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
-    for (int i = GAIN; i <= B; i++)
-        if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &columns))
-            return weft_node_fail(node, "gain and bias must be f32 and have x's %lld columns",
-                                  (long long)columns.dim[0].times);
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
+    TRY(check_inputs(node));
     TRY(weft_node_output(node, Y, attr->out, x->shape));
     TRY(weft_node_output(node, MEAN, WEFT_F32, rows));
     return weft_node_output(node, RSTD, WEFT_F32, rows);
@@ -117,35 +107,12 @@ static void run_row(const struct weft_call *call, int64_t r)
     ((float *)call->out[RSTD]->data)[r] = rstd;
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        run_row(call, r);
-}
-
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
-}
-
-/* ---- backward. Scratch: per block of rows, a row of sums for gain and one for the bias. */
-
-static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
-{
-    size_t rows = 2 * (size_t)weft_div_up(weft_tensor_rows(max->in[X]), ROWS);
-    TRY(weft_size_mul(rows, (size_t)weft_tensor_width(max->in[X]) * sizeof(float), &booking->scratch));
-    return WEFT_OK;
-}
-
-/* Adds the row to its block's sums, then makes the row's dx. */
-static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain, float *block_b)
+static void bwd_row(const struct weft_call *call, int64_t r, float *sums)
 {
     const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
     const float *gain = call->in[GAIN]->data;
     int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    float *block_gain = sums, *block_b = sums + width;
     vf mean = vset(((const float *)call->out[MEAN]->data)[r]), rstd = vset(((const float *)call->out[RSTD]->data)[r]);
     vf sum = vset(0), dot = vset(0);
     for (int64_t i = 0; i < width; i += VLANES) {
@@ -162,40 +129,6 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain, 
         vf xhat = (vload(x->data, x->dtype, at + i, end) - mean) * rstd;
         vstore(dx->data, dx->dtype, at + i, end, rstd * (t - mean_t - xhat * mean_dot));
     }
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[X]);
-    float *sums = (float *)call->scratch + tile * 2 * width;
-    memset(sums, 0, 2 * (size_t)width * sizeof *sums);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        bwd_row(call, r, sums, sums + width);
-}
-
-static void merge_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t width = weft_tensor_width(call->in[X]), last = weft_min(width, (tile + 1) * COLUMNS);
-    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[X]), ROWS);
-    for (int k = 0; k < 2; k++) {
-        float *total = call->gin[GAIN + k] ? call->gin[GAIN + k]->data : NULL;
-        for (int64_t i = tile * COLUMNS; total && i < last; i += VLANES) {
-            vf sum = vload_f32(total + i, last - i);
-            for (int64_t block = 0; block < blocks; block++)
-                sum += vload_f32((const float *)call->scratch + (2 * block + k) * width + i, last - i);
-            vstore_f32(total + i, last - i, sum);
-        }
-    }
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), bwd_tile, (void *)call);
-    weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
 }
 
 /* n: rows, width, whether other ops stand around it (which brings gradients in its own type and work in place), whether

@@ -6,30 +6,22 @@
  *
  * y is f32 or the compute dtype, as asked; rstd, f32 [M], is output 1, saved for backward.
  *
- * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Blocks of ROWS rows leave
- * their column sums in scratch while dx is made; then columns add the blocks in order, as in layernorm.
+ * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Tiles and sums are norm.h's.
  */
 #include "base/vmath.h"
 #include "ops/ops.h"
 
-enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
 enum { X, GAIN };
 enum { Y, RSTD };
 
-struct attr {
-    double eps;
-    enum weft_dtype out;
-};
+enum { WEIGHTS = 1 };
+#include "ops/norm.h"
 
 static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
-    const struct weft_value *x = node->in[X], *gain = node->in[GAIN];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
-    if (gain->dtype != WEFT_F32 || !weft_shape_same(&gain->shape, &columns))
-        return weft_node_fail(node, "the gain must be f32 and have x's %lld columns", (long long)columns.dim[0].times);
+    const struct weft_value *x = node->in[X];
+    TRY(check_inputs(node));
     TRY(weft_node_output(node, Y, attr->out, x->shape));
     return weft_node_output(node, RSTD, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&x->shape)));
 }
@@ -90,30 +82,6 @@ static void run_row(const struct weft_call *call, int64_t r)
     ((float *)call->out[RSTD]->data)[r] = rstd;
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        run_row(call, r);
-}
-
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
-}
-
-/* ---- backward. Scratch: a row of sums per block of rows. */
-
-static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
-{
-    size_t blocks = (size_t)weft_div_up(weft_tensor_rows(max->in[X]), ROWS);
-    TRY(weft_size_mul(blocks, (size_t)weft_tensor_width(max->in[X]) * sizeof(float), &booking->scratch));
-    return WEFT_OK;
-}
-
-/* Adds the row to its block's sums, then makes the row's dx. */
 static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
 {
     const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
@@ -132,39 +100,6 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
         vf xhat = vload(x->data, x->dtype, at + i, end) * rstd;
         vstore(dx->data, dx->dtype, at + i, end, rstd * (t - xhat * mean_dot));
     }
-}
-
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[X]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[X]);
-    float *sums = (float *)call->scratch + tile * width;
-    memset(sums, 0, (size_t)width * sizeof *sums);
-    for (int64_t r = tile * ROWS; r < rows; r++)
-        bwd_row(call, r, sums);
-}
-
-static void merge_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t width = weft_tensor_width(call->in[X]), last = weft_min(width, (tile + 1) * COLUMNS);
-    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[X]), ROWS);
-    float *total = call->gin[GAIN]->data;
-    for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
-        vf sum = vload_f32(total + i, last - i);
-        for (int64_t block = 0; block < blocks; block++)
-            sum += vload_f32((const float *)call->scratch + block * width + i, last - i);
-        vstore_f32(total + i, last - i, sum);
-    }
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), bwd_tile, (void *)call);
-    if (call->gin[GAIN])
-        weft_parallel(weft_div_up(weft_tensor_width(call->in[X]), COLUMNS), merge_tile, (void *)call);
 }
 
 /* n: rows, width, whether other ops stand around it (which brings gradients in its own type and work in place), whether
