@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * logits_spec.h - attention's logits, for the ops that make them (attention.c, route.c): inputs, sizes, addresses,
- * checks, counts, and in double and plain loops what they are and how their gradient goes on.
+ * logits_spec.h - attention's logits, for the ops that make them (attention.c, route.c, entropy.c, reciprocity.c):
+ * inputs, sizes, addresses, checks, counts, and in double and plain loops what they are and how their gradient goes on.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]           j <= i
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])      0 < i-j <= window
@@ -179,7 +179,7 @@ static enum weft_status check_logits(const struct weft_node *node)
 
 /* A ring of queries and keys of their own are for decoding: they have no gradient, and without it the others' would be
  * wrong. */
-static enum weft_status refuse_decoding(const struct weft_call *call)
+SHARED enum weft_status refuse_decoding(const struct weft_call *call)
 {
     if (call->in[Q_TILES] || call->in[K_OWN])
         return FAIL(WEFT_INVALID, "q_tiles and k_own are for decoding and have no derivative");
@@ -189,7 +189,7 @@ static enum weft_status refuse_decoding(const struct weft_call *call)
 /* ---- counts, of each query against the keys it may see. Before there are positions, the rows are taken as whole
  * sequences of equal length. */
 
-static double seen(const struct weft_call *call)
+SHARED double seen(const struct weft_call *call)
 {
     int64_t rows = call->in[POS]->dim[0];
     const int32_t *pos = ints(call, POS);
@@ -289,7 +289,7 @@ static double ref_reciprocal(const struct query *q, int64_t j)
     return ref_alpha(q) * x;
 }
 
-static double ref_logit(const struct query *q, int64_t j)
+SHARED double ref_logit(const struct query *q, int64_t j)
 {
     const struct weft_call *call = q->call;
     double x = ref_scale(q) * dot(ref_q(q), ref_k(q, j), q->n.k);
@@ -321,7 +321,7 @@ static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
 }
 
 /* Adds to the gradients of what a logit is made of, from its own. */
-static void bwd_ref_logit(const struct query *q, int64_t j, double ds)
+SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
     double one = 1, scale = ref_scale(q);
@@ -341,7 +341,7 @@ static void ref_clear(struct weft_tensor *t)
         memset(t->data, 0, (size_t)weft_tensor_count(t) * sizeof(double));
 }
 
-static void bwd_ref_clear(const struct weft_call *call)
+SHARED void bwd_ref_clear(const struct weft_call *call)
 {
     static const int written[] = {Q, K, KEY_BIAS, Q_STORE, Q_BIAS};
     for (size_t w = 0; w < sizeof written / sizeof *written; w++)

@@ -23,7 +23,7 @@ struct job {
 };
 
 /* Adds up the parts of one head, in order. */
-static void sum_parts(void *context, int64_t h, int thread)
+SHARED void sum_parts(void *context, int64_t h, int thread)
 {
     (void)thread;
     const struct job *job = context;
@@ -101,7 +101,7 @@ static int64_t diagonal_offset(const struct job *job, const struct tile *t, int6
     return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
 }
 
-static void set_pos_bias(const struct job *job, struct tile *t)
+SHARED void set_pos_bias(const struct job *job, struct tile *t)
 {
     const struct weft_tensor *bias = job->call->in[POS_BIAS];
     for (int64_t d = 0; bias && d < t->rows - 1 + WEFT_KEY_TILE; d++)

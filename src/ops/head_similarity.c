@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * head_similarity - how alike the heads of a row are: f32 [M], of z [M, n * w] the mean over pairs of heads of
+ *
+ *     cos(z_g, z_h) = <u_g, u_h>,  u_h = z_h / |z_h|                     g != h
+ *
+ * which is (|sum_h u_h|^2 - n) / (n (n - 1)): one pass instead of one over pairs. Heads with |z_h| < 1e-6 have no
+ * direction and do not count; with fewer than two left it is 0. There is no derivative: this is for looking.
+ */
+#include "ops/tiles.h"
+
+#define LEAST 1e-6f
+
+struct attr {
+    int64_t heads;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *z = node->in[0];
+    if (!weft_dtype_is_float(z->dtype))
+        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
+    if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
+        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
+                              (long long)weft_shape_width(&z->shape));
+    return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&z->shape)));
+}
+
+/* As it is defined, pair by pair. */
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    int64_t width = weft_tensor_width(call->in[0]), w = width / attr->heads;
+    for (int64_t row = 0; row < weft_tensor_rows(call->in[0]); row++) {
+        const double *z = (const double *)call->in[0]->data + row * width;
+        double sum = 0, pairs = 0;
+        for (int64_t g = 0; g < attr->heads; g++)
+            for (int64_t h = 0; h < g; h++) {
+                double gg = 0, hh = 0, gh = 0;
+                for (int64_t d = 0; d < w; d++) {
+                    gg += z[g * w + d] * z[g * w + d];
+                    hh += z[h * w + d] * z[h * w + d];
+                    gh += z[g * w + d] * z[h * w + d];
+                }
+                bool counts = fmin(gg, hh) >= (double)LEAST * LEAST;
+                pairs += counts;
+                sum += counts ? gh / sqrt(gg * hh) : 0;
+            }
+        ((double *)call->out[0]->data)[row] = pairs > 0 ? sum / pairs : 0;
+    }
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    const struct attr *attr = max->attr;
+    struct space scratch = {0}, local = {0};
+    (void)take_floats(&local, 1, weft_round_up(weft_tensor_width(max->in[0]) / attr->heads, VLANES));
+    return book(booking, &scratch, &local);
+}
+
+static float length(struct head h)
+{
+    vf squares = vset(0);
+    for (int64_t d = 0; d < h.width; d += VLANES) {
+        vf x = load_part(h, h.at, d);
+        squares = vfma(x, x, squares);
+    }
+    return sqrtf(vsum(squares));
+}
+
+/* Tile: one row. */
+static void run_row(void *context, int64_t row, int thread)
+{
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    struct head sum = {call->local + (size_t)thread * call->local_stride, WEFT_F32, 0, 0,
+                       weft_tensor_width(call->in[0]) / attr->heads};
+    int64_t padded = weft_round_up(sum.width, VLANES);
+    float n = 0;
+    memset(sum.data, 0, (size_t)padded * sizeof(float));
+    for (int64_t h = 0; h < attr->heads; h++) {
+        struct head z = head_of(call->in[0], row, h, attr->heads);
+        float size = length(z);
+        if (size < LEAST)
+            continue;
+        add_scaled(sum.data, padded, 1 / size, z);
+        n++;
+    }
+    float whole = length(sum);
+    ((float *)call->out[0]->data)[row] = n > 1 ? (whole * whole - n) / (n * (n - 1)) : 0;
+}
+
+static void run(const struct weft_call *call) { weft_parallel(weft_tensor_rows(call->in[0]), run_row, (void *)call); }
+
+/* n: rows, heads, width of a head, heads that are 0 */
+static const struct weft_case cases[] = {
+    {"one head", {3, 1, 7}, {0}}, {"two heads", {5, 2, 16}, {0}},   {"numbers", {4, 3, 1}, {0}},
+    {"odd", {7, 5, 3}, {0}},      {"lanes", {4, 4, 16}, {0}},       {"lanes+1", {3, 4, 17}, {0}},
+    {"many", {33, 32, 40}, {0}},  {"one is 0", {6, 4, 12, 1}, {0}}, {"one is left", {6, 4, 12, 3}, {0}},
+    {"wide", {2, 8, 384}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_value *z = weft_case_input(g, "z", weft_graph_compute(g), c->n[0], c->n[1] * c->n[2]);
+    weft_graph_output(g, weft_head_similarity(g, z, c->n[1]));
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    for (int64_t i = 0; i < weft_tensor_count(t); i++) {
+        bool zero = i / c->n[2] % c->n[1] < c->n[3];
+        float x = (float)weft_normal(weft_key_name(1, input), (uint64_t)i);
+        weft_tensor_set(t, i, zero ? 0 : weft_f32_from_bf16(weft_bf16_from_f32(x)));
+    }
+    return true;
+}
+
+const struct weft_op WEFT_OP(head_similarity) = {
+    .name = "head_similarity",
+    .summary = "y = mean over pairs of heads of the cosine of their angle",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref},
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_head_similarity(struct weft_graph *g, struct weft_value *z, int64_t heads)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_head_similarity), &(struct attr){heads}, 1, &z);
+    return node ? node->out[0] : NULL;
+}

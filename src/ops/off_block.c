@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * off_block - how much of a square matrix stands outside `blocks` equal blocks on its diagonal: f32 [1],
+ *
+ *     y = sum of w^2 outside the blocks / sum of all w^2                     0 where all w are 0
+ *
+ * Rows leave their sums in scratch, in double, which are then added in order. There is no derivative: this is for
+ * looking.
+ */
+#include "base/vmath.h"
+#include "ops/ops.h"
+
+struct attr {
+    int64_t blocks;
+};
+
+struct sums {
+    double outside, inside;
+};
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const struct weft_value *w = node->in[0];
+    int64_t n = weft_shape_width(&w->shape);
+    if (w->dtype != WEFT_F32 || w->shape.ndim != 2 || !weft_dim_same(w->shape.dim[0], weft_fixed(n)))
+        return weft_node_fail(node, "w must be a square matrix, f32");
+    if (attr->blocks < 1 || n % attr->blocks)
+        return weft_node_fail(node, "%lld blocks do not divide %lld rows", (long long)attr->blocks, (long long)n);
+    return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+}
+
+static double share(struct sums s)
+{
+    double all = s.outside + s.inside;
+    return all > 0 ? s.outside / all : 0;
+}
+
+static void ref(const struct weft_call *call)
+{
+    const struct attr *attr = call->attr;
+    const double *w = call->in[0]->data;
+    int64_t n = weft_tensor_width(call->in[0]), block = n / attr->blocks;
+    struct sums s = {0};
+    for (int64_t i = 0; i < n * n; i++)
+        *(i / n / block == i % n / block ? &s.inside : &s.outside) += w[i] * w[i];
+    *(double *)call->out[0]->data = share(s);
+}
+
+static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    return weft_size_mul((size_t)weft_tensor_rows(max->in[0]), sizeof(struct sums), &booking->scratch);
+}
+
+static float squares(const float *w, int64_t n)
+{
+    vf sum = vset(0);
+    for (int64_t i = 0; i < n; i += VLANES) {
+        vf x = vload_f32(w + i, n - i);
+        sum = vfma(x, x, sum);
+    }
+    return vsum(sum);
+}
+
+static void sum_row(void *context, int64_t row, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct attr *attr = call->attr;
+    int64_t n = weft_tensor_width(call->in[0]), block = n / attr->blocks, first = row / block * block;
+    const float *w = (const float *)call->in[0]->data + row * n;
+    double before = squares(w, first), after = squares(w + first + block, n - first - block);
+    ((struct sums *)call->scratch)[row] = (struct sums){before + after, squares(w + first, block)};
+}
+
+static void run(const struct weft_call *call)
+{
+    const struct sums *rows = (const struct sums *)call->scratch;
+    struct sums s = {0};
+    weft_parallel(weft_tensor_rows(call->in[0]), sum_row, (void *)call);
+    for (int64_t row = 0; row < weft_tensor_rows(call->in[0]); row++) {
+        s.outside += rows[row].outside;
+        s.inside += rows[row].inside;
+    }
+    *(float *)call->out[0]->data = (float)share(s);
+}
+
+/* n: rows, blocks, whether nothing stands outside them, or nothing at all */
+enum { ANY, DIAGONAL, EMPTY };
+static const struct weft_case cases[] = {
+    {"one number", {1, 1}, {0}},    {"one block", {20, 1}, {0}},
+    {"two", {2, 2}, {0}},           {"odd", {21, 3}, {0}},
+    {"lanes", {64, 4}, {0}},        {"lanes+1", {68, 4}, {0}},
+    {"diagonal", {300, 300}, {0}},  {"block-diagonal", {48, 4, DIAGONAL}, {0}},
+    {"empty", {12, 2, EMPTY}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    struct weft_dim n = weft_fixed(c->n[0]);
+    weft_graph_output(g, weft_off_block(g, weft_graph_param(g, "w", WEFT_SHAPE(n, n)), c->n[1]));
+}
+
+static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    int64_t n = c->n[0], block = n / c->n[1];
+    for (int64_t i = 0; i < n * n; i++) {
+        bool inside = i / n / block == i % n / block;
+        bool filled = c->n[2] == ANY || (c->n[2] == DIAGONAL && inside);
+        weft_tensor_set(t, i, filled ? (float)weft_normal(weft_key_name(1, input), (uint64_t)i) : 0);
+    }
+    return true;
+}
+
+const struct weft_op WEFT_OP(off_block) = {
+    .name = "off_block",
+    .summary = "y = share of w^2 outside the blocks on the diagonal",
+    .attr_bytes = sizeof(struct attr),
+    .shape = shape,
+    .fwd = {.plan = plan, .run = run, .ref = ref},
+    .cases = cases,
+    .case_count = sizeof cases / sizeof *cases,
+    .build = build,
+    .fill = fill,
+};
+
+struct weft_value *weft_off_block(struct weft_graph *g, struct weft_value *w, int64_t blocks)
+{
+    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_off_block), &(struct attr){blocks}, 1, &w);
+    return node ? node->out[0] : NULL;
+}
