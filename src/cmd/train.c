@@ -115,12 +115,23 @@ struct line {
     struct weft_progress last;
 };
 
+/* The means over layers, on a line of their own. */
+static void tell_diagnosis(const struct line *line, const struct weft_progress *now)
+{
+    fprintf(stderr, "%sstep %lld/%lld", line->terminal ? "\r\033[K" : "", (long long)now->step, (long long)now->steps);
+    for (int i = 0; i < now->diagnosis->count; i++)
+        fprintf(stderr, "  %s %.4g", now->diagnosis->list[i].name, now->diagnosis->list[i].mean);
+    fputc('\n', stderr);
+}
+
 static void tell(void *context, const struct weft_progress *now)
 {
     struct line *line = context;
     bool end = now->step == now->steps;
     int64_t every = weft_max(1, now->steps / 20);
     line->last = *now;
+    if (now->diagnosis)
+        tell_diagnosis(line, now);
     if (!end && (line->terminal ? now->seconds - line->said < 0.1 : now->step % every != 0))
         return;
     line->said = now->seconds;

@@ -125,13 +125,13 @@ enum weft_status weft_account(const struct weft_model *m, const struct weft_reci
 
 /* ---- whether it fits */
 
-static enum weft_status count_eval(const struct weft_model *m, int64_t length, int64_t *bytes)
+/* Of a graph that training makes beside its own and frees again: the larger of what was counted and this. */
+static enum weft_status count_beside(const struct weft_model *m, enum weft_use use, int64_t length, int64_t *bytes)
 {
     struct plan p = {0};
-    enum weft_status status =
-        plan(&p, m, WEFT_EVAL, (struct weft_net_size){.sequences = m->spec->batch, .length = length});
+    enum weft_status status = plan(&p, m, use, (struct weft_net_size){.sequences = m->spec->batch, .length = length});
     if (status == WEFT_OK)
-        *bytes = (int64_t)weft_exec_bytes(p.exec);
+        *bytes = weft_max(*bytes, (int64_t)weft_exec_bytes(p.exec));
     release(&p);
     return status;
 }
@@ -139,13 +139,15 @@ static enum weft_status count_eval(const struct weft_model *m, int64_t length, i
 enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
 {
     const double gib = 1 << 30;
-    int64_t length = r->task->length(r->task_options), kept, again, eval;
+    int64_t length = r->task->length(r->task_options), kept, again, eval = 0;
     int64_t state = m->params.total * weft_recipe_state_bytes(r);
     double flops;
     bool recompute = m->spec->recompute;
     TRY(count_training(m, length, false, &kept, &flops));
     TRY(count_training(m, length, true, &again, &flops));
-    TRY(count_eval(m, length, &eval));
+    TRY(count_beside(m, WEFT_EVAL, length, &eval));
+    if (r->diagnose_every)
+        TRY(count_beside(m, WEFT_WATCH, length, &eval));
     int64_t step = recompute ? again : kept, all = state + step + eval;
     char advice[64] = "";
     if (all <= available)

@@ -44,6 +44,10 @@ struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_att
         add_both_ways(b, a, what);
     struct weft_value *o = weft_attention(b->g, a);
     b->lse = o ? weft_sibling(o, 1) : NULL;
+    if (b->use == WEFT_WATCH) {
+        weft_build_watch(b, "attn_entropy", weft_entropy(b->g, a, b->lse));
+        weft_build_watch(b, "reciprocity", weft_reciprocity(b->g, a, b->spec->ra_window));
+    }
     return o;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * build.c - the small steps that every part is built from: weights by name, products, the cache, terms of the loss.
+ * build.c - the small steps that every part is built from: weights by name, products, the cache, terms of the loss,
+ * what is watched.
  */
 #include "nn/nn.h"
 
@@ -112,6 +113,16 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
         }
     assert(net->term_count < WEFT_MAX_TERMS);
     net->terms[net->term_count++] = (struct weft_term){name, value};
+}
+
+void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value)
+{
+    struct weft_net *net = b->net;
+    if (!value)
+        return;
+    assert(net->watch_count < (int)b->spec->layers * WEFT_MAX_WATCHES);
+    weft_graph_output(b->g, value);
+    net->watches[net->watch_count++] = (struct weft_watch){name, b->layer, value};
 }
 
 /* ---- the cache */

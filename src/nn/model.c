@@ -70,7 +70,7 @@ static void add_inputs(struct weft_net *net, const struct weft_net_size *size)
     net->at.pos = ints(net, "pos", rows);
     net->place = ints(net, "place", rows);
     net->at.tiles = ints(net, "tiles", tiles);
-    if (net->use <= WEFT_EVAL) {
+    if (net->use <= WEFT_WATCH) {
         net->targets = ints(net, "targets", rows);
         net->weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
     }
@@ -127,6 +127,8 @@ static void build(struct weft_build *b)
         x = weft_dropout(b->g, x, &b->rows, b->dropout, 0, WEFT_SITE_EMBED);
     for (int layer = 0; layer < b->spec->layers; layer++)
         x = weft_block(b, x, layer);
+    if (net->use == WEFT_WATCH)
+        return;
     x = final_norm(b, x);
     weft_build_scope(b, "%s", "");
     struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
@@ -161,6 +163,7 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *mo
     net->weights = weft_graph_alloc(net->g, (size_t)model->params.count * sizeof *net->weights);
     net->slot_room = (int)spec->layers * SLOTS_PER_LAYER;
     net->slots = weft_graph_alloc(net->g, (size_t)net->slot_room * sizeof *net->slots);
+    net->watches = weft_graph_alloc(net->g, (size_t)spec->layers * WEFT_MAX_WATCHES * sizeof *net->watches);
     TRY(weft_graph_status(net->g));
     add_inputs(net, &size);
     TRY(weft_graph_status(net->g));

@@ -140,9 +140,10 @@ void weft_params_hash(const struct weft_params *p, char hex[65]);
 /* Where a random mask stands in a layer. */
 enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FFN };
 
-/* What a graph is for. Training and evaluation give the loss, the others logits. PREFILL and DECODE read and write a
- * cache; they are the same graph but for parts that decode by other means (latents, absorbed). */
-enum weft_use { WEFT_TRAIN, WEFT_EVAL, WEFT_FORWARD, WEFT_PREFILL, WEFT_DECODE };
+/* What a graph is for. Training and evaluation give the loss, watching what weft_build_watch was told, the others
+ * logits. PREFILL and DECODE read and write a cache; they are the same graph but for parts that decode by other means
+ * (latents, absorbed). */
+enum weft_use { WEFT_TRAIN, WEFT_EVAL, WEFT_WATCH, WEFT_FORWARD, WEFT_PREFILL, WEFT_DECODE };
 
 /* How long the rows of a cache slot matter: as long as the sequence; for the last ra_window tokens; or there is one row
  * for the whole sequence, which every token changes. */
@@ -164,6 +165,14 @@ enum { WEFT_MAX_TERMS = 8 };
 struct weft_term {
     const char *name;
     struct weft_value *value; /* f32 [1] */
+};
+
+/* Something to know of a layer: the mean of all elements of a value. */
+enum { WEFT_MAX_WATCHES = 4 }; /* names */
+struct weft_watch {
+    const char *name; /* the same in all layers */
+    int layer;
+    struct weft_value *value; /* f32 */
 };
 
 struct weft_build {
@@ -294,6 +303,8 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h);
 /* Adds f32 [1] to a named term of the loss. */
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value);
+/* Makes a value of the layer known by a name; parts do so in graphs of the use WEFT_WATCH alone. */
+void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value);
 
 /* The cache: x of the new rows goes in, x of all rows that are to be read comes out. Without a cache that is x. */
 static inline bool weft_build_cached(const struct weft_build *b) { return b->use >= WEFT_PREFILL; }
@@ -365,6 +376,8 @@ struct weft_net {
     struct weft_value *logits; /* f32 [M, V], of the uses that give them */
     struct weft_term terms[WEFT_MAX_TERMS];
     int term_count;
+    struct weft_watch *watches; /* of the use that has them, layer by layer */
+    int watch_count;
     struct weft_value **weights; /* by param, NULL where unused */
     /* Of cached uses: */
     bool apart; /* a part decodes by other means than it prefills */

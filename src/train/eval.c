@@ -4,14 +4,17 @@
  */
 #include "train/train.h"
 
+int64_t weft_trainer_held_out(const struct weft_trainer *t, int64_t wanted)
+{
+    const struct weft_recipe *r = t->recipe;
+    return r->task->held_out ? weft_min(wanted, r->task->held_out(r->task_options)) : wanted;
+}
+
 static void score_all(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                       struct weft_score *score)
 {
-    const struct weft_recipe *r = t->recipe;
-    int64_t samples = r->eval_samples, all = 0, right = 0;
+    int64_t samples = weft_trainer_held_out(t, t->recipe->eval_samples), all = 0, right = 0;
     double loss = 0;
-    if (r->task->held_out)
-        samples = weft_min(samples, r->task->held_out(r->task_options));
     for (int64_t done = 0, count; done < samples; done += count) {
         count = weft_min(t->model->spec->batch, samples - done);
         weft_net_plain_rows(net, exec, count, t->length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - log.jsonl, a record a line: the head (step 0), losses, evaluations, fingerprints of the weights.
+ * log.c - log.jsonl, a record a line: the head (step 0), losses, evaluations, diagnoses, fingerprints of the weights.
  *
  * Every record begins with its step and is a function of that step, but for `tokens_per_s` and `seconds`, which stand
  * last. So the log of a run that was killed and went on, cut back to where it went on from, is that of one never
@@ -77,6 +77,42 @@ enum weft_status weft_log_score(struct weft_run *run, const struct weft_trainer 
     TRY(write_record(run, r));
     TRY(weft_events_add(run, t->step, "val/loss", score->loss));
     return WEFT_OK;
+}
+
+static enum weft_status log_finding(struct weft_run *run, int64_t step, struct weft_result *r, const char *name,
+                                    double value)
+{
+    char tag[96];
+    snprintf(tag, sizeof tag, "diagnostics/%s", name);
+    weft_result_real(r, name, value);
+    TRY(weft_events_add(run, step, tag, value));
+    return WEFT_OK;
+}
+
+static enum weft_status log_findings(struct weft_run *run, int64_t step, struct weft_result *r,
+                                     const struct weft_finding *f, int layers)
+{
+    char name[64];
+    TRY(log_finding(run, step, r, f->name, f->mean));
+    for (int layer = 0; layer < layers; layer++) {
+        snprintf(name, sizeof name, "%s/layer%d", f->name, layer);
+        TRY(log_finding(run, step, r, name, f->layer[layer]));
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_diagnosis(struct weft_run *run, const struct weft_trainer *t)
+{
+    const struct weft_diagnosis *d = &t->diagnosis;
+    struct weft_result *r = begin_record(t->step);
+    enum weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < d->count; i++)
+        status = log_findings(run, t->step, r, &d->list[i], d->layers);
+    weft_result_real(r, "seconds", t->seconds);
+    if (status == WEFT_OK)
+        return write_record(run, r);
+    weft_result_free(r);
+    return status;
 }
 
 enum weft_status weft_log_weights(struct weft_run *run, const struct weft_trainer *t, const char *hash)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop.c - steps until done, and what is due after each: records, held-out scores, checkpoints.
+ * loop.c - steps until done, and what is due after each: records, held-out scores, diagnoses, checkpoints.
  *
  * What is written is a function of the step, so that a run that stopped anywhere and went on writes the same again. A
  * checkpoint comes last, when the records up to its step are safe on disk.
@@ -39,10 +39,24 @@ static enum weft_status save(struct weft_loop *l, struct pace *pace, bool record
     return WEFT_OK;
 }
 
+static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now)
+{
+    struct weft_trainer *t = l->trainer;
+    now->diagnosis = NULL;
+    if (!t->recipe->diagnose_every || !due(t, t->recipe->diagnose_every))
+        return WEFT_OK;
+    TRY(weft_trainer_diagnose(t));
+    now->diagnosis = &t->diagnosis;
+    if (l->run)
+        TRY(weft_log_diagnosis(l->run, t));
+    return WEFT_OK;
+}
+
 /* Tells whether the weights as they are were scored and saved. */
-static enum weft_status follow_up(struct weft_loop *l, const struct weft_progress *now, struct pace *pace,
+static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now, struct pace *pace,
                                   struct weft_score *score, bool *scored, bool *saved)
 {
+    char hash[65];
     struct weft_trainer *t = l->trainer;
     const struct weft_recipe *r = t->recipe;
     *scored = due(t, r->eval_every);
@@ -54,8 +68,13 @@ static enum weft_status follow_up(struct weft_loop *l, const struct weft_progres
         if (l->run)
             TRY(weft_log_score(l->run, t, score));
     }
-    if (*saved)
+    TRY(diagnose(l, now));
+    if (*saved) {
         TRY(save(l, pace, true));
+    } else if (*scored && l->run) {
+        weft_params_hash(&t->model->params, hash);
+        TRY(weft_log_weights(l->run, t, hash));
+    }
     return WEFT_OK;
 }
 

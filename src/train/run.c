@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const may_change[] = {"steps", "log_every", "eval_every", "eval_samples", "checkpoint_every",
-                                         "keep",  "recompute"};
+static const char *const may_change[] = {"steps",          "log_every",        "eval_every", "eval_samples",
+                                         "diagnose_every", "checkpoint_every", "keep",       "recompute"};
 
 static const char *in_folder(struct weft_run *run, const char *name)
 {

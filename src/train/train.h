@@ -71,6 +71,7 @@ struct weft_optim {
 struct weft_recipe {
     int64_t steps, warmup, eval_samples;
     int64_t log_every, eval_every, checkpoint_every; /* steps; 0: only at the end */
+    int64_t diagnose_every;                          /* steps; 0: never */
     int64_t keep;                                    /* checkpoints */
     int64_t micro_batches;                           /* M, of a step */
     int64_t grad_groups;                             /* as asked for: see weft_recipe_groups */
@@ -100,7 +101,7 @@ enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 
-/* ---- a step (step.c, gradient.c, eval.c) */
+/* ---- a step (step.c, gradient.c, eval.c, diagnose.c) */
 
 /* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
  * names, "logits_z" where it is trained. */
@@ -117,6 +118,15 @@ struct weft_sum {
     struct weft_losses losses;
 };
 
+/* What the parts of the model make known of themselves (weft_build_watch), by layer and as the mean over layers. */
+struct weft_diagnosis {
+    int count, layers;
+    struct weft_finding {
+        const char *name;
+        double mean, *layer;
+    } list[WEFT_MAX_WATCHES];
+};
+
 struct weft_trainer {
     struct weft_model *model;
     const struct weft_recipe *recipe;
@@ -129,9 +139,10 @@ struct weft_trainer {
     struct weft_span *spans;
     double *squares; /* of each span */
     int64_t span_count;
-    int64_t step;           /* done so far */
-    double loss, grad_norm; /* of the last step; the norm is the one before the clip */
-    double seconds;         /* of training so far, over all processes that had a part in it */
+    int64_t step;                    /* done so far */
+    double loss, grad_norm;          /* of the last step; the norm is the one before the clip */
+    double seconds;                  /* of training so far, over all processes that had a part in it */
+    struct weft_diagnosis diagnosis; /* the last */
     struct weft_arena arena;
 };
 
@@ -150,6 +161,10 @@ void weft_trainer_gradient(struct weft_trainer *t);
 enum weft_status weft_trainer_update(struct weft_trainer *t);
 /* On held-out samples, without dropout. */
 enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score);
+/* On the first held-out samples, a micro-batch of them, without dropout: always the same. */
+enum weft_status weft_trainer_diagnose(struct weft_trainer *t);
+/* How many of the held-out samples one wants there are. */
+int64_t weft_trainer_held_out(const struct weft_trainer *t, int64_t wanted);
 /* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
@@ -245,7 +260,8 @@ struct weft_progress {
     int64_t step, steps, tokens;
     struct weft_losses losses;
     double tokens_per_s, seconds_left;
-    double seconds; /* of this process */
+    double seconds;                         /* of this process */
+    const struct weft_diagnosis *diagnosis; /* after this step; NULL: none was due */
 };
 typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 

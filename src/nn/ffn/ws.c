@@ -5,7 +5,8 @@
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
  *
  * F is cut into heads of F/n. block: wz has one square block per head, F^2/n parameters. dense: wz is F x F, begins
- * block-diagonal and is free to drift, at a cost of F/(3C) of the feed-forward. Outside training z does not exist.
+ * block-diagonal and is free to drift, at a cost of F/(3C) of the feed-forward. Outside training and watching z does
+ * not exist.
  */
 #include "nn/nn.h"
 
@@ -94,11 +95,26 @@ static void add_losses(struct weft_build *b, struct weft_value *up)
             weft_info_nce(b->g, z, &b->rows, o->heads, (enum weft_positives)o->positives, o->tau, o->lambda_c));
 }
 
+/* How alike the heads are in the vectors that ws_c contrasts, whose directions are those of their sums; and how far a
+ * dense wz has left its blocks. */
+static void watch(struct weft_build *b, struct weft_value *up)
+{
+    const struct ws *o = b->spec->options[WEFT_FFN];
+    if (o->heads == 1)
+        return;
+    struct weft_value *mean = weft_prefix_mean(b->g, weft_build_product(b, up, "wz"), &b->rows, NULL, false);
+    weft_build_watch(b, "head_similarity", weft_head_similarity(b->g, weft_sibling(mean, 1), o->heads));
+    if (o->form == FORM_DENSE)
+        weft_build_watch(b, "off_block_mass", weft_off_block(b->g, weft_build_weight(b, "wz"), o->heads));
+}
+
 static struct weft_value *build(struct weft_build *b, struct weft_value *x)
 {
     struct weft_value *up = weft_build_linear(b, x, "w1"), *gate = weft_build_linear(b, x, "w3");
     if (b->use == WEFT_TRAIN && b->spec->aux)
         add_losses(b, up);
+    if (b->use == WEFT_WATCH)
+        watch(b, up);
     return weft_swiglu(b->g, gate, up);
 }
 

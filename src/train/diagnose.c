@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * diagnose.c - what the parts of a model tell about themselves on samples that training never sees.
+ *
+ * The graph is one of its own, made when it is wanted and freed again: training keeps its bits and its memory.
+ */
+#include "train/train.h"
+
+#include <string.h>
+
+static double mean(const struct weft_tensor *x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < weft_tensor_count(x); i++)
+        sum += weft_tensor_get(x, i);
+    return sum / (double)weft_max(1, weft_tensor_count(x));
+}
+
+/* The finding of a name, made with its first layer. */
+static struct weft_finding *finding(struct weft_trainer *t, const char *name)
+{
+    struct weft_diagnosis *d = &t->diagnosis;
+    for (int i = 0; i < d->count; i++)
+        if (strcmp(d->list[i].name, name) == 0)
+            return &d->list[i];
+    struct weft_finding *f = &d->list[d->count];
+    f->layer = weft_arena_alloc(&t->arena, (size_t)d->layers * sizeof *f->layer);
+    if (!f->layer)
+        return NULL;
+    f->name = name;
+    d->count++;
+    return f;
+}
+
+static enum weft_status collect(struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec)
+{
+    struct weft_diagnosis *d = &t->diagnosis;
+    d->layers = (int)t->model->spec->layers;
+    for (int i = 0; i < net->watch_count; i++) {
+        struct weft_finding *f = finding(t, net->watches[i].name);
+        if (!f)
+            return FAIL(WEFT_NOMEM, "no memory for a diagnosis");
+        f->layer[net->watches[i].layer] = mean(weft_exec_tensor(exec, net->watches[i].value));
+    }
+    for (int i = 0; i < d->count; i++) {
+        d->list[i].mean = 0;
+        for (int layer = 0; layer < d->layers; layer++)
+            d->list[i].mean += d->list[i].layer[layer] / d->layers;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struct weft_exec **exec)
+{
+    int64_t samples = weft_trainer_held_out(t, t->model->spec->batch);
+    TRY(weft_net_init(net, t->model, WEFT_WATCH, (struct weft_net_size){.sequences = samples, .length = t->length}));
+    TRY(weft_exec_create(exec, net->g, WEFT_FAST));
+    weft_net_bind(net, *exec, t->model, NULL);
+    weft_net_plain_rows(net, *exec, samples, t->length);
+    weft_trainer_fill(t, net, *exec, WEFT_HELD_OUT, samples);
+    if (t->recipe->task->failure)
+        TRY(t->recipe->task->failure(t->recipe->task_options));
+    weft_exec_prepare(*exec);
+    weft_exec_run(*exec);
+    TRY(collect(t, net, *exec));
+    return WEFT_OK;
+}
+
+enum weft_status weft_trainer_diagnose(struct weft_trainer *t)
+{
+    struct weft_net net;
+    struct weft_exec *exec = NULL;
+    enum weft_status status = look(t, &net, &exec);
+    weft_exec_free(exec);
+    weft_net_release(&net);
+    return status;
+}
