@@ -15,7 +15,7 @@ RANDOM=1
 
 sizes=()
 for setting in task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dropout=0.1 steps=60 warmup=10 \
-    eval_samples=8 eval_every=15 log_every=7 checkpoint_every=5 optim=adamwspam spam_interval=25; do
+    eval_samples=8 eval_every=15 log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25; do
     sizes+=(--set $setting)
 done
 train() { # FOLDER THREADS: the run's JSON; takes the place of the shell
