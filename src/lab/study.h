@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * study.h - studies: arms x learning rates x seeds, each run a process of its own, and what they come to.
+ *
+ * A study is read from a config in Kconfig's format (study.c), planned (plan.c: widths that match, what each arm takes,
+ * its gates), run (queue.c, ledger.c) into a folder, and told from that folder alone (results.c, report_*.c).
+ *
+ * The folder:
+ *   study.json            what was planned (struct weft_study as JSON, see plan.c): a function of config and program
+ *   runs.jsonl            the ledger: a line per finished run, in the order they finished
+ *   runs/ARM/lr-LR-seed-N a run's folder, as `weft train --out` leaves it
+ *   report.html .md .csv  as `weft report` writes them; the same for the same runs, whatever order they finished in
+ *
+ * Invariants: the first arm is the one the others are held against. Runs of all arms with the same seed see the same
+ * data in the same order and begin with the same weights where names and shapes agree. An arm that repeats another is
+ * never taken from the ledger of an earlier study: it is trained in its own process with another number of threads.
+ */
+#ifndef WEFT_STUDY_H
+#define WEFT_STUDY_H
+
+#include "lab/lab.h"
+#include "train/train.h"
+
+enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
+enum weft_match { WEFT_MATCH_NONE, WEFT_MATCH_PARAMS, WEFT_MATCH_FLOPS };
+enum weft_match_by { WEFT_MATCH_FFN_WIDTH, WEFT_MATCH_WIDTH };
+enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
+
+struct weft_arm {
+    const char *name;              /* letters, digits, - and _: it names a folder too */
+    const char *apart;             /* the settings that make it, with spaces between */
+    int repeats;                   /* the arm that it trains once more; -1: none */
+    struct weft_settings settings; /* of the study and the arm, all taken */
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    /* Filled in by the plan: */
+    struct weft_account account;
+    int64_t matched; /* the width that was solved for; 0: none */
+    struct weft_arm_gate {
+        const char *gate;
+        int checks, failed;
+        char story[200]; /* the first failure */
+    } gate[WEFT_GATE_COUNT];
+    int gate_count;
+};
+
+struct weft_study {
+    const char *name; /* the config file's, without folder and ending */
+    const char *path; /* of the config file */
+    /* Its own options, as in the table of study.c: */
+    const char *preset;
+    const char *arms_text;  /* "dot: geom=dot | w2: geom=w2 spread=full" */
+    const char *steps_text; /* "0,1,2,3,4,5": the steps of the source study, instead of arms */
+    const char *lrs_text;   /* "3e-4 1e-3"; "": the recipe's alone */
+    int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
+    int match, match_by, repeat_seeds;
+    /* What they come to: */
+    struct weft_arm *arm;
+    int arm_count, lr_count;
+    double lr[WEFT_MAX_LRS];
+    struct weft_arena arena;
+};
+
+/* ---- reading a study (study.c); owner of its options: weft_study_owner */
+
+extern const struct weft_owner weft_study_owner;
+/* `path` is a config; `over` are settings that stand above it (--set), may be NULL. All arms are resolved and checked;
+ * what no arm makes use of is refused, with its line. Release also after a failure. */
+enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
+void weft_study_release(struct weft_study *s);
+
+/* ---- planning (plan.c): nothing is trained */
+
+typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm, const char *doing);
+/* Solves for the widths, accounts for every arm and, if asked, runs its gates. A failed gate is no failed status. */
+enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *tell, void *context);
+
+/* A run of the study by its number, from 0 to weft_study_runs() - 1. */
+struct weft_study_run {
+    int arm;
+    double lr;
+    int64_t seed;
+    char folder[256]; /* within the study's */
+};
+int64_t weft_study_runs(const struct weft_study *s);
+struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
+
+/* ---- running (queue.c, ledger.c) */
+
+/* A finished run: a line of the ledger. The key is arm, config, seed and program. */
+struct weft_finished {
+    char arm[64];
+    double lr;
+    int64_t seed;
+    char config_sha256[65], program_sha256[65], weights_sha256[65];
+    int64_t steps, params;
+    int threads;
+    double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
+    double tokens_per_s, seconds;
+};
+
+/* All lines, in the arena; a last line that was cut off is no run. */
+enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, struct weft_finished **list,
+                                  int64_t *count);
+/* Appends a line and brings it to disk; what was cut off before it is cut away. */
+enum weft_status weft_ledger_add(const char *folder, const struct weft_finished *f);
+
+/* ---- what came out (results.c): from the folder alone */
+
+struct weft_results {
+    struct weft_arena arena;
+    const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
+    const char *match;
+    int64_t seed_count, lr_count, steps;
+    int arm_count;
+    struct weft_result_arm {
+        const char *name, *apart, *repeats; /* repeats: NULL, or the arm's name */
+        int64_t params, peak_bytes, matched;
+        double flops, cache_bytes; /* per trained token; per token, all layers */
+        const char *config;        /* the whole config, flat JSON */
+        int gates_checks, gates_failed;
+        int run_count;
+        struct weft_finished *run; /* by learning rate, then seed */
+        double lr;                 /* the one chosen on validation */
+    } * arm;
+};
+enum weft_status weft_results_load(struct weft_results *r, const char *folder);
+void weft_results_release(struct weft_results *r);
+
+#endif
