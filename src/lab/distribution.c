@@ -146,10 +146,10 @@ int64_t weft_seeds_needed(double effect, double alpha)
 {
     int64_t low = 1, high = 2; /* too few, enough */
     while (weft_power(effect, high, alpha) < wanted_power) {
-        if (high == WEFT_MAX_SEEDS)
+        if (high == WEFT_MOST_SEEDS)
             return 0;
         low = high;
-        high = weft_min(2 * high, WEFT_MAX_SEEDS);
+        high = weft_min(2 * high, WEFT_MOST_SEEDS);
     }
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;

@@ -29,8 +29,8 @@ struct weft_interval weft_rate_interval(int64_t hits, int64_t trials, double alp
 
 /* The chance that a t test finds an effect: exact for normal noise. */
 double weft_power(double effect, int64_t seeds, double alpha);
-/* The fewest seeds that find an effect in four of five studies; 0: more than WEFT_MAX_SEEDS. */
-enum { WEFT_MAX_SEEDS = 1000000 };
+/* The fewest seeds that find an effect in four of five studies; 0: more than WEFT_MOST_SEEDS. */
+enum { WEFT_MOST_SEEDS = 1000000 };
 int64_t weft_seeds_needed(double effect, double alpha);
 /* The smallest effect that so many seeds find in four of five studies; NAN below two. */
 double weft_effect_resolved(int64_t seeds, double alpha);

@@ -62,7 +62,7 @@ static void tell_not_resolved(const struct weft_comparison *c, double size, cons
     snprintf(text, WEFT_VERDICT_TEXT,
              "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds; a difference of %.*f would need %s%lld seeds", digits,
              c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, decimals(size), size,
-             needed ? "" : "more than ", (long long)(needed ? needed : WEFT_MAX_SEEDS));
+             needed ? "" : "more than ", (long long)(needed ? needed : WEFT_MOST_SEEDS));
 }
 
 static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
