@@ -114,6 +114,9 @@ $(filter %_amx.o,$(LIB_OBJ)): EXTRA := $(MARCH_amx)
 $(OUT)/obj/%.o: src/%.c $(OUT)/flags
 	$(COMPILE) -c $< -o $@
 
+# What it takes in as bytes the compiler does not tell of.
+$(OUT)/obj/lab/assets.o: $(wildcard src/lab/report/* third_party/uPlot/*)
+
 # A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
 define LEVEL_RULES
 $(OUT)/obj-$(1)/%.o: src/%.c $(OUT)/flags
@@ -241,6 +244,7 @@ install: build man
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 		weft.pc.in >$(D)$(LIBDIR)/pkgconfig/weft.pc
 	install -m 644 LICENSE $(D)$(DOCDIR)/LICENSE
+	install -m 644 third_party/uPlot/LICENSE $(D)$(DOCDIR)/LICENSE.uPlot
 	install -m 644 $(MAN) $(D)$(MANDIR)
 	$(PROGRAM) help --as bash >$(D)$(DATADIR)/bash-completion/completions/weft
 	$(PROGRAM) help --as fish >$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
@@ -248,7 +252,7 @@ install: build man
 uninstall:
 	rm -f $(addprefix $(D)$(MANDIR)/,$(notdir $(MAN))) $(D)$(DATADIR)/bash-completion/completions/weft \
 		$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
-	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(D)$(DOCDIR)/LICENSE
+	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(addprefix $(D)$(DOCDIR)/,LICENSE LICENSE.uPlot)
 	rm -f $(addprefix $(D)$(LIBDIR)/libweft,.a .so .so.$(SOVERSION) .so.$(VERSION))
 	-rmdir $(D)$(DOCDIR)
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 
 mkdir "$work/build"
 # With their dates, and with what is built already: only what the new rows touch is compiled.
-cp -rp "$top/Makefile" "$top/src" "$top/include" "$top/tools" "$top"/*.in "$work/"
+cp -rp "$top/Makefile" "$top/src" "$top/include" "$top/tools" "$top/third_party" "$top"/*.in "$work/"
 built=${WEFT_BUILD:-$top/build}/release
 [ ! -d "$built" ] || cp -rp "$built" "$work/build/"
 

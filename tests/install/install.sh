@@ -18,7 +18,7 @@ quiet make_install install
 result $? "make install"
 
 for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so."${version%%.*}" lib/libweft.so."$version" \
-    include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE \
+    include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE share/doc/weft/LICENSE.uPlot \
     share/man/man1/weft.1 share/man/man1/weft-train.1 share/bash-completion/completions/weft \
     share/fish/vendor_completions.d/weft.fish; do
     [[ -s $root/usr/$file ]]
