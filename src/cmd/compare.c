@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * compare - two runs, or two arms of studies: in what they differ, what they cost, and what they came to.
+ */
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "lab/study.h"
+
+struct args {
+    const char *folder[2];
+    bool json;
+};
+
+static const struct argp_option options[] = {
+    {"json", 'j', NULL, 0, "Print one flat JSON object, with names A.key and B.key", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    switch (key) {
+    case 'j':
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num >= 2)
+            return ARGP_ERR_UNKNOWN;
+        a->folder[state->arg_num] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "compare what? Give two folders of runs, or two folders that hold runs");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "A B",
+    .doc =
+        "Holds B against A: each the folder of a run, or a folder that holds runs of one arm with several seeds, such "
+        "as a study's runs/ARM, which are then compared seed by seed.",
+};
+
+static const char *value_of(const struct weft_result_arm *arm, const char *option)
+{
+    const char *value = weft_result_option(arm, option);
+    return value ? value : "-";
+}
+
+/* Options of either that differ; seed and learning rate of arms with several runs are told in the table. */
+static void print_options(const struct weft_results *r)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].entry_count; k++) {
+            const char *option = r->arm[i].entry[k].name;
+            if (weft_results_differ(r, option) && (i == 0 || !weft_result_option(&r->arm[0], option)))
+                printf("%-24s %-20s %s\n", option, value_of(&r->arm[0], option), value_of(&r->arm[1], option));
+        }
+}
+
+static void print_scores(const struct weft_results *r, bool by_val)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].found.seeds; k++) {
+            const struct weft_finished *run = &r->arm[i].found.run[k];
+            printf("%s  seed %lld, lr %g: loss %.4f on validation", r->arm[i].name, (long long)run->seed, run->lr,
+                   run->val_loss);
+            if (!by_val)
+                printf(", %.4f on test", run->test_loss);
+            printf(", weights %.16s\n", run->weights_sha256);
+        }
+}
+
+static void print_text(const struct weft_results *r, bool by_val)
+{
+    printf("A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].apart, r->arm[1].apart, "option", "A", "B");
+    print_options(r);
+    putchar('\n');
+    print_scores(r, by_val);
+    putchar('\n');
+    weft_results_print(r, stdout);
+    if (r->finished < r->planned)
+        printf("\n%lld of %lld runs are finished: this tells of these alone\n", (long long)r->finished,
+               (long long)r->planned);
+    if (by_val)
+        printf("\nnot all runs were scored on test: losses are those of validation\n");
+    if (r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
+        printf("\none seed shows nothing about noise: another seed may turn the difference around\n");
+}
+
+static enum weft_status tell(const struct args *a, const struct weft_results *r, bool by_val)
+{
+    if (!a->json) {
+        print_text(r, by_val);
+        return WEFT_OK;
+    }
+    struct weft_result *out = weft_result_create();
+    weft_result_text(out, "scored_on", by_val ? "validation" : "test");
+    weft_results_add(r, out);
+    enum weft_status status = weft_result_print(out, stdout, true);
+    weft_result_free(out);
+    return status;
+}
+
+static enum weft_status run(void *args)
+{
+    struct args *a = args;
+    struct weft_results r;
+    bool by_val = false;
+    enum weft_status status = weft_results_pair(&r, a->folder[0], a->folder[1], &by_val);
+    if (status == WEFT_OK)
+        status = tell(a, &r, by_val);
+    weft_results_release(&r);
+    return status;
+}
+
+const struct weft_cmd weft_cmd_compare = {"compare", "hold two runs, or two arms of several seeds, against each other",
+                                          &argp, sizeof(struct args), run};
