@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# report.sh - `weft report` tells a study from its folder alone: the same bytes for the same runs, no more than what is
+# finished and belongs to it, nothing of its texts as markup; `weft compare` holds arms and single runs against each
+# other.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+study() { python3 tests/cli/study.py "$scratch/$1" "${@:2}"; }
+# json NAME EXPRESSION: whether it holds of the report's object, d.
+json() {
+    "$weft" report "$scratch/$1" --json |
+        python3 -c 'import json, sys; d = json.load(sys.stdin); sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2"
+}
+# edit NAME STATEMENT: changes study.json, s.
+edit() {
+    python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); exec(sys.argv[2]); json.dump(s, open(sys.argv[1], "w"))' \
+        "$scratch/$1/study.json" "$2"
+}
+# refuses NAME WORDS: a report of the study fails and says the words.
+refuses() { ! "$weft" report "$scratch/$1" >"$scratch/out" 2>&1 && grep -qF -- "$2" "$scratch/out"; }
+
+study two 2
+"$weft" report "$scratch/two" >"$scratch/out" && grep -q '^w2-full .* better by 0.0' "$scratch/out" &&
+    [[ -s $scratch/two/report.html && -s $scratch/two/report.md ]]
+result $? "a study of two arms is told"
+[[ $(wc -l <"$scratch/two/report.csv") == 11 ]] && grep -q '| w2-full | geom=w2 spread=full |.* better by' "$scratch/two/report.md"
+result $? "report.csv has a row per run, report.md the verdicts"
+json two 'd["w2-full.verdict"] == "better" and d["w2-full.diff_low"] < d["w2-full.diff_mean"] < d["w2-full.diff_high"] < 0
+    and d["dot.seeds"] == 5 and d["dot.params"] == 420000 and d["reproduced"] is None'
+result $? "and as JSON"
+python3 - "$scratch/two" "$("$weft" report "$scratch/two" --json)" <<'END'
+import json, statistics, sys
+loss = {(r["arm"], r["seed"]): r["test_loss"] for r in map(json.loads, open(sys.argv[1] + "/runs.jsonl"))}
+apart = [loss["w2-full", seed] - loss["dot", seed] for seed in range(1, 6)]
+mean, half = statistics.mean(apart), 2.7764451052 * statistics.stdev(apart) / 5**0.5
+told = json.loads(sys.argv[2])
+for key, value in {"mean": mean, "low": mean - half, "high": mean + half}.items():
+    assert abs(told["w2-full.diff_" + key] - value) < 1e-8
+END
+result $? "the difference and its interval are those of the paired losses"
+[[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
+result $? "the page is whole and asks for nothing from elsewhere"
+
+# The order in which runs finished, and what clocks said, do not matter.
+study same 2
+shuf --random-source=/dev/zero "$scratch/two/runs.jsonl" | sed -E 's/"(tokens_per_s|seconds)": [^,}]*/"\1": 7.5/g' >"$scratch/same/runs.jsonl"
+edit same 's["name"] = "two"; s["command"] = s["command"].replace("same", "two")'
+"$weft" report "$scratch/same" >/dev/null
+strip() { sed -E 's/(<td [^>]*class="[^"]*\btime\b[^>]*>)[^<]*/\1/g; s/(<td class="time">)[^<]*/\1/g' "$1"; }
+cmp <(strip "$scratch/two/report.html") <(strip "$scratch/same/report.html") &&
+    cmp <(sed 's/,[^,]*,[^,]*$//' "$scratch/two/report.csv") <(sed 's/,[^,]*,[^,]*$//' "$scratch/same/report.csv")
+result $? "the same runs in another order give the same page but for times"
+cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
+result $? "told again it is the same"
+
+study twelve 12 5 3
+"$weft" report "$scratch/twelve" >"$scratch/out" && json twelve 'd["reproduced"] == 1 and d["again.verdict"] == "reproduced"
+    and d["dot.lr"] == 1e-3 and d["latent-128.verdict"] == "worse" and d["alibi.verdict"] == "not resolved"'
+result $? "twelve arms on a grid of learning rates, one of them a repeat"
+[[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
+result $? "their page stays below a megabyte"
+sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
+json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
+result $? "a repeat that came to other weights is noticed"
+
+study grid 4 9 2 7
+"$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
+    grep -q 'At the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
+result $? "an unfinished study is told as far as it is, the edge of the grid is told, and from 8 seeds on the bootstrap"
+sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
+json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
+result $? "the learning rate is chosen on validation, whatever the test says"
+rm "$scratch/grid/runs.jsonl"
+json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None'
+result $? "so is one of which nothing is finished"
+
+study one 2 1
+json one 'd["w2-full.verdict"] == "too few seeds" and d["w2-full.diff_low"] is None'
+result $? "one seed gives no interval"
+study noise 3 4
+sed -i '/"again"/s/"seed": \(.\)/"seed": 10\1/' "$scratch/noise/runs.jsonl"
+json noise 'd["again.verdict"] == "noise" and d["reproduced"] is None'
+result $? "a repeat with other seeds measures noise"
+
+# Lines that are not this study's.
+study stale 2
+edit stale 's["arms"][1]["config"]["width"] = 256'
+json stale 'd["w2-full.seeds"] == 0 and d["dot.seeds"] == 5 and d["runs"] == 5'
+result $? "runs with other settings than the arm has now are left out"
+study program 2
+edit program 's["program_sha256"] = "0" * 64'
+json program 'd["runs"] == 0'
+result $? "and so are runs of another program"
+
+# Hostile and damaged files.
+study bad 2
+edit bad 's["command"] = "<script>alert(1)</script>"; s["arms"][1]["apart"] = "</td><img src=x onerror=alert(1)>|"
+s["machine"] = "\"&\x27"; s["arms"][0]["gates"][0].update(failed=1, story="</small><b onclick=x>")'
+"$weft" report "$scratch/bad" >/dev/null && ! grep -qE '<script>alert|<img|<b onclick' "$scratch/bad/report.html" &&
+    grep -qF '&lt;script&gt;alert(1)' "$scratch/bad/report.html"
+result $? "texts of the files are no markup"
+cp "$scratch/bad/report.html" "$scratch/before"
+edit bad 's["machine"] = "\x1b[2J"'
+refuses bad '"machine" is no text, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
+result $? "control characters are refused, and the old report stays"
+edit bad 's["machine"] = ""; del s["arms"][1]["flops"]'
+refuses bad 'study.json: arms[1]: "flops" is missing'
+result $? "a missing field is named with its place"
+edit bad 's["arms"][1]["flops"] = 1; s["arms"][1]["name"] = "../dot"'
+refuses bad 'arms[1]: "name" is no arm'
+result $? "a name that would leave the folder is refused"
+study line 2
+sed -i '3s/"val_loss": [^,]*/"val_loss": "low"/' "$scratch/line/runs.jsonl"
+refuses line 'runs.jsonl:3: "val_loss" is no number'
+result $? "a bad line of the ledger is named by its number"
+echo '{"step": -1}' >>"$(printf %s "$scratch"/two/runs/dot/*seed-2)/log.jsonl"
+refuses two 'log.jsonl:'
+result $? "so is one of a log"
+refuses nothing "is no study's folder"
+result $? "a folder without a study is refused with what makes one"
+
+study arms 2
+"$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" &&
+    grep -qE '^geom +dot +w2' "$scratch/out" && grep -q 'better by .* 5 seeds' "$scratch/out"
+result $? "two arms are compared seed by seed"
+"$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 >"$scratch/out" &&
+    grep -q 'one seed shows nothing about noise' "$scratch/out"
+result $? "two runs are compared, with a warning"
+"$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] == "too few seeds" and d["scored_on"] == "test"'
+result $? "and as JSON"
+! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither a run' "$scratch/out"
+result $? "a folder without runs is refused"
+mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
+! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'the runs beside it have not' "$scratch/out"
+result $? "runs of different models in one folder are refused"
+finish
