@@ -112,16 +112,18 @@ static void note_verdicts(const struct weft_results *r, const struct noting *n)
 
 static void note_design(const struct weft_results *r, const struct noting *n)
 {
+    const char *own = weft_result_option(&r->arm[0], "lr");
+    bool alike = r->lr_count == 0 && own && !weft_results_differ(r, "lr");
     char lrs[WEFT_MAX_LRS * 16] = "";
     size_t used = 0;
     for (int64_t i = 0; i < r->lr_count; i++)
         used += (size_t)snprintf(lrs + used, sizeof lrs - used, "%s%s", i ? ", " : "", weft_tell_lr(r->lr[i]).text);
     say(n, false, "%lld seed%s, %lld steps, %s%s%s.", (long long)r->seed_count, r->seed_count == 1 ? "" : "s",
         (long long)r->steps,
-        r->lr_count > 1 ? "each arm at the best of the learning rates "
-        : r->lr_count   ? "learning rate "
-                        : "each arm at the learning rate of its config",
-        lrs, r->lr_count > 1 ? ", chosen on validation and told on test" : "");
+        r->lr_count > 1             ? "each arm at the best of the learning rates "
+        : r->lr_count == 1 || alike ? "learning rate "
+                                    : "each arm at the learning rate of its config",
+        alike ? own : lrs, r->lr_count > 1 ? ", chosen on validation and told on test" : "");
 }
 
 static void note_size(const struct weft_results *r, const struct noting *n)

@@ -13,7 +13,7 @@
 static void put_against(double x, double first, FILE *to)
 {
     double more = first != 0 ? 100 * (x / first - 1) : NAN;
-    if (isfinite(more) && x != first)
+    if (fabs(more) >= 0.05) /* else it would read as 0 */
         fprintf(to, " <small>%+.*f&nbsp;%%</small>", fabs(more) < 10 ? 1 : 0, more);
 }
 
