@@ -17,13 +17,13 @@ static double mean(const struct weft_tensor *x)
 }
 
 /* The finding of a name, made with its first layer. */
-static struct weft_finding *finding(struct weft_trainer *t, const char *name)
+static struct weft_symptom *symptom(struct weft_trainer *t, const char *name)
 {
     struct weft_diagnosis *d = &t->diagnosis;
     for (int i = 0; i < d->count; i++)
         if (strcmp(d->list[i].name, name) == 0)
             return &d->list[i];
-    struct weft_finding *f = &d->list[d->count];
+    struct weft_symptom *f = &d->list[d->count];
     f->layer = weft_arena_alloc(&t->arena, (size_t)d->layers * sizeof *f->layer);
     if (!f->layer)
         return NULL;
@@ -37,7 +37,7 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
     struct weft_diagnosis *d = &t->diagnosis;
     d->layers = (int)t->model->spec->layers;
     for (int i = 0; i < net->watch_count; i++) {
-        struct weft_finding *f = finding(t, net->watches[i].name);
+        struct weft_symptom *f = symptom(t, net->watches[i].name);
         if (!f)
             return FAIL(WEFT_NOMEM, "no memory for a diagnosis");
         f->layer[net->watches[i].layer] = mean(weft_exec_tensor(exec, net->watches[i].value));

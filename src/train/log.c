@@ -90,7 +90,7 @@ static enum weft_status log_finding(struct weft_run *run, int64_t step, struct w
 }
 
 static enum weft_status log_findings(struct weft_run *run, int64_t step, struct weft_result *r,
-                                     const struct weft_finding *f, int layers)
+                                     const struct weft_symptom *f, int layers)
 {
     char name[64];
     TRY(log_finding(run, step, r, f->name, f->mean));

@@ -121,7 +121,7 @@ struct weft_sum {
 /* What the parts of the model make known of themselves (weft_build_watch), by layer and as the mean over layers. */
 struct weft_diagnosis {
     int count, layers;
-    struct weft_finding {
+    struct weft_symptom {
         const char *name;
         double mean, *layer;
     } list[WEFT_MAX_WATCHES];
