@@ -58,8 +58,9 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .children = children,
-    .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then tells its accuracy on held-out "
-           "samples and the SHA-256 of its weights. First its gates are checked: see `weft verify`.\v"
+    .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then tells how it does on samples "
+           "held out for validation and for the test, and the SHA-256 of its weights. First its gates are checked: see "
+           "`weft verify`.\v"
            "A run in a folder can be killed at any time: with --resume it comes to the same weights and the same log. "
            "On SIGTERM and SIGUSR1 it saves and ends.",
 };
@@ -179,7 +180,7 @@ static void catch_signals(void)
 struct outcome {
     struct weft_gates gates;
     struct line line;
-    struct weft_score score;
+    struct weft_scores scores;
     bool finished;
 };
 
@@ -194,8 +195,10 @@ static enum weft_status print_result(const struct weft_common *c, const struct w
     weft_result_int(r, "steps", t->step);
     weft_result_real(r, "loss", t->loss);
     if (o->finished) {
-        weft_result_real(r, "eval_loss", o->score.loss);
-        weft_result_real(r, "accuracy", o->score.accuracy);
+        weft_result_real(r, "eval_loss", o->scores.val.loss);
+        weft_result_real(r, "accuracy", o->scores.val.accuracy);
+        weft_result_real(r, "test_loss", o->scores.test.loss);
+        weft_result_real(r, "test_accuracy", o->scores.test.accuracy);
     }
     weft_result_real(r, "seconds", t->seconds);
     weft_result_real(r, "tokens_per_s", o->line.last.tokens_per_s);
@@ -234,7 +237,7 @@ static enum weft_status take_steps(const struct args *a, struct weft_trainer *t,
     weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
                    weft_threads());
     measure_engine(&o->line, t);
-    enum weft_status status = weft_train(&loop, &o->finished, &o->score);
+    enum weft_status status = weft_train(&loop, &o->finished, &o->scores);
     if (o->line.terminal && o->line.last.step && !o->finished)
         fputc('\n', stderr); /* what follows does not stand behind the progress line */
     TRY(status);

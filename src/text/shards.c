@@ -116,6 +116,17 @@ static bool belongs(const char *name, const char *split)
     return false;
 }
 
+bool weft_shards_exist(const char *folder, const char *split)
+{
+    DIR *d = opendir(folder);
+    bool found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found = belongs(e->d_name, split);
+    if (d)
+        closedir(d);
+    return found;
+}
+
 static int by_path(const void *a, const void *b)
 {
     return strcmp(((const struct weft_shard *)a)->path, ((const struct weft_shard *)b)->path);

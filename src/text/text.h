@@ -52,6 +52,8 @@ struct weft_shards;
 /* A file, or a folder, whose files *.bin with the word `split` ("train", "val") in their names are taken in order of
  * their names. What a data.json in the folder says must be so. Without one every token is read once, for the top. */
 enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split);
+/* Whether a folder has files of the split. */
+bool weft_shards_exist(const char *folder, const char *split);
 void weft_shards_close(struct weft_shards *s);
 int64_t weft_shards_tokens(const struct weft_shards *s);
 int64_t weft_shards_files(const struct weft_shards *s);

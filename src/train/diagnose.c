@@ -52,7 +52,7 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
 
 static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struct weft_exec **exec)
 {
-    int64_t samples = weft_trainer_held_out(t, t->model->spec->batch);
+    int64_t samples = weft_trainer_held_out(t, WEFT_HELD_OUT, t->model->spec->batch);
     TRY(weft_net_init(net, t->model, WEFT_WATCH, (struct weft_net_size){.sequences = samples, .length = t->length}));
     TRY(weft_exec_create(exec, net->g, WEFT_FAST));
     weft_net_bind(net, *exec, t->model, NULL);

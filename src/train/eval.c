@@ -4,21 +4,21 @@
  */
 #include "train/train.h"
 
-int64_t weft_trainer_held_out(const struct weft_trainer *t, int64_t wanted)
+int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int64_t wanted)
 {
     const struct weft_recipe *r = t->recipe;
-    return r->task->held_out ? weft_min(wanted, r->task->held_out(r->task_options)) : wanted;
+    return r->task->held_out ? weft_min(wanted, r->task->held_out(r->task_options, first == WEFT_TEST)) : wanted;
 }
 
-static void score_all(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
+static void score_all(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec, uint64_t first,
                       struct weft_score *score)
 {
-    int64_t samples = weft_trainer_held_out(t, t->recipe->eval_samples), all = 0, right = 0;
+    int64_t samples = weft_trainer_held_out(t, first, t->recipe->eval_samples), all = 0, right = 0;
     double loss = 0;
     for (int64_t done = 0, count; done < samples; done += count) {
         count = weft_min(t->model->spec->batch, samples - done);
         weft_net_plain_rows(net, exec, count, t->length);
-        all += weft_trainer_fill(t, net, exec, WEFT_HELD_OUT + (uint64_t)done, count);
+        all += weft_trainer_fill(t, net, exec, first + (uint64_t)done, count);
         weft_exec_run(exec);
         const int32_t *targets = weft_exec_tensor(exec, net->targets)->data;
         const int32_t *prediction = weft_exec_tensor(exec, net->prediction)->data;
@@ -31,7 +31,7 @@ static void score_all(const struct weft_trainer *t, const struct weft_net *net, 
     *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all)};
 }
 
-enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score)
+enum weft_status weft_trainer_evaluate(struct weft_trainer *t, uint64_t first, struct weft_score *score)
 {
     struct weft_net net;
     struct weft_exec *exec = NULL;
@@ -42,7 +42,7 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score
     if (status == WEFT_OK) {
         weft_net_bind(&net, exec, t->model, NULL);
         weft_exec_prepare(exec);
-        score_all(t, &net, exec, score);
+        score_all(t, &net, exec, first, score);
     }
     weft_exec_free(exec);
     weft_net_release(&net);

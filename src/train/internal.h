@@ -12,7 +12,7 @@
 enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *t);
 enum weft_status weft_log_change(struct weft_run *run, int64_t step, const char *changes);
 enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now);
-enum weft_status weft_log_score(struct weft_run *run, const struct weft_trainer *t, const struct weft_score *score);
+enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer *t, const struct weft_scores *scores);
 enum weft_status weft_log_diagnosis(struct weft_run *run, const struct weft_trainer *t);
 enum weft_status weft_log_weights(struct weft_run *run, const struct weft_trainer *t, const char *hash);
 /* Drops all records after the step, and one that is not whole; tells how many bytes are left. */

@@ -68,14 +68,18 @@ enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer
     return WEFT_OK;
 }
 
-enum weft_status weft_log_score(struct weft_run *run, const struct weft_trainer *t, const struct weft_score *score)
+enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer *t, const struct weft_scores *scores)
 {
     struct weft_result *r = begin_record(t->step);
-    weft_result_real(r, "val_loss", score->loss);
-    weft_result_real(r, "val_accuracy", score->accuracy);
+    weft_result_real(r, "val_loss", scores->val.loss);
+    weft_result_real(r, "val_accuracy", scores->val.accuracy);
+    if (t->step == t->recipe->steps) {
+        weft_result_real(r, "test_loss", scores->test.loss);
+        weft_result_real(r, "test_accuracy", scores->test.accuracy);
+    }
     weft_result_real(r, "seconds", t->seconds);
     TRY(write_record(run, r));
-    TRY(weft_events_add(run, t->step, "val/loss", score->loss));
+    TRY(weft_events_add(run, t->step, "val/loss", scores->val.loss));
     return WEFT_OK;
 }
 

@@ -52,9 +52,18 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now)
     return WEFT_OK;
 }
 
+/* The test takes part in no decision on the way. */
+static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *scores)
+{
+    TRY(weft_trainer_evaluate(t, WEFT_HELD_OUT, &scores->val));
+    if (t->step == t->recipe->steps)
+        TRY(weft_trainer_evaluate(t, WEFT_TEST, &scores->test));
+    return WEFT_OK;
+}
+
 /* Tells whether the weights as they are were scored and saved. */
 static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now, struct pace *pace,
-                                  struct weft_score *score, bool *scored, bool *saved)
+                                  struct weft_scores *scores, bool *scored, bool *saved)
 {
     char hash[65];
     struct weft_trainer *t = l->trainer;
@@ -64,9 +73,9 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     if (l->run && due(t, r->log_every))
         TRY(weft_log_losses(l->run, t, now));
     if (*scored) {
-        TRY(weft_trainer_evaluate(t, score));
+        TRY(evaluate(t, scores));
         if (l->run)
-            TRY(weft_log_score(l->run, t, score));
+            TRY(weft_log_scores(l->run, t, scores));
     }
     TRY(diagnose(l, now));
     if (*saved) {
@@ -94,7 +103,7 @@ static void measure(struct weft_progress *now, const struct weft_trainer *t, int
     now->seconds_left = now->seconds / (double)steps * (double)(now->steps - now->step);
 }
 
-enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_score *score)
+enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_scores *scores)
 {
     struct weft_trainer *t = l->trainer;
     struct weft_progress now = {.step = t->step, .steps = t->recipe->steps};
@@ -108,14 +117,14 @@ enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_sco
         now.seconds = weft_seconds() - start;
         t->seconds = before + now.seconds;
         measure(&now, t, t->step - first);
-        TRY(follow_up(l, &now, &pace, score, &scored, &saved));
+        TRY(follow_up(l, &now, &pace, scores, &scored, &saved));
         l->report(l->context, &now);
         pace.round = longer(pace.round, weft_seconds() - last);
         last = weft_seconds();
     }
     *finished = t->step == now.steps;
     if (*finished && !scored)
-        TRY(weft_trainer_evaluate(t, score));
+        TRY(evaluate(t, scores));
     if (!*finished && l->run && !saved)
         TRY(save(l, &pace, false));
     return WEFT_OK;

@@ -3,7 +3,8 @@
  * train.h - training: the recipe (what was chosen), tasks, optimisers, one step, the loop around it.
  *
  * Invariants:
- *  - A sample is a function of (seed, index) alone; training takes indices from 0 up, evaluation from WEFT_HELD_OUT up.
+ *  - A sample is a function of (seed, index) alone; training takes indices from 0 up, validation from WEFT_HELD_OUT up,
+ *    the test from WEFT_TEST up. No sample is of two of them.
  *  - A step is M micro-batches of the model's batch. Its gradient is summed in an order that the recipe alone decides.
  *  - Work on weights goes over spans: pieces of one weight, of a fixed size, so that neither the sum of squares nor the
  *    update depends on the number of threads.
@@ -20,6 +21,7 @@
 /* ---- tasks and optimisers */
 
 #define WEFT_HELD_OUT ((uint64_t)1 << 40)
+#define WEFT_TEST (2 * WEFT_HELD_OUT)
 
 struct weft_task {
     const char *name, *summary;
@@ -31,11 +33,11 @@ struct weft_task {
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
-    /* Optional, of tasks that read files: opening and closing them, how many held-out samples there are, the first
-     * failure of a sample, and the tokenizer.json of the data (NULL: none). */
+    /* Optional, of tasks that read files: opening and closing them, how many samples there are for validation or
+     * the test, the first failure of a sample, and the tokenizer.json of the data (NULL: none). */
     enum weft_status (*open)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
     void (*close)(void *options);
-    int64_t (*held_out)(const void *options);
+    int64_t (*held_out)(const void *options, bool test);
     enum weft_status (*failure)(const void *options);
     const char *(*tokenizer)(const void *options);
 };
@@ -149,6 +151,9 @@ struct weft_trainer {
 struct weft_score {
     double loss, accuracy; /* means over scored tokens; the loss is cross-entropy alone */
 };
+struct weft_scores {
+    struct weft_score val, test; /* what is chosen is chosen on validation; the test is scored once, at the end */
+};
 
 enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
                                      const struct weft_recipe *recipe);
@@ -159,12 +164,12 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *l
 void weft_trainer_gradient(struct weft_trainer *t);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
 enum weft_status weft_trainer_update(struct weft_trainer *t);
-/* On held-out samples, without dropout. */
-enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_score *score);
+/* On held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. */
+enum weft_status weft_trainer_evaluate(struct weft_trainer *t, uint64_t first, struct weft_score *score);
 /* On the first held-out samples, a micro-batch of them, without dropout: always the same. */
 enum weft_status weft_trainer_diagnose(struct weft_trainer *t);
-/* How many of the held-out samples one wants there are. */
-int64_t weft_trainer_held_out(const struct weft_trainer *t, int64_t wanted);
+/* How many of the samples one wants there are from WEFT_HELD_OUT or WEFT_TEST on. */
+int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int64_t wanted);
 /* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
@@ -275,7 +280,7 @@ struct weft_loop {
 };
 
 /* Steps, with what is due after each, until all are done and scored or something says stop. What was stopped is saved
- * and *finished is false, *score unknown. */
-enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_score *score);
+ * and *finished is false, *scores unknown. */
+enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_scores *scores);
 
 #endif

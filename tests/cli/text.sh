@@ -30,12 +30,24 @@ refuses 'data is an option of task=text' train gpt2 --set data=data
 result $? "what is refused leaves no folder behind"
 
 one=$("$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --json --out run 2>/dev/null)
-[[ $(field eval_loss <<<"$one") == 0.* ]] && cmp -s data/tokenizer.json run/step-000000400/tokenizer.json
+[[ $(field eval_loss <<<"$one") == 0.* && $(field test_loss <<<"$one") == 0.* ]] && cmp -s data/tokenizer.json run/step-000000400/tokenizer.json
 result $? "learns a text; a checkpoint has its tokenizer"
 "$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --out again --time 0.01 >/dev/null 2>&1
 again=$("$weft" train again --resume --json --threads 1 2>/dev/null)
 [[ $(field weights_sha256 <<<"$one") == "$(field weights_sha256 <<<"$again")" ]]
 result $? "a run that was stopped reads on where it was"
+python3 - data parted <<'END'
+import pathlib, struct, sys
+data, parted = map(pathlib.Path, sys.argv[1:])
+parted.mkdir()
+(parted / "train.bin").write_bytes((data / "train_000000.bin").read_bytes()[1024:])
+(parted / "val.bin").write_bytes(struct.pack("<18H", *range(18)))
+END
+refuses 'too few for validation and a test' train gpt2 "${small[@]}" --set data=parted
+cp parted/val.bin parted/test.bin
+same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2>/dev/null)
+[[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
+result $? "test files are what the test reads"
 cp -r data damaged && printf '\377\377' | dd of=damaged/train_000000.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
 refuses 'the file is damaged' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 finish

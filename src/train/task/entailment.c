@@ -3,7 +3,8 @@
  * task/entailment - is a an ancestor of b? The input is [a, b], scored is the answer after b: token 0 no, 1 yes.
  *
  * The tree grows from the seed, level by level: nodes above depth 6 have 1 to 4 children, until the vocabulary is used
- * up; node i is token 2 + i. It has to be learned from the pairs: every tenth pair, by hash(seed, a, b), is held out.
+ * up; node i is token 2 + i. It has to be learned from the pairs: every tenth pair, by hash(seed, a, b), is held out,
+ * half of these for validation and half for the test.
  *
  * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is b's ancestor there (yes) or c's
  * (no), each half of the time. So a wrong ancestor has the depth of a right one. The root, ancestor of all, is neither
@@ -43,9 +44,18 @@ static int64_t ancestor(const struct entailment *o, int64_t node, int64_t depth)
     return node;
 }
 
-static bool is_held_out(const struct entailment *o, int64_t a, int64_t b)
+enum use { TRAINING, VALIDATION, TEST };
+
+static enum use use_of(const struct entailment *o, int64_t a, int64_t b)
 {
-    return weft_key(weft_key(o->split, (uint64_t)a), (uint64_t)b) % 10 == 0;
+    switch (weft_key(weft_key(o->split, (uint64_t)a), (uint64_t)b) % 20) {
+    case 0:
+        return VALIDATION;
+    case 10:
+        return TEST;
+    default:
+        return TRAINING;
+    }
 }
 
 /* Two nodes and their ancestors at one depth. */
@@ -59,34 +69,27 @@ static bool make_fork(const struct entailment *o, int64_t b, int64_t c, int64_t 
     return f->above[0] >= 0 && f->above[1] >= 0 && f->above[0] != f->above[1];
 }
 
-/* Whether it is for training, or for the held-out samples with this answer. */
-static bool is_for_training(const struct entailment *o, const struct fork *f)
+/* Whether samples with this answer may be drawn from it. For training all four pairs must be. */
+static bool serves(const struct entailment *o, const struct fork *f, enum use use, bool yes)
 {
-    bool out = false;
+    bool all = true;
     for (int i = 0; i < 4; i++)
-        out |= is_held_out(o, f->above[i / 2], f->node[i % 2]);
-    return !out;
-}
-
-static bool is_for_holding_out(const struct entailment *o, const struct fork *f, bool yes)
-{
-    return is_held_out(o, f->above[!yes], f->node[0]);
+        all &= use_of(o, f->above[i / 2], f->node[i % 2]) == TRAINING;
+    return use == TRAINING ? all : use_of(o, f->above[!yes], f->node[0]) == use;
 }
 
 /* Whether there is something to draw for every purpose, so that drawing comes to an end. */
 static bool is_enough(const struct entailment *o)
 {
-    bool train = false, yes = false, no = false;
+    enum { ALL = 1 << 2 * (TEST + 1) };
+    unsigned found = 0; /* a bit for each use and answer */
     struct fork f;
     for (int64_t b = 1; b < o->nodes; b++)
         for (int64_t c = 1; c < o->nodes; c++)
-            for (int64_t depth = 1; depth < DEPTH && !(train && yes && no); depth++) {
-                bool is = make_fork(o, b, c, depth, &f);
-                train |= is && is_for_training(o, &f);
-                yes |= is && is_for_holding_out(o, &f, true);
-                no |= is && is_for_holding_out(o, &f, false);
-            }
-    return train && yes && no;
+            for (int64_t depth = 1; depth < DEPTH && found != ALL - 1; depth++)
+                for (int i = 0; make_fork(o, b, c, depth, &f) && i < 2 * (TEST + 1); i++)
+                    found |= (unsigned)serves(o, &f, (enum use)(i / 2), i % 2) << i;
+    return found == ALL - 1;
 }
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
@@ -118,14 +121,14 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
 {
     const struct entailment *o = opts;
     struct draw d = draw_begin(spec, "task.entailment", index);
-    bool yes = draw_below(&d, 2), held_out = index >= WEFT_HELD_OUT;
+    bool yes = draw_below(&d, 2);
+    enum use use = index >= WEFT_TEST ? TEST : index >= WEFT_HELD_OUT ? VALIDATION : TRAINING;
     struct fork f;
     int64_t b, c;
     do {
         b = 1 + draw_below(&d, o->nodes - 1);
         c = 1 + draw_below(&d, o->nodes - 1);
-    } while (!make_fork(o, b, c, 1 + draw_below(&d, DEPTH - 1), &f) ||
-             !(held_out ? is_for_holding_out(o, &f, yes) : is_for_training(o, &f)));
+    } while (!make_fork(o, b, c, 1 + draw_below(&d, DEPTH - 1), &f) || !serves(o, &f, use, yes));
     tokens[0] = (int32_t)(ANSWERS + f.above[!yes]);
     tokens[1] = (int32_t)(ANSWERS + b);
     targets[0] = -1;

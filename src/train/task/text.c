@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * task/text - predict the next token of texts, from token files (see docs/data.md). A sample is a window of `context`
- * tokens; training reads all windows of the `train` files in an order drawn for each epoch, evaluation those of the
- * `val` files from the first on.
+ * tokens; training reads all windows of the `train` files in an order drawn for each epoch. Windows of the `val` files
+ * stand in one order by chance, the same for every seed. Where there are `test` files the test reads these likewise;
+ * where there are none, the first half of `val` is for validation and the second for the test.
  */
 #include "text/text.h"
 #include "train/train.h"
@@ -13,7 +14,7 @@
 struct text {
     const char *data;
     int64_t length;
-    struct weft_shards *train, *val;
+    struct weft_shards *train, *val, *test; /* test: NULL, half of val is for it */
     const char *tokenizer;
     int32_t *window; /* [length + 1] */
     enum weft_status *failure;
@@ -21,7 +22,7 @@ struct text {
 
 static const struct weft_opt options[] = {
     {"data", WEFT_OPT_TEXT, offsetof(struct text, data), "",
-     .help = "the folder of token files, train*.bin and val*.bin: see `weft data`"},
+     .help = "the folder of token files, train*.bin, val*.bin and perhaps test*.bin: see `weft data`"},
 };
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
@@ -58,6 +59,13 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
     o->tokenizer = access(tokenizer, R_OK) ? NULL : tokenizer;
     TRY(open_split(spec, o, "train", &o->train));
     TRY(open_split(spec, o, "val", &o->val));
+    if (weft_shards_exist(o->data, "test"))
+        TRY(open_split(spec, o, "test", &o->test));
+    else if (weft_shards_windows(o->val, o->length) < 2)
+        return FAIL(WEFT_INVALID,
+                    "%s has %lld tokens for val and no test files: that is one sequence of context=%lld, too few for "
+                    "validation and a test",
+                    o->data, (long long)weft_shards_tokens(o->val), (long long)o->length);
     return WEFT_OK;
 }
 
@@ -66,27 +74,41 @@ static void close_data(void *opts)
     struct text *o = opts;
     weft_shards_close(o->train);
     weft_shards_close(o->val);
+    weft_shards_close(o->test);
 }
 
 static int64_t length(const void *opts) { return ((const struct text *)opts)->length; }
 
-static int64_t held_out(const void *opts)
+static int64_t held_out(const void *opts, bool test)
 {
     const struct text *o = opts;
-    return weft_shards_windows(o->val, o->length);
+    int64_t windows = weft_shards_windows(test && o->test ? o->test : o->val, o->length);
+    return o->test ? windows : test ? windows / 2 : windows - windows / 2;
 }
 
 static enum weft_status failure(const void *opts) { return *((const struct text *)opts)->failure; }
 
 static const char *tokenizer(const void *opts) { return ((const struct text *)opts)->tokenizer; }
 
+/* The window of a sample, and whose. */
+static uint64_t find(const struct weft_spec *spec, const struct text *o, uint64_t index, const struct weft_shards **s)
+{
+    bool test = index >= WEFT_TEST, held = index >= WEFT_HELD_OUT;
+    *s = test && o->test ? o->test : held ? o->val : o->train;
+    uint64_t windows = (uint64_t)weft_shards_windows(*s, o->length);
+    if (!held)
+        return weft_order_sample(windows, (uint64_t)spec->seed, index);
+    index -= test ? WEFT_TEST : WEFT_HELD_OUT;
+    if (test && !o->test)
+        index += (uint64_t)held_out(o, false);
+    return weft_order(windows, weft_key_name(0, "held out"), index);
+}
+
 static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
 {
     const struct text *o = opts;
-    bool held = index >= WEFT_HELD_OUT;
-    const struct weft_shards *s = held ? o->val : o->train;
-    uint64_t windows = (uint64_t)weft_shards_windows(s, o->length);
-    uint64_t window = held ? index - WEFT_HELD_OUT : weft_order_sample(windows, (uint64_t)spec->seed, index);
+    const struct weft_shards *s;
+    uint64_t window = find(spec, o, index, &s);
     if (*o->failure == WEFT_OK)
         *o->failure = weft_shards_read(s, (int64_t)window * o->length, o->length + 1, o->window);
     for (int64_t i = 0; i < o->length; i++) {
