@@ -38,7 +38,8 @@ enum weft_status weft_model_create(struct weft_model **model, const struct weft_
 
 enum weft_status weft_model_init(struct weft_model *m)
 {
-    TRY(weft_params_init(&m->params, (uint64_t)m->spec->seed));
+    uint64_t seed = (uint64_t)m->spec->seed, key = (uint64_t)m->spec->init_key;
+    TRY(weft_params_init(&m->params, key ? weft_key(seed, key) : seed));
     return WEFT_OK;
 }
 

@@ -7,7 +7,7 @@
  *    build() under the same local names; the scope ("blocks.3.attn") is set by whoever calls it.
  *  - A spec that was resolved can be built: what is impossible was refused there, with the reason.
  *  - Weights are one flat f32 array and gradients another of the same layout. A weight's first value is a function of
- *    (seed, its name, the element) alone, so models share what they have in common.
+ *    (seed, init_key, its name, the element) alone, so models share what they have in common.
  *  - One build serves training and evaluation: they differ in dropout and in being differentiated.
  *  - The residual stream is f32; what ops compute in between has the graph's compute dtype.
  */
@@ -31,6 +31,7 @@ enum weft_recip {
 struct weft_spec {
     const char *preset;
     int64_t layers, width, heads, ffn_width, context, vocab, batch, seed;
+    int64_t init_key; /* not 0: another draw of the first weights, and of nothing else */
     double dropout;
     bool bias, tie;
     bool recompute;   /* the backward pass makes each layer's values again instead of keeping them */

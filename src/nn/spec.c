@@ -108,6 +108,8 @@ static const struct weft_opt options[] = {
     {"recompute", WEFT_OPT_BOOL, AT(recompute), "no",
      .help = "make each layer's values again in the backward pass: less memory, one more forward pass, same bits"},
     {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "of weights, data and dropout"},
+    {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,
+     .help = "another draw of the first weights alone: what differs between two of them is noise"},
 };
 static const struct weft_owner owner = WEFT_OWNER("model", options);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * weights.c - weights come back from disk bit by bit, from a file, a checkpoint or a run; what does not fit is named.
+ * Models begin with the same values where names and shapes agree.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -167,6 +168,49 @@ static void what_does_not_fit_is_named(void **state)
     close_model(&spec, model);
 }
 
+/* How many weights by chance have the same name and shape in both, and how many of these the same first values. */
+static void compare_first_values(const char *setting, const char *other_setting, int *both, int *same)
+{
+    struct weft_spec spec, other_spec;
+    struct weft_model *model, *other;
+    open_model(&spec, &model, setting);
+    open_model(&other_spec, &other, other_setting);
+    must(weft_model_init(model));
+    must(weft_model_init(other));
+    *both = *same = 0;
+    for (int i = 0; i < model->params.count; i++) {
+        const struct weft_param *a = &model->params.list[i];
+        int at = weft_params_find(&other->params, a->name);
+        const struct weft_param *b = &other->params.list[weft_max(0, at)];
+        if (at < 0 || a->init == WEFT_INIT_CONSTANT || a->ndim != b->ndim || memcmp(a->dim, b->dim, sizeof a->dim) != 0)
+            continue;
+        ++*both;
+        *same += memcmp(model->params.weights + a->offset, other->params.weights + b->offset,
+                        (size_t)a->count * sizeof(float)) == 0;
+    }
+    close_model(&spec, model);
+    close_model(&other_spec, other);
+}
+
+static void arms_begin_alike(void **state)
+{
+    (void)state;
+    static const char *const arms[] = {"geom=w2", "attn=latent", "ffn=swiglu", "ffn_width=40", "pos=rope", "m2=yes"};
+    int both, same;
+    for (size_t i = 0; i < sizeof arms / sizeof *arms; i++) {
+        compare_first_values(NULL, arms[i], &both, &same);
+        assert_true(both >= 2 && same == both);
+    }
+    compare_first_values(NULL, "init_key=0", &both, &same);
+    assert_true(both >= 6 && same == both);
+    compare_first_values(NULL, "seed=2", &both, &same);
+    assert_int_equal(same, 0);
+    compare_first_values(NULL, "init_key=1", &both, &same);
+    assert_int_equal(same, 0);
+    compare_first_values("init_key=2", "init_key=1", &both, &same);
+    assert_int_equal(same, 0);
+}
+
 static int make_scratch(void **state)
 {
     (void)state;
@@ -185,6 +229,7 @@ static int remove_scratch(void **state)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_scratch, remove_scratch)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(they_come_back), CASE(bf16_is_widened), CASE(what_does_not_fit_is_named)};
+    const struct CMUnitTest tests[] = {CASE(they_come_back), CASE(bf16_is_widened), CASE(what_does_not_fit_is_named),
+                                       cmocka_unit_test(arms_begin_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
