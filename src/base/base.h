@@ -67,6 +67,12 @@ void weft_arena_release(struct weft_arena *arena);
 void *weft_pages_alloc(size_t bytes);
 void weft_pages_free(void *pages, size_t bytes);
 
+/* ---- small files (slurp.c) */
+
+/* All bytes of a config file, at most 1 MiB of anything that can be opened, and a 0 behind them. The caller frees them,
+ * also after a failure. */
+enum weft_status weft_slurp(const char *path, char **text, size_t *size);
+
 /* ---- threads (threads.c): the only place that knows OpenMP */
 
 /* One tile of work; `thread` is in 0 .. weft_threads_limit()-1 and tells which private scratch is mine. */

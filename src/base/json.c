@@ -4,7 +4,6 @@
  */
 #include "base/json.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -79,8 +78,6 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
 
 /* ---- files */
 
-enum { LARGEST = 1 << 20 };
-
 void weft_json_real(double x, char *text, size_t size)
 {
     /* From six digits up: below that %g would write 10000 as 1e+04. It drops zeros at the end by itself. */
@@ -92,26 +89,6 @@ void weft_json_real(double x, char *text, size_t size)
     size_t n = strlen(text);
     if (!strpbrk(text, ".e"))
         snprintf(text + n, size - n, ".0");
-}
-
-/* At most LARGEST bytes, of anything that can be opened; the caller frees them. */
-static enum weft_status slurp(const char *path, char **text, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
-    *text = malloc(LARGEST + 1);
-    errno = 0;
-    *size = *text ? fread(*text, 1, LARGEST + 1, f) : 0;
-    int error = ferror(f) ? errno : 0;
-    fclose(f);
-    if (!*text)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", path);
-    if (error)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(error));
-    if (*size > LARGEST)
-        return FAIL(WEFT_FORMAT, "%s is larger than %d bytes: it is no config file", path, LARGEST);
-    return WEFT_OK;
 }
 
 /* What a file says may end up on a terminal: control characters become question marks. Tells whether there were any. */
@@ -180,7 +157,7 @@ enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, voi
 {
     char *bytes = NULL;
     size_t size = 0;
-    enum weft_status status = slurp(path, &bytes, &size);
+    enum weft_status status = weft_slurp(path, &bytes, &size);
     if (status == WEFT_OK)
         status = read_object(path, bytes, size, entry, context);
     free(bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings from the command line and from files, the owners that take them, and what is left over.
+ * opt.c - settings from the command line and from files, their values, and the owners that take them.
  */
 #include "base/opt.h"
 #include "base/json.h"
@@ -42,6 +42,12 @@ enum weft_status weft_settings_add(struct weft_settings *s, const char *text)
     return WEFT_OK;
 }
 
+enum weft_status weft_settings_put(struct weft_settings *s, struct weft_setting setting)
+{
+    TRY(insert(s, s->count, setting));
+    return WEFT_OK;
+}
+
 struct loading {
     struct weft_settings *s;
     const char *file;
@@ -56,7 +62,8 @@ static enum weft_status load_entry(void *context, const char *name, const char *
         s->preset_name = copy;
         return copy ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory left for settings");
     }
-    TRY(insert(s, s->loaded, (struct weft_setting){weft_arena_print(&s->arena, "%s", name), copy, l->file, false}));
+    struct weft_setting setting = {weft_arena_print(&s->arena, "%s", name), copy, .file = l->file};
+    TRY(insert(s, s->loaded, setting));
     s->loaded++;
     return WEFT_OK;
 }
@@ -72,16 +79,38 @@ enum weft_status weft_settings_load(struct weft_settings *s, const char *path)
 
 /* ---- values */
 
-static enum weft_status refuse(const struct weft_opt *opt, const char *value, const char *file)
+const char *weft_setting_where(const struct weft_setting *setting, char *text, size_t size)
 {
-    char range[256];
+    snprintf(text, size, "%s", setting->file ? setting->file : "");
+    size_t n = strlen(text);
+    if (setting->line)
+        snprintf(text + n, size - n, ":%d: ", setting->line);
+    else if (setting->file)
+        snprintf(text + n, size - n, ": ");
+    return text;
+}
+
+const char *weft_setting_text(const struct weft_opt *opt, const struct weft_setting *setting, char *text, size_t size)
+{
+    char symbol[128];
+    if (setting->line)
+        snprintf(text, size, "CONFIG_%s=%s", weft_opt_symbol(opt, symbol, sizeof symbol), setting->value);
+    else
+        snprintf(text, size, "%s=%s", setting->name, setting->value);
+    return text;
+}
+
+static enum weft_status refuse(const struct weft_opt *opt, const struct weft_setting *setting)
+{
+    char range[256], place[512], text[256];
     weft_opt_range(opt, range, sizeof range);
     int n = 0;
     while (opt->type == WEFT_OPT_CHOICE && opt->choices[n])
         n++;
-    const char *near = weft_suggest(value, opt->choices, n);
-    return FAIL(WEFT_INVALID, "%s%s%s=%s is not possible: give %s%s%s%s", file ? file : "", file ? ": " : "", opt->name,
-                value, range, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    const char *near = weft_suggest(setting->value, opt->choices, n);
+    return FAIL(WEFT_INVALID, "%s%s is not possible: give %s%s%s%s", weft_setting_where(setting, place, sizeof place),
+                weft_setting_text(opt, setting, text, sizeof text), range, near ? "; did you mean " : "",
+                near ? near : "", near ? "?" : "");
 }
 
 bool weft_text_int(const char *text, int64_t *n)
@@ -131,16 +160,14 @@ static bool parse(const struct weft_opt *opt, const char *text, void *at)
     }
 }
 
-enum { VALUE_TEXT = 40 };
-
-static const char *value_text(const struct weft_opt *opt, const void *at, char text[VALUE_TEXT])
+const char *weft_opt_text(const struct weft_opt *opt, const void *at, char text[WEFT_MAX_VALUE])
 {
     switch (opt->type) {
     case WEFT_OPT_INT:
-        snprintf(text, VALUE_TEXT, "%lld", (long long)*(const int64_t *)at);
+        snprintf(text, WEFT_MAX_VALUE, "%lld", (long long)*(const int64_t *)at);
         return text;
     case WEFT_OPT_REAL:
-        weft_json_real(*(const double *)at, text, VALUE_TEXT);
+        weft_json_real(*(const double *)at, text, WEFT_MAX_VALUE);
         return text;
     case WEFT_OPT_BOOL:
         return *(const bool *)at ? "yes" : "no";
@@ -151,8 +178,7 @@ static const char *value_text(const struct weft_opt *opt, const void *at, char t
     }
 }
 
-/* Equal as values: 1e4 is 10000. */
-static bool same_value(const struct weft_opt *opt, const char *value, const char *other_value)
+bool weft_opt_same(const struct weft_opt *opt, const char *value, const char *other_value)
 {
     union {
         int64_t n;
@@ -161,16 +187,19 @@ static bool same_value(const struct weft_opt *opt, const char *value, const char
         int choice;
         const char *text;
     } one, other;
-    char a[VALUE_TEXT], b[VALUE_TEXT];
+    char a[WEFT_MAX_VALUE], b[WEFT_MAX_VALUE];
     return parse(opt, value, &one) && parse(opt, other_value, &other) &&
-           strcmp(value_text(opt, &one, a), value_text(opt, &other, b)) == 0;
+           strcmp(weft_opt_text(opt, &one, a), weft_opt_text(opt, &other, b)) == 0;
 }
 
-static bool is_initial(const struct weft_opt *opt, const char *value) { return same_value(opt, value, opt->initial); }
+enum weft_status weft_opt_read(const struct weft_opt *opt, const struct weft_setting *setting, void *at)
+{
+    return parse(opt, setting->value, at) ? WEFT_OK : refuse(opt, setting);
+}
 
 /* ---- taking */
 
-static const char *preset_value(const char *const *preset, const char *name)
+const char *weft_preset_value(const char *const *preset, const char *name)
 {
     size_t n = strlen(name);
     for (; preset && *preset; preset++)
@@ -181,17 +210,14 @@ static const char *preset_value(const char *const *preset, const char *name)
 
 static enum weft_status take_one(struct weft_settings *s, const struct weft_opt *opt, void *target)
 {
-    const char *value = preset_value(s->preset, opt->name), *file = NULL;
-    if (!value)
-        value = opt->initial;
+    const char *of_preset = weft_preset_value(s->preset, opt->name);
+    struct weft_setting setting = {.name = opt->name, .value = of_preset ? of_preset : opt->initial};
     for (int i = 0; i < s->count; i++)
         if (strcmp(s->setting[i].name, opt->name) == 0) {
-            value = s->setting[i].value;
-            file = s->setting[i].file;
             s->setting[i].taken = true;
+            setting = s->setting[i];
         }
-    if (!parse(opt, value, (char *)target + opt->offset))
-        return refuse(opt, value, file);
+    TRY(weft_opt_read(opt, &setting, (char *)target + opt->offset));
     return WEFT_OK;
 }
 
@@ -205,106 +231,16 @@ enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_o
     return WEFT_OK;
 }
 
-/* ---- what is left over */
-
-static bool is_overruled(const struct weft_settings *s, int i)
-{
-    for (int later = i + 1; later < s->count; later++)
-        if (strcmp(s->setting[later].name, s->setting[i].name) == 0)
-            return true;
-    return false;
-}
-
-static enum weft_status refuse_unknown(const struct weft_settings *s, const struct weft_setting *setting)
-{
-    const char *names[512];
-    int n = 0;
-    for (int o = 0; o < s->owner_count; o++)
-        for (int i = 0; i < s->owner[o].owner->count && n < 512; i++)
-            names[n++] = s->owner[o].owner->options[i].name;
-    const char *near = weft_suggest(setting->name, names, n), *file = setting->file;
-    return FAIL(WEFT_INVALID, "%s%sthere is no option \"%s\"%s%s%s `weft help options` lists all", file ? file : "",
-                file ? ": " : "", setting->name, near ? ": did you mean " : "", near ? near : "", near ? "?" : ".");
-}
-
-/* Several owners may have an option of one name; here none of them has a part in the model. */
-static enum weft_status check_unused(const struct weft_settings *s, const struct weft_setting *setting)
-{
-    char owners[256] = "";
-    size_t used = 0;
-    const struct weft_opt *opt = NULL;
-    for (int o = 0; o < s->owner_count; o++)
-        for (int i = 0; i < s->owner[o].owner->count && used < sizeof owners; i++)
-            if (strcmp(setting->name, s->owner[o].owner->options[i].name) == 0) {
-                opt = &s->owner[o].owner->options[i];
-                if (is_initial(opt, setting->value))
-                    return WEFT_OK;
-                used += (size_t)snprintf(owners + used, sizeof owners - used, "%s%s", used ? " or " : "",
-                                         s->owner[o].owner->name);
-            }
-    if (!opt)
-        return refuse_unknown(s, setting);
-    bool choosable = strchr(owners, '=');
-    return FAIL(WEFT_INVALID, "%s%s%s is an option of %s, which has no part in this: leave it out or at %s%s%s",
-                setting->file ? setting->file : "", setting->file ? ": " : "", setting->name, owners,
-                *opt->initial ? opt->initial : "\"\"", choosable ? ", or set " : "", choosable ? owners : "");
-}
-
-/* The option of that name that has a part in this, and its value. */
-static const struct weft_opt *taken(const struct weft_settings *s, const char *name, size_t length,
-                                    char text[VALUE_TEXT], const char **value)
-{
-    for (int o = 0; o < s->owner_count; o++)
-        for (int i = 0; s->owner[o].target && i < s->owner[o].owner->count; i++) {
-            const struct weft_opt *opt = &s->owner[o].owner->options[i];
-            if (strlen(opt->name) != length || strncmp(opt->name, name, length) != 0)
-                continue;
-            *value = value_text(opt, (const char *)s->owner[o].target + opt->offset, text);
-            return opt;
-        }
-    return NULL;
-}
-
-bool weft_settings_met(const struct weft_settings *s, const char *condition)
-{
-    char text[VALUE_TEXT];
-    const char *value, *is = strchr(condition, '=');
-    bool not = is[-1] == '!';
-    const struct weft_opt *opt = taken(s, condition, (size_t)(is - condition) - not, text, &value);
-    return opt && same_value(opt, value, is + 1) != not ;
-}
-
-/* A value that was asked for and cannot matter. */
-static enum weft_status check_idle(const struct weft_settings *s, const struct weft_setting *setting)
-{
-    char text[VALUE_TEXT];
-    const char *value;
-    const struct weft_opt *opt = taken(s, setting->name, strlen(setting->name), text, &value);
-    if (!opt || !opt->needs || is_initial(opt, value) || weft_settings_met(s, opt->needs))
-        return WEFT_OK;
-    return FAIL(WEFT_INVALID, "%s%s%s=%s has no effect without %s: leave it out or at %s, or set that",
-                setting->file ? setting->file : "", setting->file ? ": " : "", opt->name, value, opt->needs,
-                opt->initial);
-}
-
-enum weft_status weft_settings_finish(const struct weft_settings *s)
-{
-    for (int i = 0; i < s->count; i++)
-        if (!is_overruled(s, i))
-            TRY((s->setting[i].taken ? check_idle : check_unused)(s, &s->setting[i]));
-    return WEFT_OK;
-}
-
 /* ---- telling */
 
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value))
 {
-    char text[VALUE_TEXT];
+    char text[WEFT_MAX_VALUE];
     for (int o = 0; o < s->owner_count; o++)
         for (int i = 0; s->owner[o].target && i < s->owner[o].owner->count; i++) {
             const struct weft_opt *opt = &s->owner[o].owner->options[i];
-            visit(context, opt, value_text(opt, (const char *)s->owner[o].target + opt->offset, text));
+            visit(context, opt, weft_opt_text(opt, (const char *)s->owner[o].target + opt->offset, text));
         }
 }
 

@@ -25,8 +25,7 @@ void weft_opt_range(const struct weft_opt *opt, char *text, size_t size)
             used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", opt->choices[i]);
 }
 
-/* The Kconfig symbol; the text holds it if the table does not. */
-static const char *symbol_of(const struct weft_opt *opt, char *text, size_t size)
+const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size)
 {
     if (opt->symbol)
         return opt->symbol;
@@ -73,7 +72,7 @@ static void print_markdown(const struct weft_owner *owner, FILE *to)
         char range[256], symbol[128];
         weft_opt_range(opt, range, sizeof range);
         fprintf(to, "| `%s` | %s%s | %s | `%s` | ", opt->name, opt->type <= WEFT_OPT_REAL ? kinds[opt->type] : "",
-                range, initial_of(opt), symbol_of(opt, symbol, sizeof symbol));
+                range, initial_of(opt), weft_opt_symbol(opt, symbol, sizeof symbol));
         put_escaped(opt->help, "|*_<", to);
         fputs(" |\n", to);
     }
@@ -100,7 +99,7 @@ static void print_dependency(const struct weft_owner *const *owners, int count, 
     char text[128];
     if (!opt)
         return;
-    const char *symbol = symbol_of(opt, text, sizeof text);
+    const char *symbol = weft_opt_symbol(opt, text, sizeof text);
     if (opt->type == WEFT_OPT_BOOL)
         fprintf(to, "\tdepends on %s%s\n", strcmp(is, "=no") == 0 ? "!" : "", symbol);
     else
@@ -121,7 +120,7 @@ static void print_symbol(const struct weft_opt *opt, FILE *to)
 {
     char range[256], symbol[128];
     weft_opt_range(opt, range, sizeof range);
-    fprintf(to, "\nconfig %s\n", symbol_of(opt, symbol, sizeof symbol));
+    fprintf(to, "\nconfig %s\n", weft_opt_symbol(opt, symbol, sizeof symbol));
     switch (opt->type) {
     case WEFT_OPT_BOOL:
         print_prompt("bool", opt->help, to);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * opt_left.c - what is left over: settings that nobody took or that change nothing where they are, and why.
+ */
+#include "base/opt.h"
+
+#include <string.h>
+
+bool weft_settings_overruled(const struct weft_settings *s, int i)
+{
+    for (int later = i + 1; later < s->count; later++)
+        if (strcmp(s->setting[later].name, s->setting[i].name) == 0)
+            return true;
+    return false;
+}
+
+/* Options of one name agree in type and default, whoever has them. */
+static const struct weft_opt *known(const struct weft_settings *s, const char *name)
+{
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; i < s->owner[o].owner->count; i++)
+            if (strcmp(name, s->owner[o].owner->options[i].name) == 0)
+                return &s->owner[o].owner->options[i];
+    return NULL;
+}
+
+bool weft_settings_same(const struct weft_settings *s, const char *name, const char *value, const char *other)
+{
+    const struct weft_opt *opt = known(s, name);
+    return opt && weft_opt_same(opt, value, other);
+}
+
+bool weft_settings_is_default(const struct weft_settings *s, const struct weft_setting *setting)
+{
+    const struct weft_opt *opt = known(s, setting->name);
+    const char *of_preset = weft_preset_value(s->preset, setting->name);
+    return opt && (weft_opt_same(opt, setting->value, opt->initial) ||
+                   (of_preset && weft_opt_same(opt, setting->value, of_preset)));
+}
+
+const char *weft_settings_value(const struct weft_settings *s, const char *name, char text[WEFT_MAX_VALUE])
+{
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; s->owner[o].target && i < s->owner[o].owner->count; i++) {
+            const struct weft_opt *opt = &s->owner[o].owner->options[i];
+            if (strcmp(opt->name, name) == 0)
+                return weft_opt_text(opt, (const char *)s->owner[o].target + opt->offset, text);
+        }
+    return NULL;
+}
+
+bool weft_settings_met(const struct weft_settings *s, const char *condition)
+{
+    char text[WEFT_MAX_VALUE], name[128];
+    const char *is = strchr(condition, '=');
+    bool not = is[-1] == '!';
+    snprintf(name, sizeof name, "%.*s", (int)(is - condition) - not, condition);
+    const char *value = weft_settings_value(s, name, text);
+    return value && weft_settings_same(s, name, value, is + 1) != not ;
+}
+
+/* "pos=rope or pos=turned" */
+static void name_owners(const struct weft_settings *s, const char *name, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; i < s->owner[o].owner->count && used < size; i++)
+            if (strcmp(name, s->owner[o].owner->options[i].name) == 0)
+                used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " or " : "", s->owner[o].owner->name);
+}
+
+bool weft_settings_lacks(const struct weft_settings *s, const struct weft_setting *setting, struct weft_lack *lack)
+{
+    *lack = (struct weft_lack){.opt = known(s, setting->name), .part = !setting->taken};
+    if (!lack->opt)
+        return true;
+    const char *needs = lack->opt->needs;
+    if (weft_settings_is_default(s, setting) || (!lack->part && (!needs || weft_settings_met(s, needs))))
+        return false;
+    if (lack->part)
+        name_owners(s, setting->name, lack->needs, sizeof lack->needs);
+    else
+        snprintf(lack->needs, sizeof lack->needs, "%s", needs);
+    return true;
+}
+
+static enum weft_status refuse_unknown(const struct weft_settings *s, const struct weft_setting *setting)
+{
+    const char *names[512];
+    char place[512];
+    int n = 0;
+    for (int o = 0; o < s->owner_count; o++)
+        for (int i = 0; i < s->owner[o].owner->count && n < 512; i++)
+            names[n++] = s->owner[o].owner->options[i].name;
+    const char *near = weft_suggest(setting->name, names, n);
+    return FAIL(WEFT_INVALID, "%sthere is no option \"%s\"%s%s%s `weft help options` lists all",
+                weft_setting_where(setting, place, sizeof place), setting->name, near ? ": did you mean " : "",
+                near ? near : "", near ? "?" : ".");
+}
+
+static enum weft_status refuse_idle(const struct weft_setting *setting, const struct weft_lack *lack)
+{
+    char place[512];
+    const char *initial = *lack->opt->initial ? lack->opt->initial : "\"\"";
+    weft_setting_where(setting, place, sizeof place);
+    if (!lack->part)
+        return FAIL(WEFT_INVALID, "%s%s=%s has no effect without %s: leave it out or at %s, or set that", place,
+                    setting->name, setting->value, lack->needs, initial);
+    bool choosable = strchr(lack->needs, '=');
+    return FAIL(WEFT_INVALID, "%s%s is an option of %s, which has no part in this: leave it out or at %s%s%s", place,
+                setting->name, lack->needs, initial, choosable ? ", or set " : "", choosable ? lack->needs : "");
+}
+
+enum weft_status weft_settings_finish(const struct weft_settings *s)
+{
+    struct weft_lack lack;
+    for (int i = 0; i < s->count; i++) {
+        const struct weft_setting *setting = &s->setting[i];
+        if (weft_settings_overruled(s, i) || !weft_settings_lacks(s, setting, &lack))
+            continue;
+        if (!lack.opt)
+            return refuse_unknown(s, setting);
+        if (!setting->shared)
+            return refuse_idle(setting, &lack);
+    }
+    return WEFT_OK;
+}
