@@ -28,7 +28,7 @@ typedef enum weft_status weft_json_entry_fn(void *context, const char *name, con
 enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context);
 
 /* Whether a text can be an entry of a file: UTF-8, shorter than this, no control characters. */
-enum { WEFT_MAX_TEXT = 1024 };
+enum { WEFT_MAX_TEXT = 2048 };
 bool weft_json_holds(const char *text);
 
 /* The shortest text that reads back as the same finite double, and as a real number: "0.1", "2.0", "1e-05". */

@@ -48,7 +48,12 @@ struct weft_owner {
         name, table, sizeof(table) / sizeof(table)[0]                                                                  \
     }
 
-/* A preset's value of an option; NULL: it has none. */
+/* A name for settings that stand above the defaults; NULL settings: none. */
+struct weft_preset {
+    const char *name, *summary;
+    const char *const *settings; /* ends with NULL */
+};
+/* Its value of an option; NULL: it has none. */
 const char *weft_preset_value(const char *const *settings, const char *name);
 
 enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 64, WEFT_MAX_VALUE = 40 };
@@ -136,6 +141,8 @@ const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size)
 void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
 
 enum weft_page { WEFT_PAGE_TEXT, WEFT_PAGE_MARKDOWN, WEFT_PAGE_KCONFIG };
-void weft_owners_print(const struct weft_owner *const *owners, int count, enum weft_page page, FILE *to);
+/* For Kconfig the presets' values are the defaults where the option "preset" names them; they end with a NULL name. */
+void weft_owners_print(const struct weft_owner *const *owners, int count, const struct weft_preset *presets,
+                       enum weft_page page, FILE *to);
 
 #endif

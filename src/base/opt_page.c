@@ -3,7 +3,8 @@
  * opt_page.c - all options on one page: for `weft help options`, for docs/options.md and for Kconfig.
  *
  * Kconfig knows neither real numbers nor texts with a list of values inside: both are strings there, and their help
- * says what may be given. An owner "pos=rope" becomes a menu that depends on the symbol of pos.
+ * says what may be given. An owner "pos=rope" becomes a menu, which does not depend on the symbol of pos: Kconfig would
+ * drop its values where the base of a study has another, though an arm may need them.
  */
 #include "base/json.h"
 #include "base/opt.h"
@@ -80,32 +81,6 @@ static void print_markdown(const struct weft_owner *owner, FILE *to)
 
 /* ---- Kconfig */
 
-static const struct weft_opt *find(const struct weft_owner *const *owners, int count, const char *name, size_t length)
-{
-    for (int o = 0; o < count; o++)
-        for (int i = 0; i < owners[o]->count; i++) {
-            const char *other = owners[o]->options[i].name;
-            if (strlen(other) == length && memcmp(other, name, length) == 0)
-                return &owners[o]->options[i];
-        }
-    return NULL;
-}
-
-/* "pos=rope": depends on WEFT_POS = "rope"; "m1=yes": depends on WEFT_M1. */
-static void print_dependency(const struct weft_owner *const *owners, int count, const char *name, FILE *to)
-{
-    const char *is = strchr(name, '=');
-    const struct weft_opt *opt = is ? find(owners, count, name, (size_t)(is - name)) : NULL;
-    char text[128];
-    if (!opt)
-        return;
-    const char *symbol = weft_opt_symbol(opt, text, sizeof text);
-    if (opt->type == WEFT_OPT_BOOL)
-        fprintf(to, "\tdepends on %s%s\n", strcmp(is, "=no") == 0 ? "!" : "", symbol);
-    else
-        fprintf(to, "\tdepends on %s = \"%s\"\n", symbol, is + 1);
-}
-
 /* The help up to its first stop. */
 static void print_prompt(const char *type, const char *help, FILE *to)
 {
@@ -116,33 +91,41 @@ static void print_prompt(const char *type, const char *help, FILE *to)
     fputs("\"\n", to);
 }
 
-static void print_symbol(const struct weft_opt *opt, FILE *to)
+static void print_default(const struct weft_opt *opt, const char *value, const char *preset, FILE *to)
 {
+    if (opt->type == WEFT_OPT_BOOL)
+        fprintf(to, "\tdefault %c", value[0]);
+    else
+        fprintf(to, opt->type == WEFT_OPT_INT ? "\tdefault %s" : "\tdefault \"%s\"", value);
+    if (preset)
+        fprintf(to, " if WEFT_PRESET = \"%s\"", preset);
+    fputc('\n', to);
+}
+
+static void print_symbol(const struct weft_opt *opt, const struct weft_preset *presets, FILE *to)
+{
+    static const char *const types[] = {[WEFT_OPT_INT] = "int", [WEFT_OPT_BOOL] = "bool"};
     char range[256], symbol[128];
+    bool native = opt->type == WEFT_OPT_INT || opt->type == WEFT_OPT_BOOL;
     weft_opt_range(opt, range, sizeof range);
     fprintf(to, "\nconfig %s\n", weft_opt_symbol(opt, symbol, sizeof symbol));
-    switch (opt->type) {
-    case WEFT_OPT_BOOL:
-        print_prompt("bool", opt->help, to);
-        fprintf(to, "\tdefault %c\n", opt->initial[0]);
-        break;
-    case WEFT_OPT_INT:
-        print_prompt("int", opt->help, to);
-        fprintf(to, "\trange %lld %lld\n\tdefault %s\n", (long long)opt->min, (long long)opt->max, opt->initial);
-        break;
-    default:
-        print_prompt("string", opt->help, to);
-        fprintf(to, "\tdefault \"%s\"\n", opt->initial);
+    print_prompt(native ? types[opt->type] : "string", opt->help, to);
+    if (opt->type == WEFT_OPT_INT)
+        fprintf(to, "\trange %lld %lld\n", (long long)opt->min, (long long)opt->max);
+    for (; presets && presets->name; presets++) {
+        const char *value = weft_preset_value(presets->settings, opt->name);
+        if (value)
+            print_default(opt, value, presets->name, to);
     }
+    print_default(opt, opt->initial, NULL, to);
     fprintf(to, "\thelp\n\t  %s: %s.\n\t  Values: %s.\n", opt->name, opt->help, range);
 }
 
-static void print_menu(const struct weft_owner *const *owners, int count, const struct weft_owner *owner, FILE *to)
+static void print_menu(const struct weft_owner *owner, const struct weft_preset *presets, FILE *to)
 {
-    fprintf(to, "\nmenu \"%s\"\n", owner->name);
-    print_dependency(owners, count, owner->name, to);
+    fprintf(to, "\nmenu \"%s%s\"\n", strchr(owner->name, '=') ? "where " : "", owner->name);
     for (int i = 0; i < owner->count; i++)
-        print_symbol(&owner->options[i], to);
+        print_symbol(&owner->options[i], presets, to);
     fputs("\nendmenu\n", to);
 }
 
@@ -161,7 +144,8 @@ static const char *const openings[] = {
                           "mainmenu \"Weft\"\n",
 };
 
-void weft_owners_print(const struct weft_owner *const *owners, int count, enum weft_page page, FILE *to)
+void weft_owners_print(const struct weft_owner *const *owners, int count, const struct weft_preset *presets,
+                       enum weft_page page, FILE *to)
 {
     fputs(openings[page], to);
     for (int i = 0; i < count; i++) {
@@ -172,6 +156,6 @@ void weft_owners_print(const struct weft_owner *const *owners, int count, enum w
         else if (page == WEFT_PAGE_MARKDOWN)
             print_markdown(owners[i], to);
         else
-            print_menu(owners, count, owners[i], to);
+            print_menu(owners[i], presets, to);
     }
 }

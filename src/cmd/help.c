@@ -3,6 +3,7 @@
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
 #include "cmd/cmd.h"
+#include "lab/study.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -79,13 +80,13 @@ static void print_models(void)
 
 static void print_options(enum weft_page page)
 {
-    const struct weft_owner *owners[WEFT_MAX_OWNERS], *owner;
-    int n = 0;
+    const struct weft_owner *owners[WEFT_MAX_OWNERS] = {&weft_study_owner}, *owner;
+    int n = 1;
     for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_nn_owner_at(i)); i++)
         owners[n++] = owner;
     for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_train_owner_at(i)); i++)
         owners[n++] = owner;
-    weft_owners_print(owners, n, page, stdout);
+    weft_owners_print(owners, n, weft_presets, page, stdout);
 }
 
 /* In a table's code a bar must stand behind a backslash. */

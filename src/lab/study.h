@@ -55,9 +55,10 @@ struct weft_study {
     const char *lrs_text;   /* "3e-4 1e-3"; "": the recipe's alone */
     int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
     int match, match_by, repeat_seeds;
+    struct weft_settings settings; /* of the config, then those above it */
     /* What they come to: */
     struct weft_arm *arm;
-    int arm_count, lr_count;
+    int arm_count, lr_count; /* no rates: every arm has its recipe's */
     double lr[WEFT_MAX_LRS];
     struct weft_arena arena;
 };
@@ -69,6 +70,8 @@ extern const struct weft_owner weft_study_owner;
  * what no arm makes use of is refused, with its line. Release also after a failure. */
 enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
 void weft_study_release(struct weft_study *s);
+/* Refuses the .config at `path`, which Kconfig made of the study's config, if it does not hold what that asks for. */
+enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
 /* ---- planning (plan.c): nothing is trained */
 

@@ -78,6 +78,7 @@ void weft_spec_each(const struct weft_spec *spec, void *context,
 void weft_variant_replace(const struct weft_variant *variant, const struct weft_variant *by);
 
 /* Presets and owners of options in order; NULL past the last. For help and generated pages. */
+extern const struct weft_preset weft_presets[];
 const char *weft_preset_at(int i, const char **summary);
 const struct weft_owner *weft_nn_owner_at(int i);
 /* MODEL as commands take it: a preset's name, a config file or a folder with config.json, whose settings are loaded

@@ -118,10 +118,8 @@ static const struct weft_owner owner = WEFT_OWNER("model", options);
 #define GPT2_124M "layers=12", "width=768", "heads=12", "ffn_width=3072", "context=1024", "vocab=50304", "batch=2"
 #define LLAMA "norm=rmsnorm", "pos=rope", "bias=no", "tie=no"
 
-static const struct preset {
-    const char *name, *summary;
-    const char *const *settings; /* the options' own defaults are the small gpt2 */
-} presets[] = {
+/* The options' own defaults are the small gpt2. */
+const struct weft_preset weft_presets[] = {
     {"gpt2", "layernorm, biases, learned positions, gelu, tied; 2 x 128", NULL},
     {"gpt2-124m", "gpt2, 12 x 768", (const char *const[]){GPT2_124M, NULL}},
     {"gpt2-mini", "gpt2, 6 x 384",
@@ -133,15 +131,16 @@ static const struct preset {
      (const char *const[]){GPT2_124M, "attn=latent", "latent_width=128", "m1=yes", "m2=yes", "m3=yes", NULL}},
     {"ws", "llama with WsFFN (8 heads, F = 4C); 4 x 256",
      (const char *const[]){LLAMA, "ffn=ws", "layers=4", "width=256", "ffn_width=1024", "logits_z=1e-4", NULL}},
+    {0},
 };
-enum { PRESETS = sizeof presets / sizeof presets[0] };
+enum { PRESETS = sizeof weft_presets / sizeof weft_presets[0] - 1 };
 
 const char *weft_preset_at(int i, const char **summary)
 {
     if (i >= PRESETS)
         return NULL;
-    *summary = presets[i].summary;
-    return presets[i].name;
+    *summary = weft_presets[i].summary;
+    return weft_presets[i].name;
 }
 
 const struct weft_owner *weft_nn_owner_at(int i)
@@ -206,8 +205,8 @@ enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct w
     *s = (struct weft_spec){0};
     TRY(weft_model_find(model, settings, &s->preset));
     for (int i = 0; i < PRESETS; i++)
-        if (strcmp(presets[i].name, s->preset) == 0)
-            settings->preset = presets[i].settings;
+        if (strcmp(weft_presets[i].name, s->preset) == 0)
+            settings->preset = weft_presets[i].settings;
     TRY(weft_settings_take(settings, &owner, s));
     s->compute = s->choice.dtype == 0 ? WEFT_BF16 : WEFT_F32;
     s->post = s->choice.norm_place == 1;

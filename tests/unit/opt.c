@@ -4,7 +4,7 @@
  * good and hostile; pages; and that the tables of this program are sound.
  */
 #define _GNU_SOURCE
-#include "train/train.h"
+#include "lab/study.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,8 +101,8 @@ static void refusals_say_what_to_do(void **state)
         {"bias=maybe", "give yes or no"},
         {"kind=swigul", "did you mean swiglu?"},
         {"kind=zzzzzzzz", "give gelu, swiglu"},
-        {"data=a\nb", "give a text of at most 1023 bytes"},
-        {"data=\xff", "give a text of at most 1023 bytes"},
+        {"data=a\nb", "give a text of at most 2047 bytes"},
+        {"data=\xff", "give a text of at most 2047 bytes"},
         {"laers=3", "did you mean layers?"},
         {"rope_base=500", "set pos=rope or pos=turned"},
         {"rope_base=500", "leave it out or at 10000"},
@@ -349,13 +349,14 @@ static void any_bytes_are_safe(void **state)
 
 /* ---- pages */
 
-static char *page_of(const struct weft_owner *const *owners, int count, enum weft_page page)
+static char *page_of(const struct weft_owner *const *owners, int count, const struct weft_preset *presets,
+                     enum weft_page page)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    weft_owners_print(owners, count, page, f);
+    weft_owners_print(owners, count, presets, page, f);
     fclose(f);
     return text;
 }
@@ -363,7 +364,7 @@ static char *page_of(const struct weft_owner *const *owners, int count, enum wef
 static void help_names_everything(void **state)
 {
     (void)state;
-    char *text = page_of((const struct weft_owner *const[]){&owner}, 1, WEFT_PAGE_TEXT);
+    char *text = page_of((const struct weft_owner *const[]){&owner}, 1, NULL, WEFT_PAGE_TEXT);
     for (int i = 0; i < owner.count; i++) {
         assert_non_null(strstr(text, options[i].name));
         assert_non_null(strstr(text, options[i].help));
@@ -373,7 +374,7 @@ static void help_names_everything(void **state)
     free(text);
 }
 
-static void pages_tell_symbols_and_dependencies(void **state)
+static void pages_tell_symbols_and_presets(void **state)
 {
     (void)state;
     static const struct weft_opt gate[] = {
@@ -381,11 +382,15 @@ static void pages_tell_symbols_and_dependencies(void **state)
     };
     static const struct weft_owner when_yes = WEFT_OWNER("bias=yes", gate), when_kind = WEFT_OWNER("kind=gelu", gate);
     static const struct weft_owner *const owners[] = {&owner, &when_yes, &when_kind};
-    char *kconfig = page_of(owners, 3, WEFT_PAGE_KCONFIG), *markdown = page_of(owners, 3, WEFT_PAGE_MARKDOWN);
-    assert_non_null(strstr(kconfig, "config WEFT_LAYERS\n\tint \"blocks\"\n\trange 1 1024\n\tdefault 2\n"));
+    const struct weft_preset presets[] = {{"big", "", SETTINGS("layers=12", "kind=swiglu")}, {NULL, NULL, NULL}};
+    char *kconfig = page_of(owners, 3, presets, WEFT_PAGE_KCONFIG),
+         *markdown = page_of(owners, 3, presets, WEFT_PAGE_MARKDOWN);
+    assert_non_null(strstr(kconfig, "config WEFT_LAYERS\n\tint \"blocks\"\n\trange 1 1024\n"));
     assert_non_null(strstr(kconfig, "config WEFT_BIAS\n\tbool \"biases\"\n\tdefault y\n"));
-    assert_non_null(strstr(kconfig, "menu \"bias=yes\"\n\tdepends on WEFT_BIAS\n"));
-    assert_non_null(strstr(kconfig, "menu \"kind=gelu\"\n\tdepends on WEFT_KIND = \"gelu\"\n"));
+    assert_non_null(strstr(kconfig, "menu \"where bias=yes\"\n"));
+    assert_non_null(strstr(kconfig, "default 12 if WEFT_PRESET = \"big\"\n\tdefault 2\n"));
+    assert_non_null(strstr(kconfig, "default \"swiglu\" if WEFT_PRESET = \"big\"\n\tdefault \"gelu\"\n"));
+    assert_null(strstr(kconfig, "depends on")); /* values of what the base lacks must stay: an arm may have it */
     assert_non_null(strstr(kconfig, "config SHARE\n\tstring \"a \\\"share\\\"\"\n\tdefault \"0.1\"\n"));
     assert_non_null(strstr(markdown, "| `layers` | whole number, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
     assert_non_null(strstr(markdown, "| `SHARE` | a \"share\"; of\\|all |"));
@@ -400,7 +405,9 @@ static const struct weft_owner *owner_at(int i)
     static int of_nn;
     for (; weft_nn_owner_at(of_nn); of_nn++)
         ;
-    return i < of_nn ? weft_nn_owner_at(i) : weft_train_owner_at(i - of_nn);
+    if (i < of_nn)
+        return weft_nn_owner_at(i);
+    return i == of_nn ? &weft_study_owner : weft_train_owner_at(i - of_nn - 1);
 }
 
 /* `value` is one that the option of this name takes. */
@@ -425,6 +432,23 @@ static bool takes(const char *name, size_t length, const char *value)
     return taken;
 }
 
+/* Options of one name are of one type, default and symbol: who reads a file cannot know which is meant. */
+static bool agrees(const struct weft_opt *opt)
+{
+    char mine[64], its[64];
+    for (int o = 0; owner_at(o); o++)
+        for (int i = 0; i < owner_at(o)->count; i++) {
+            const struct weft_opt *other = &owner_at(o)->options[i];
+            if ((strcmp(other->name, opt->name) == 0) !=
+                (strcmp(weft_opt_symbol(other, its, sizeof its), weft_opt_symbol(opt, mine, sizeof mine)) == 0))
+                return false;
+            if (strcmp(other->name, opt->name) == 0 &&
+                (other->type != opt->type || strcmp(other->initial, opt->initial) != 0))
+                return false;
+        }
+    return true;
+}
+
 static void every_table_is_sound(void **state)
 {
     (void)state;
@@ -440,6 +464,8 @@ static void every_table_is_sound(void **state)
                 fail_msg("%s does not take %s, which shall switch it off", opt->name, opt->off);
             if (!opt->help || !*opt->help)
                 fail_msg("%s has no help", opt->name);
+            if (!agrees(opt))
+                fail_msg("%s is another thing in another table", opt->name);
         }
     }
 }
@@ -459,7 +485,7 @@ int main(void)
         cmocka_unit_test(large_and_missing_files),
         cmocka_unit_test(any_bytes_are_safe),
         cmocka_unit_test(help_names_everything),
-        cmocka_unit_test(pages_tell_symbols_and_dependencies),
+        cmocka_unit_test(pages_tell_symbols_and_presets),
         cmocka_unit_test(every_table_is_sound),
     };
     return cmocka_run_group_tests(tests, make_path, NULL);
