@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
-#   make                      both libraries and the program, build/weft
+#   make                      both libraries and the program, build/weft; with a .config also the study that it describes
+#   make build                the libraries and the program alone
+#   make defconfig-NAME       a .config from configs/NAME; menuconfig: change it; savedefconfig: what is special about it
+#   make SET="steps=50"       the study with other settings than its .config has
 #   make check                every quick test; check-long: the slow ones too
 #   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
 #   make fuzz                 20000 hostile inputs for each reader of files; fuzz-NAME RUNS=n: for one
@@ -95,10 +98,10 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build check check-long lint format generated man asan tsan coverage install uninstall clean FORCE
+.PHONY: all build study menuconfig savedefconfig check check-long lint format generated man asan tsan coverage install uninstall clean FORCE
 .DELETE_ON_ERROR:
 
-all: build
+all: build $(if $(wildcard .config),study)
 build: $(A) $(SO) $(PROGRAM) $(if $(filter release,$(FLAVOUR)),$(BUILD)/weft)
 
 # ---- compiling
@@ -155,6 +158,40 @@ $(PROGRAM): $(CMD_OBJ) $(A)
 
 $(BUILD)/weft: $(BUILD)/release/weft
 	@ln -sf release/weft $@
+
+# ---- studies: configs/NAME -> .config -> studies/NAME
+
+STUDY = $(or $(shell sed -n 's/^CONFIG_WEFT_STUDY="\([A-Za-z0-9_-]*\)"$$/\1/p' .config 2>/dev/null),study)
+KCONFIG := KCONFIG_CONFIG=.config kconfig
+SET :=
+ifneq ($(SET),)
+ifeq ($(wildcard .config),)
+$(error SET changes the study of a .config, and there is none: run `make defconfig-NAME`, for NAME see configs/)
+endif
+endif
+
+study: build
+	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(SET:%=--set %)
+
+# Kconfig takes what it cannot use for nothing and is content: the program checks what it was asked for, and what it made
+# of that. What is refused leaves no .config, so that `make` does not run the study before it instead.
+defconfig-%: build
+	@test -f configs/$* || { echo "there is no configs/$*; there are: $(filter-out Kconfig,$(notdir $(wildcard configs/*)))" && false; } >&2
+	@command -v kconfig-conf >/dev/null || { echo "kconfig-conf is missing: run tools/deps.sh" && false; } >&2
+	@rm -f .config
+	@$(KCONFIG)-conf --defconfig=configs/$* configs/Kconfig >/dev/null 2>&1
+	@$(PROGRAM) config configs/$* --kept .config || { rm -f .config && false; }
+	@sed -i 's/^CONFIG_WEFT_STUDY=""$$/CONFIG_WEFT_STUDY="$*"/' .config
+
+menuconfig: build
+	@test -t 0 || { echo "menuconfig needs a terminal" && false; } >&2
+	@$(KCONFIG)-mconf configs/Kconfig
+	@$(PROGRAM) config .config
+
+savedefconfig: build
+	@$(PROGRAM) config .config >/dev/null
+	@$(KCONFIG)-conf --savedefconfig=defconfig configs/Kconfig >/dev/null
+	@echo "defconfig holds what .config has besides defaults: name it configs/NAME"
 
 # ---- checking
 

@@ -202,7 +202,7 @@ static enum weft_status compare(const struct weft_study *s, struct weft_settings
             if (strcmp(kept->setting[k].name, asked->name) == 0)
                 got = kept->setting[k].value;
         if (!got || !weft_settings_same(kept, asked->name, asked->value, got))
-            return FAIL(WEFT_INVALID, "%sKconfig made %s=%s of %s=%s: write it as `make savedefconfig` would",
+            return FAIL(WEFT_INVALID, "%sKconfig made %s=%s of %s=%s: write the value in quotes",
                         weft_setting_where(asked, where, sizeof where), asked->name, got ? got : "nothing", asked->name,
                         asked->value);
     }

@@ -2,6 +2,7 @@
  *
  * kconfig.c - any bytes as a study's config: what is accepted has arms, and reads the same when it is read again.
  */
+#define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "lab/study.h"

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# kconfig.sh - studies from Kconfig: every defconfig means the same before and after Kconfig, and what Kconfig would
+# swallow is refused with line and suggestion. In a folder of its own: the tree may hold a .config.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cp -r Makefile configs include "$scratch"
+cd "$scratch" || exit 1
+
+say() { sed 's/^/# /' "$@"; }
+study() { printf '%s\n' "$@" >study; } # LINE...: writes the config "study"
+refuses() {                            # TEXT [ARGUMENT...]: `weft config study` exits with 1 and says TEXT
+    local text=$1
+    shift
+    "$weft" config study "$@" >out 2>err
+    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
+    result $? "says: $text"
+    grep -qF -- "$text" err || say err
+}
+takes() { # NAME [ARGUMENT...]
+    local name=$1
+    shift
+    "$weft" config study "$@" >out 2>err
+    result $? "$name"
+    say err
+}
+
+# ---- arms
+
+study 'CONFIG_WEFT_PRESET="llama"' 'CONFIG_WEFT_ARMS="dot:  |w2 : geom=w2   spread=full "' 'CONFIG_WEFT_SEEDS=5'
+takes "arms of a text"
+[[ $(<out) == "study: llama, task recall; 2 arms, 1 learning rates, 5 seeds"$'\n'"  dot"*$'\n'"  w2 "*"geom=w2 spread=full" ]]
+result $? "name, preset, arms and seeds are told"
+"$weft" config study --arm w2 >w2.json && "$weft" show llama --set geom=w2 --set spread=full --config | cmp -s - w2.json
+result $? "an arm is the model of its settings"
+"$weft" config study --arm w2 --set width=64 --set seeds=2 | grep -q '"width": 64'
+result $? "the command line stands above"
+"$weft" config study --arm w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?'
+result $? "an arm that is none"
+study 'CONFIG_WEFT_PRESET="ra-mla"' 'CONFIG_RA_MLA_ABLATION_STEPS="0,1,2,3,4,5"'
+takes "the steps of the source study"
+grep -q 'step4 .*m1=yes m2=yes m3=no; again step2' out && grep -q 'step5 .*; again step3' out
+result $? "steps 4 and 5 are 2 and 3 again"
+study 'CONFIG_WEFT_PRESET="w2"'
+takes "a preset alone"
+[[ $(tail -n 1 out) == "  w2 "* ]]
+result $? "is an arm"
+study '# CONFIG_WEFT_TIE is not set' 'CONFIG_OLD=1'
+refuses 'study:2: there is no symbol CONFIG_OLD'
+study 'CONFIG_WEFT_LAERS=3'
+refuses 'study:1: there is no symbol CONFIG_WEFT_LAERS: did you mean CONFIG_WEFT_LAYERS?'
+study '' 'CONFIG_WEFT_LAYERS=5000'
+refuses 'study:2: CONFIG_WEFT_LAYERS=5000 is not possible: give 1 to 1024'
+study 'CONFIG_WEFT_GEOM="w3"'
+refuses 'study:1: CONFIG_WEFT_GEOM=w3 is not possible: give dot, w2, overlap; did you mean w2?'
+study 'CONFIG_WEFT_PRESET="lama"'
+refuses 'study:1: there is no preset "lama": did you mean llama?'
+study 'CONFIG_WEFT_SEEDS=0'
+refuses 'give 1 to 1000'
+study 'CONFIG_WEFT_ARMS="a: geom=dot" # CONFIG'
+refuses 'study:1: this is no value of CONFIG_WEFT_ARMS'
+for arms in '"' 'a' 'a b: geom=w2' 'a: geom=w2 | a:' 'a: geom' 'a: | ' ': x=1' 'a: =1'; do
+    study "" "CONFIG_WEFT_ARMS=\"$arms\""
+    refuses 'study:2: '
+done
+study 'CONFIG_WEFT_ARMS="a: | b: geomm=w2"'
+refuses 'study:1: arm b: there is no option "geomm": did you mean geom?'
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w3"'
+refuses 'study:1: arm b: geom=w3 is not possible'
+study 'CONFIG_WEFT_ARMS="a: | b: width=100 heads=3"'
+refuses 'width=100 does not divide into heads=3'
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 width=128"'
+refuses 'study:1: arms b and c are the same model'
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 seed=2"'
+takes "unless their seeds are other ones"
+for steps in 6 0,,1 0,0 1,4 0,5 4,2 -1 0x1 ,; do
+    study "CONFIG_RA_MLA_ABLATION_STEPS=\"$steps\""
+    refuses 'study:1: '
+done
+study 'CONFIG_RA_MLA_ABLATION_STEPS="0"' 'CONFIG_WEFT_ARMS="a:"'
+refuses 'study:1: ablation_steps and arms both say what the arms are'
+study 'CONFIG_WEFT_LRS="1e-3 much"'
+refuses 'lrs=much is not possible: give'
+study 'CONFIG_WEFT_LRS="1e-3 0.001"'
+refuses 'study:1: the learning rate 0.001 stands twice'
+study 'CONFIG_WEFT_LRS="1e-3 3e-3"' 'CONFIG_WEFT_LR="2e-3"'
+refuses 'study:2: lr=2e-3 has no effect: lrs="1e-3 3e-3" gives the learning rates'
+study 'CONFIG_WEFT_STUDY="../x"'
+refuses 'a study cannot be called "../x"'
+study 'CONFIG_WEFT_MATCH_BY="width"'
+refuses 'study:1: CONFIG_WEFT_MATCH_BY=width has no effect without match!=none'
+
+# ---- what no arm makes use of
+
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"' '' 'CONFIG_WEFT_ROPE_BASE="5000"'
+refuses 'study:3: CONFIG_WEFT_ROPE_BASE=5000 has no effect in any arm: it needs pos=rope, and pos is learned'
+study 'CONFIG_WEFT_ARMS="a: | b: pos=alibi"' 'CONFIG_WEFT_ROPE_BASE="5000"'
+refuses 'and pos is learned or alibi'
+study 'CONFIG_WEFT_ARMS="a: | b: pos=rope"' 'CONFIG_WEFT_ROPE_BASE="5000"'
+takes "what one arm makes use of is silent in the others"
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"' 'CONFIG_WEFT_ROPE_BASE="1e4"' 'CONFIG_RA_MLA_RA_WINDOW=64'
+takes "so is a default"
+study 'CONFIG_WEFT_PRESET="ra-mla"' 'CONFIG_WEFT_ATTN="full"' 'CONFIG_RA_MLA_LATENT_DIM=128'
+takes "and the preset's value"
+study 'CONFIG_RA_MLA_RA_WINDOW=32'
+refuses 'study:1: CONFIG_RA_MLA_RA_WINDOW=32 has no effect in any arm: it needs ra_alpha!=0, and ra_alpha is 0'
+study 'CONFIG_WEFT_ARMS="a: geom=dot | b: geom=w2"' 'CONFIG_WEFT_GEOM="overlap"'
+refuses 'study:2: CONFIG_WEFT_GEOM=overlap has no effect in any arm: each sets another value'
+study 'CONFIG_WEFT_ARMS="a: spread=full | b: geom=w2"'
+refuses 'study:1: arm a: spread is an option of geom=w2'
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"'
+refuses 'ra_window=32 has no effect in any arm' --set ra_window=32
+refuses 'there is no option "layer": did you mean layers?' --set layer=3
+takes "a setting of the command line that one arm makes use of" --set spread=full --set layers=3 --set layers=1
+study 'CONFIG_GPT2_MAX_ITERS=400'
+takes "and one that stands above the config's" --set steps=50
+printf '# \0' >study
+refuses 'study:1: a byte of this line is 0'
+
+# ---- through Kconfig
+
+if ! command -v kconfig-conf >/dev/null; then
+    result 0 "defconfigs through Kconfig # SKIP it is not installed (package kconfig-frontends)"
+    finish
+fi
+unset MAKEFLAGS MAKELEVEL
+run_make() { make --no-print-directory -o build PROGRAM="$weft" "$@" >out 2>err; } # builds nothing
+for config in configs/*; do
+    name=${config#configs/}
+    [[ $name != Kconfig ]] || continue
+    run_make "defconfig-$name" && "$weft" config "$config" >asked && "$weft" config .config | cmp -s - asked
+    result $? "make defconfig-$name keeps its arms"
+    arm=$(awk 'END { print $1 }' asked)
+    "$weft" config "$config" --arm "$arm" >asked && "$weft" config .config --arm "$arm" | cmp -s - asked
+    result $? "and all options of $arm"
+    run_make savedefconfig && "$weft" config defconfig --arm "$arm" | cmp -s - asked
+    result $? "as make savedefconfig does"
+done
+for line in CONFIG_WEFT_LAERS=3 CONFIG_WEFT_LAYERS=5000 'CONFIG_WEFT_ROPE_BASE="5000"' CONFIG_RA_MLA_RA_ALPHA=0.5; do
+    printf '\n%s\n' "$line" >configs/bad
+    ! run_make defconfig-bad && grep -q '^weft: configs/bad:2: ' err && [[ ! -e .config ]]
+    result $? "make defconfig refuses $line and leaves no .config"
+done
+! run_make defconfig-recal && grep -q 'there are: .*recall-quick' err
+result $? "a defconfig that is none"
+
+make --no-print-directory -n -o build PROGRAM=weft | grep -q ablate
+result $((1 - $?)) "without a .config make builds"
+! run_make SET=steps=5 && grep -q 'there is none' err
+result $? "and refuses settings for a study"
+cp configs/recall-quick configs/mine
+run_make defconfig-mine
+make --no-print-directory -n -o build PROGRAM=weft SET="steps=50 width=32" >out
+grep -qx 'weft ablate --config .config --out studies/mine --set steps=50 --set width=32' out
+result $? "with one it runs the study, with the settings"
+make --no-print-directory -n -o build PROGRAM=weft build check lint | grep -q ablate
+result $((1 - $?)) "make build, check and lint do not"
+finish
