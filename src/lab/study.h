@@ -66,8 +66,8 @@ struct weft_study {
 /* ---- reading a study (study.c); owner of its options: weft_study_owner */
 
 extern const struct weft_owner weft_study_owner;
-/* `path` is a config; `over` are settings that stand above it (--set), may be NULL. All arms are resolved and checked;
- * what no arm makes use of is refused, with its line. Release also after a failure. */
+/* `path` is a config; `over` are settings that stand above it (--set), may be NULL; both must outlive the study. All
+ * arms are resolved and checked; what no arm makes use of is refused, with its line. Release also after a failure. */
 enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
 void weft_study_release(struct weft_study *s);
 /* Refuses the .config at `path`, which Kconfig made of the study's config, if it does not hold what that asks for. */
