@@ -260,7 +260,7 @@ generated: $(PROGRAM)
 	$(PROGRAM) help options --as kconfig >configs/Kconfig
 
 # Man pages and completions come from the commands' own tables.
-COMMANDS := $(patsubst CMD(%),%,$(filter CMD(%),$(shell cat src/cmd/cmds.def)))
+COMMANDS := $(filter-out common,$(patsubst src/cmd/%.c,%,$(wildcard src/cmd/*.c)))
 MAN := $(OUT)/man/weft.1 $(COMMANDS:%=$(OUT)/man/weft-%.1)
 man: $(MAN)
 $(MAN): $(OUT)/man/%.1: $(PROGRAM)
