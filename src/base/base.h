@@ -84,6 +84,8 @@ void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context);
 /* weft_threads_set (public) sets both numbers; weft_threads_use lowers the number in use below the limit again. */
 void weft_threads_use(int threads);
 int weft_threads(void);
+/* The calling thread may use all cores of the process again: for one about to become another program. */
+void weft_threads_unpin(void);
 int weft_threads_limit(void);
 
 /* ---- the processor (cpu.c) */

@@ -47,6 +47,8 @@ static void pin_threads(int threads)
     }
 }
 
+void weft_threads_unpin(void) { sched_setaffinity(0, sizeof(cpu_set_t), cores()); }
+
 enum weft_status weft_threads_set(int threads)
 {
     if (threads < 0 || threads > 4096)

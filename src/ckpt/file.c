@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 26 }; /* of one write: a signal or a full disk is noticed within it */
@@ -21,6 +22,23 @@ static struct beside beside(const struct weft_file *f)
     struct beside b;
     snprintf(b.path, sizeof b.path, "%s.writing", f->path);
     return b;
+}
+
+enum weft_status weft_folder_make(const char *folder)
+{
+    char path[sizeof((struct weft_file *)0)->path];
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "a path of %zu bytes is too long", strlen(folder));
+    for (char *slash = path; slash && *slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return FAIL(WEFT_IO, "the folder %s cannot be made: %s", path, strerror(errno));
+        if (slash)
+            *slash = '/';
+    }
+    return WEFT_OK;
 }
 
 enum weft_status weft_path_sync(const char *path)

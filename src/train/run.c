@@ -30,24 +30,6 @@ static const char *in_folder(struct weft_run *run, const char *name)
 
 /* ---- the folder */
 
-/* With all folders above it. */
-static enum weft_status make_folder(const char *folder)
-{
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
-        return FAIL(WEFT_INVALID, "the path of the run's folder is too long");
-    for (char *slash = path; slash && *slash;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        if (mkdir(path, 0777) && errno != EEXIST)
-            return FAIL(WEFT_IO, "the folder %s cannot be made: %s", path, strerror(errno));
-        if (slash)
-            *slash = '/';
-    }
-    return WEFT_OK;
-}
-
 static enum weft_status check_empty(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -87,20 +69,20 @@ static enum weft_status open_log(struct weft_run *run)
 
 /* ---- the config */
 
-static enum weft_status make_config(struct weft_run *run)
+enum weft_status weft_run_config(const struct weft_settings *settings, char **config, char hash[65])
 {
     size_t bytes;
     struct weft_sha256 sha;
-    FILE *text = open_memstream(&run->config, &bytes);
+    FILE *text = open_memstream(config, &bytes);
     if (!text)
         return FAIL(WEFT_NOMEM, "no memory for a config");
-    enum weft_status status = weft_settings_save(run->settings, text);
+    enum weft_status status = weft_settings_save(settings, text);
     if (fclose(text) && status == WEFT_OK)
         status = FAIL(WEFT_NOMEM, "no memory for a config");
     TRY(status);
     weft_sha256_init(&sha);
-    weft_sha256_add(&sha, run->config, bytes);
-    weft_sha256_hex(&sha, run->config_sha256);
+    weft_sha256_add(&sha, *config, bytes);
+    weft_sha256_hex(&sha, hash);
     return WEFT_OK;
 }
 
@@ -168,8 +150,8 @@ enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool re
                                const struct weft_settings *settings)
 {
     *run = (struct weft_run){.folder = folder, .settings = settings};
-    TRY(make_config(run));
-    TRY(make_folder(folder));
+    TRY(weft_run_config(settings, &run->config, run->config_sha256));
+    TRY(weft_folder_make(folder));
     if (!resume)
         TRY(check_empty(folder));
     TRY(open_log(run));

@@ -188,6 +188,8 @@ struct weft_run {
     struct weft_arena arena;
 };
 
+/* The text of config.json, to be freed, and the SHA-256 of that: who a run is. */
+enum weft_status weft_run_config(const struct weft_settings *settings, char **config, char hash[65]);
 /* Makes the folder and holds it against other processes. One that is not empty is refused, or, to resume, compared
  * with the settings. Close also after a failure. */
 enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool resume, const struct weft_recipe *recipe,
