@@ -123,6 +123,13 @@ enum weft_status weft_account(const struct weft_model *m, const struct weft_reci
     return WEFT_OK;
 }
 
+enum weft_status weft_account_flops(const struct weft_model *m, double *flops)
+{
+    int64_t bytes;
+    TRY(count_training(m, m->spec->context, m->spec->recompute, &bytes, flops));
+    return WEFT_OK;
+}
+
 /* ---- whether it fits */
 
 /* Of a graph that training makes beside its own and frees again: the larger of what was counted and this. */

@@ -51,6 +51,9 @@ struct weft_recipe;
 enum weft_status weft_account(const struct weft_model *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
 
+/* FLOPs of training a token, alone. */
+enum weft_status weft_account_flops(const struct weft_model *model, double *flops);
+
 /* Refuses, with what to change, a training run that takes more than the available bytes. */
 enum weft_status weft_account_fit(const struct weft_model *model, const struct weft_recipe *recipe, int64_t available);
 
@@ -98,6 +101,7 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
  * program and instruction set are. */
 enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
 enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
+enum weft_status weft_program_hash(char hex[65]); /* SHA-256 of the program that runs */
 
 /* ---- combinations of a model's choices (combine.c), all at one tiny size */
 

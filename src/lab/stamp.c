@@ -7,27 +7,13 @@
 #include "ckpt/ckpt.h"
 #include "lab/lab.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static enum weft_status hash_program(char hex[65])
+enum weft_status weft_program_hash(char hex[65])
 {
-    static const char path[] = "/proc/self/exe";
-    char piece[1 << 14];
-    struct weft_sha256 sha;
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
-    weft_sha256_init(&sha);
-    for (size_t n; (n = fread(piece, 1, sizeof piece, f));)
-        weft_sha256_add(&sha, piece, n);
-    bool failed = ferror(f);
-    fclose(f);
-    if (failed)
-        return FAIL(WEFT_IO, "%s cannot be read", path);
-    weft_sha256_hex(&sha, hex);
+    TRY(weft_sha256_file("/proc/self/exe", hex));
     return WEFT_OK;
 }
 
@@ -61,7 +47,7 @@ enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bo
     *same = false;
     if (access(path, F_OK))
         return WEFT_OK;
-    TRY(hash_program(s.program));
+    TRY(weft_program_hash(s.program));
     TRY(weft_json_load(path, read_entry, &s));
     *same = s.same == SAME;
     if (*same) {
@@ -75,7 +61,7 @@ enum weft_status weft_stamp_save(const char *path, const char *config_sha256, co
 {
     char program[65], *text = NULL;
     size_t bytes = 0;
-    TRY(hash_program(program));
+    TRY(weft_program_hash(program));
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "config_sha256", config_sha256);
     weft_result_text(r, "program_sha256", program);

@@ -3,10 +3,11 @@
  * study.h - studies: arms x learning rates x seeds, each run a process of its own, and what they come to.
  *
  * A study is read from a config in Kconfig's format (study.c), planned (plan.c: widths that match, what each arm takes,
- * its gates), run (queue.c, ledger.c) into a folder, and told from that folder alone (results.c, report_*.c).
+ * its gates; estimate.c: how long), run (queue.c, ledger.c) into a folder, and told from that folder alone (results.c,
+ * report_*.c).
  *
  * The folder:
- *   study.json            what was planned (struct weft_study as JSON, see plan.c): a function of config and program
+ *   study.json            what was planned (study_save.c): a function of config, program and machine
  *   runs.jsonl            the ledger: a line per finished run, in the order they finished
  *   runs/ARM/lr-LR-seed-N a run's folder, as `weft train --out` leaves it
  *   report.html .md .csv  as `weft report` writes them; the same for the same runs, whatever order they finished in
@@ -25,6 +26,7 @@
 enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
 enum weft_match { WEFT_MATCH_NONE, WEFT_MATCH_PARAMS, WEFT_MATCH_FLOPS };
 enum weft_match_by { WEFT_MATCH_FFN_WIDTH, WEFT_MATCH_WIDTH };
+extern const char *const weft_match_names[], *const weft_match_by_names[]; /* end with NULL (match.c) */
 enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
 struct weft_arm {
@@ -43,6 +45,7 @@ struct weft_arm {
         char story[200]; /* the first failure */
     } gate[WEFT_GATE_COUNT];
     int gate_count;
+    double seconds; /* of a run, estimated */
 };
 
 struct weft_study {
@@ -79,7 +82,44 @@ typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm, co
 /* Solves for the widths, accounts for every arm and, if asked, runs its gates. A failed gate is no failed status. */
 enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *tell, void *context);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1. */
+/* Gives every arm the width at which it has as many weights, or FLOPs, as the first: as near as widths come, and within
+ * WEFT_MATCH_LIMIT (match.c). The plan does this. */
+#define WEFT_MATCH_LIMIT 0.02
+enum weft_status weft_study_match(struct weft_study *s);
+/* By how much more or less of it an arm has than the first: 0.01 is 1 %. */
+double weft_study_mismatch(const struct weft_study *s, const struct weft_arm *arm);
+
+/* An arm with settings more, "name=value" up to a NULL, resolved anew. Release also after a failure. */
+struct weft_arm_twin {
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+};
+enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more);
+void weft_arm_twin_release(struct weft_arm_twin *twin);
+
+/* Writes study.json, whole or not at all, into a folder that is made. The words of the command, up to a NULL, do it
+ * again.
+ */
+enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
+/* Writes a script for sbatch, an array job of which every task is a run, by the same command (slurm.c). */
+enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
+                                  int threads);
+/* Words as one would write them in a shell. */
+void weft_shell_words(const char *const *words, FILE *to);
+/* A table of the arms and what each takes. */
+void weft_study_print(const struct weft_study *s, FILE *to);
+
+/* Whether the study can run on this machine, and how long that takes (estimate.c). */
+struct weft_estimate {
+    int slots, threads; /* runs at once, and threads of each */
+    double seconds;     /* of all runs */
+    bool timed;         /* by steps of every arm, else by FLOPs and half of the engine's speed */
+    char obstacle[512]; /* why it cannot run here: memory, data; "": it can */
+};
+enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e);
+
+/* A run of the study by its number, from 0 to weft_study_runs() - 1: all arms of a seed, then those of the next. */
 struct weft_study_run {
     int arm;
     double lr;
@@ -88,6 +128,9 @@ struct weft_study_run {
 };
 int64_t weft_study_runs(const struct weft_study *s);
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
+/* The text of its config.json, to be freed, and the SHA-256 of that. */
+enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
+                                       char hash[65]);
 
 /* ---- running (queue.c, ledger.c) */
 
