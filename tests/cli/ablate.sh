@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# ablate.sh - a tiny study is planned, run, gone on with and repeated: killed at any moment it comes to the ledger of one
+# never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is how many are killed, 3 if not
+# set.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+RANDOM=1
+
+cat >tiny <<'END'
+CONFIG_WEFT_PRESET="gpt2"
+CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
+CONFIG_WEFT_TASK="recall"
+CONFIG_WEFT_RECALL_LENGTH=8
+CONFIG_WEFT_LAYERS=1
+CONFIG_WEFT_WIDTH=32
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=16
+CONFIG_WEFT_BATCH=4
+CONFIG_GPT2_MAX_ITERS=30
+CONFIG_WEFT_WARMUP=5
+CONFIG_WEFT_EVAL_SAMPLES=16
+CONFIG_WEFT_CHECKPOINT_EVERY=5
+CONFIG_WEFT_SEEDS=2
+END
+study() { "$weft" ablate --config tiny --json "$@"; } # ARGUMENTS...
+begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background, as $!
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+refuses() { # TEXT ARGUMENTS...
+    local text=$1
+    shift
+    study "$@" >out 2>err
+    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
+    result $? "ablate $*: says: $text"
+}
+# What a ledger says, but for times and the order in which runs finished.
+timeless() { sed -E 's/, "(threads|tokens_per_s|seconds)": [^,}]*//g' "$1/runs.jsonl" | sort; }
+column() { # FOLDER ARM: hashes of the weights by seed
+    python3 -c 'import json, sys
+runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]
+print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r["arm"] == sys.argv[2])))' "$1" "$2"
+}
+
+plan=$(study --dry-run --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
+    [[ $(field gates_failed <<<"$plan") == 0 && ! -e none ]] && grep -q 'steps of every arm were timed' err
+result $? "--dry-run tells what every arm takes and how long, and leaves nothing"
+
+one=$(study --out whole 2>err) && [[ $(field done <<<"$one") == 4 && $(field failed <<<"$one") == 0 ]] &&
+    [[ $(wc -l <whole/runs.jsonl) == 4 && -s whole/runs/w2/lr-0.001-seed-2/log.jsonl ]] &&
+    ! grep -q 'gates:' whole/runs/*/*/output.txt
+result $? "runs all arms and seeds; the runs need not check the gates again"
+timeless whole >ledger
+cp whole/study.json study.json
+stamp=$(stat -c '%n %y' whole/runs/*/*/log.jsonl)
+again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] && ! grep -q started err &&
+    [[ $(stat -c '%n %y' whole/runs/*/*/log.jsonl) == "$stamp" ]] && timeless whole | cmp -s - ledger &&
+    cmp -s whole/study.json study.json
+result $? "what is done is not trained again, and study.json is the same"
+
+more=$(study --out whole --seeds 3 2>err) && [[ $(field done_before <<<"$more") == 4 && $(grep -c started err) == 2 ]]
+result $? "--seeds 3 trains the third alone"
+other=$(study --out whole --set lr=0.002 2>err) && [[ $(field done_before <<<"$other") == 0 && $(wc -l <whole/runs.jsonl) == 10 ]]
+result $? "another config is another run"
+
+cp -r whole broken
+rm -r broken/runs.jsonl broken/runs/dot/lr-0.001-seed-1/gates.json
+sed -i 's/"program_sha256": "./&0/' broken/runs/w2/lr-0.001-seed-1/gates.json
+study --out broken >out 2>err
+[[ $(field done <out) == 4 ]] && timeless broken | cmp -s - ledger &&
+    ! grep -q 'goes on' broken/runs/{dot,w2}/lr-0.001-seed-1/output.txt
+result $? "what another program left, or nobody vouches for, is trained anew"
+
+cat tiny - >repeating <<'END'
+CONFIG_WEFT_LRS="1e-3 2e-3"
+END
+sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/LAYERS=2/' repeating
+"$weft" ablate --config repeating --out repeated --json >out 2>err
+[[ $(field done <out) == 8 && -n $(column repeated step2) && $(column repeated step2) == "$(column repeated step4)" ]] &&
+    [[ $(grep -o '"step2".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) != \
+        $(grep -o '"step4".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) ]]
+result $? "a repeat, with another number of threads, has the same bits"
+"$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 8 ]]
+result $? "it is not trained again in its folder"
+
+for signal in INT TERM; do
+    begin --out "$signal" --set steps=100000
+    until grep -q '"step": [1-9]' "$signal"/runs/*/*/log.jsonl 2>/dev/null; do sleep 0.05; done
+    kill -$signal $!
+    wait $!
+    status=$?
+    ((status == 0)) && grep -q 'the same command goes on' err && [[ -n $(compgen -G "$signal/runs/*/*/step-*") ]]
+    result $? "SIG$signal: runs save and end, with 0"
+done
+
+kills=0
+for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
+    for ((n = 0; n < 6; n++)); do
+        begin --out "killed-$i"
+        sleep "$((RANDOM % 3)).$((RANDOM % 1000))"
+        { kill -KILL $! && kills=$((kills + 1)) && wait $!; } 2>/dev/null
+        [[ -e killed-$i/runs.jsonl && $(wc -l <"killed-$i/runs.jsonl") == 4 ]] && break
+    done
+    study --out "killed-$i" >out 2>err && timeless "killed-$i" | cmp -s - ledger && cmp -s "killed-$i/study.json" \
+        <(sed "s/--out whole/--out killed-$i/" study.json)
+    status=$?
+    result $status "killed again and again, it comes to the same ledger and plan"
+    ((status == 0)) || { cat err && timeless "killed-$i" | diff - ledger; } | sed 's/^/# /'
+    rm -rf "killed-$i"
+done
+((kills > 0))
+result $? "$kills kills in all"
+
+study --out array --slurm >out 2>err && bash -n array/study.sbatch && grep -q '^#SBATCH --array=0-3$' array/study.sbatch
+result $? "--slurm writes an array job"
+for task in 3 0 2 1; do
+    SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$task bash array/study.sbatch >out 2>err &
+done
+wait
+timeless array | cmp -s - ledger
+result $? "its tasks, all at once, come to the same ledger"
+
+refuses 'there is no run 4' --out none --run 4
+refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
+refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
+refuses 'say --long' --out none --set steps=1000000000
+
+cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/runs.jsonl && exec 9>>failing/runs/dot/lr-0.001-seed-1/log.jsonl &&
+    flock 9
+refuses '1 of 4 runs failed, the first of them arm dot, seed 1: weft: another process trains in' --out failing
+exec 9>&-
+study --out failing >out 2>err && timeless failing | cmp -s - ledger
+result $? "the same command tries it again"
+finish
