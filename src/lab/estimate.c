@@ -2,9 +2,8 @@
  *
  * estimate.c - whether a study can run on this machine, and how long it would take.
  *
- * Where data are there and a step takes less than half a second, steps of every arm are taken and timed. Otherwise a
- * run is taken to get half of what the machine does with large products, which is what large models get; small ones
- * get less.
+ * Where data are there and the model is not large, steps of every arm are taken and timed. Otherwise a run is taken to
+ * get half of what the machine does with large products, which is what large models get; small ones get less.
  */
 #include "lab/study.h"
 
@@ -13,7 +12,9 @@
 #include <string.h>
 
 #define SHARE_OF_ENGINE 0.5
-#define LONG_STEP 0.5 /* seconds */
+#define LONG_STEP 0.5    /* seconds */
+#define MANY_WEIGHTS 2e7 /* a trainer of more takes long to set up and to step */
+#define STARTING 0.3     /* seconds, with saving at the end */
 
 /* ---- memory */
 
@@ -91,7 +92,7 @@ static double time_run(const struct weft_arm *arm, double step)
     const struct weft_recipe *r = &arm->recipe;
     double evals = 2 + (r->eval_every ? (double)(r->steps / r->eval_every) : 0);
     double sample = step / (double)(r->micro_batches * arm->spec.batch);
-    return (double)r->steps * step + evals * (double)r->eval_samples * sample / 3;
+    return STARTING + (double)r->steps * step + evals * (double)r->eval_samples * sample / 3;
 }
 
 static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate *e)
@@ -103,7 +104,7 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
     step = arm->account.flops_train * (double)tokens / (SHARE_OF_ENGINE * rate);
     if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK)
         note(e, arm);
-    if (*e->obstacle || step > LONG_STEP)
+    if (*e->obstacle || step > LONG_STEP || (double)arm->account.params > MANY_WEIGHTS)
         e->timed = false;
     else
         TRY(time_step(arm, &step));

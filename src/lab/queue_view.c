@@ -62,11 +62,11 @@ static void draw_arm(const struct weft_queue *q, int arm, FILE *to)
     if (failed)
         fprintf(to, ", %d failed", failed);
     if (done)
-        fprintf(to, "  test loss %.4f", test / done);
+        fprintf(to, "  test loss %.4g", test / done);
     if (running)
         fprintf(to, "  %d running", running);
     if (running && step)
-        fprintf(to, ": step %lld/%lld, loss %.4f", (long long)step, (long long)q->study->arm[arm].recipe.steps, loss);
+        fprintf(to, ": step %lld/%lld, loss %.4g", (long long)step, (long long)q->study->arm[arm].recipe.steps, loss);
     fputs("\033[K\n", to);
 }
 
@@ -90,7 +90,7 @@ static void say(const struct weft_queue_view *v, const struct weft_queue *q, con
     fprintf(to, "%s lr %g seed %lld: %s", q->study->arm[job->run.arm].name, job->run.lr, (long long)job->run.seed,
             states[job->state]);
     if (job->state == WEFT_DONE)
-        fprintf(to, ", test loss %.4f; %lld of %lld, about %s left", job->finished.test_loss,
+        fprintf(to, ", test loss %.4g; %lld of %lld, about %s left", job->finished.test_loss,
                 (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count, weft_duration(seconds_left(v, q)).text);
     fprintf(to, "%s%s\n", job->state == WEFT_FAILED ? ": " : "", job->state == WEFT_FAILED ? job->story : "");
 }

@@ -29,12 +29,14 @@ static void says(enum weft_status status, const char *text)
     weft_error_clear();
 }
 
+static struct weft_settings settings; /* of the study that is open: it reads them as long as it is */
+
 /* Lines of a config, and settings above it with spaces between. */
 static void open_study(struct weft_study *s, const char *lines, const char *over)
 {
     static char path[64];
     char text[256], *rest = text;
-    struct weft_settings settings = {0};
+    weft_settings_release(&settings);
     snprintf(path, sizeof path, "%s/config", scratch);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -45,7 +47,6 @@ static void open_study(struct weft_study *s, const char *lines, const char *over
     for (char *one; (one = strtok_r(rest, " ", &rest));)
         must(weft_settings_add(&settings, one));
     must(weft_study_init(s, path, &settings));
-    weft_settings_release(&settings);
 }
 
 static void tell(void *context, const struct weft_study *s, int arm, const char *doing)
@@ -204,6 +205,7 @@ static int remove_scratch(void **state)
 {
     (void)state;
     char command[64];
+    weft_settings_release(&settings);
     snprintf(command, sizeof command, "rm -rf %s", scratch);
     return system(command);
 }
