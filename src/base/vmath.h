@@ -21,6 +21,11 @@
 #include <immintrin.h>
 #endif
 
+/* The 512-bit level works with masks: tails without a way through memory, choices without bit arithmetic. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define VMASKS
+#endif
+
 #define VLANES 16
 
 typedef float vf __attribute__((vector_size(64)));
@@ -52,8 +57,25 @@ VINLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
-VINLINE vf vmax(vf a, vf b) { return vpick(a > b, a, b); }
-VINLINE vf vmin(vf a, vf b) { return vpick(a < b, a, b); }
+/* b where either is NaN and where both are 0, which is what the instructions do too. */
+VINLINE vf vmax(vf a, vf b)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return vpick(a > b, a, b);
+#endif
+}
+
+VINLINE vf vmin(vf a, vf b)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#else
+    return vpick(a < b, a, b);
+#endif
+}
+
 VINLINE vf vabs(vf a) { return (vf)((vi)a & vseti(0x7fffffff)); }
 
 VINLINE vf vsqrt(vf a)
@@ -69,19 +91,35 @@ VINLINE vf vsqrt(vf a)
 
 /* ---- memory. n is how many elements are left (lanes past n read 0 and are not written). */
 
-VINLINE vf vwiden(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+VINLINE vf vwiden(vh h)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#else
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
+}
 
 /* bf16, to nearest even; NaN keeps its sign and becomes quiet. */
 VINLINE vh vnarrow(vf x)
 {
-    vu u = (vu)x;
-    vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    vu u = (vu)x, r = u + 0x7fff + ((u >> 16) & 1);
+#if defined(VMASKS)
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    r = (vu)_mm512_mask_or_epi32((__m512i)r, nan, (__m512i)u, _mm512_set1_epi32(0x400000));
+    return (vh)_mm512_cvtepi32_epi16((__m512i)(r >> 16));
+#else
     vu nan = (vu)(x != x);
-    r = (nan & ((u >> 16) | 0x40)) | (~nan & r);
-    return __builtin_convertvector(r, vh);
+    r = (nan & (u | 0x400000)) | (~nan & r);
+    return __builtin_convertvector(r >> 16, vh);
+#endif
 }
 
 /* A whole vector and a tail are copied apart: a copy of variable length would go through memory piece by piece. */
+#if defined(VMASKS)
+VINLINE __mmask16 vtail(int64_t n) { return (__mmask16)((1u << n) - 1); } /* lanes 0 .. n-1, n < VLANES */
+#endif
+
 VINLINE vf vload_f32(const float *p, int64_t n)
 {
     if (n >= VLANES) {
@@ -89,9 +127,13 @@ VINLINE vf vload_f32(const float *p, int64_t n)
         memcpy(&whole, p, sizeof whole);
         return whole;
     }
+#if defined(VMASKS)
+    return (vf)_mm512_maskz_loadu_ps(vtail(n), p);
+#else
     vf tail = vset(0);
     memcpy(&tail, p, (size_t)n * sizeof *p);
     return tail;
+#endif
 }
 
 VINLINE void vstore_f32(float *p, int64_t n, vf v)
@@ -99,20 +141,30 @@ VINLINE void vstore_f32(float *p, int64_t n, vf v)
     if (n >= VLANES)
         memcpy(p, &v, sizeof v);
     else
+#if defined(VMASKS)
+        _mm512_mask_storeu_ps(p, vtail(n), (__m512)v);
+#else
         memcpy(p, &v, (size_t)n * sizeof *p);
+#endif
 }
 
-VINLINE vf vload_bf16(const uint16_t *p, int64_t n)
+VINLINE vh vload_half(const uint16_t *p, int64_t n)
 {
     if (n >= VLANES) {
         vh whole;
         memcpy(&whole, p, sizeof whole);
-        return vwiden(whole);
+        return whole;
     }
+#if defined(VMASKS)
+    return (vh)_mm256_maskz_loadu_epi16(vtail(n), p);
+#else
     vh tail = {0};
     memcpy(&tail, p, (size_t)n * sizeof *p);
-    return vwiden(tail);
+    return tail;
+#endif
 }
+
+VINLINE vf vload_bf16(const uint16_t *p, int64_t n) { return vwiden(vload_half(p, n)); }
 
 VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
 {
@@ -120,7 +172,11 @@ VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
     if (n >= VLANES)
         memcpy(p, &h, sizeof h);
     else
+#if defined(VMASKS)
+        _mm256_mask_storeu_epi16(p, vtail(n), (__m256i)h);
+#else
         memcpy(p, &h, (size_t)n * sizeof *p);
+#endif
 }
 
 /* Elements i .. i+15 of an f32 or bf16 array of n. The dtype test is the same for a whole loop, so it is unswitched. */
@@ -163,7 +219,6 @@ VINLINE float vhighest(vf v)
 VINLINE vf vexp(vf x)
 {
     vf t = vfma(x, vset(1.44269504088896341f), vset(12582912.0f)); /* 1.5 * 2^23: the sum's low bits are round(x/ln2) */
-    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned: it wraps for huge x, which are replaced below */
     vf k = t - vset(12582912.0f);
     vf r = vfma(k, vset(-0.693359375f), x);
     r = vfma(k, vset(2.12194440e-4f), r);
@@ -174,12 +229,22 @@ VINLINE vf vexp(vf x)
     p = vfma(p, r, vset(1.6666665459e-1f));
     p = vfma(p, r, vset(5.0000001201e-1f));
     vf y = vfma(p, r * r, r) + vset(1.0f);
+#if defined(VMASKS)
+    y = (vf)_mm512_scalef_ps((__m512)y, (__m512)k);
+    __mmask16 over = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(88.72283905f), _CMP_GT_OQ);
+    __mmask16 in = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.33654475f), _CMP_NLT_UQ);
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    y = (vf)_mm512_mask_mov_ps((__m512)y, over, _mm512_set1_ps(INFINITY));
+    return (vf)_mm512_mask_mov_ps(_mm512_maskz_mov_ps(in, (__m512)y), nan, (__m512)x);
+#else
     /* 2^n in two steps, so that n = 128 does not overflow early. */
+    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned: it wraps for huge x, which are replaced below */
     vi half = n >> 1;
     y = y * (vf)((vu)(half + 127) << 23) * (vf)((vu)(n - half + 127) << 23);
     y = vpick(x > vset(88.72283905f), vset(INFINITY), y);
     y = vpick(x < vset(-87.33654475f), vset(0.0f), y);
     return vpick(x != x, x, y);
+#endif
 }
 
 /* ln x for x > 0; -inf at 0, NaN below. Denormals count as 0. */
