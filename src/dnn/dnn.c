@@ -3,7 +3,7 @@
  * dnn.c - the door: which engine serves a dtype, how an output is cut into tiles of work, and where groups lie.
  *
  * Tiles are cut by shape alone: as large as an engine likes, but so many that many cores and calls of one row find
- * work. Cutting finer costs some reuse of caches and never changes a sum.
+ * work. Cutting finer costs some reuse of caches and an engine's start, and never changes a sum.
  */
 #include "dnn/engine.h"
 
@@ -122,6 +122,8 @@ static void run(struct call *c, int64_t groups)
         return;
     bool resident = c->b_group <= RESIDENT, one_block = c->job.rows <= c->engine->block;
     int64_t tiles = c->job.plan->outer ? c->engine->tiles_outer : resident || one_block ? TILES : TILES_LARGE;
+    if (c->engine->grain && !one_block)
+        tiles = weft_min(tiles, weft_div_up(c->job.rows * c->job.width * c->job.depth * groups, c->engine->grain));
     c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width, resident);
     weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
 }

@@ -334,6 +334,7 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .panel = BLOCK,
     .panels = PANELS,
     .tiles_outer = 2, /* each packs its part of dY and streams X: few large ones */
+    .grain = 1 << 20, /* some two microseconds; a tile of work sets up the tile registers and ends unoverlapped */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,
