@@ -2,14 +2,17 @@
  *
  * threads.c - the only file that knows OpenMP.
  *
- * Tiles are handed out one by one, so a slow core does fewer of them. Which thread computes a tile never matters: tiles
- * are pieces of an output, and a tile's sums are its own.
+ * Each thread has a share of the tiles, the same in every call with as many: tiles go along the rows, so what a core
+ * wrote in one op is in its own cache in the next. Tiles are taken one by one, and who has done his share takes from
+ * the others', so a slow core does fewer. Which thread computes a tile never matters: tiles are pieces of an output,
+ * and a tile's sums are its own.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
 
 #include <omp.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 static int limit, in_use;
 
@@ -75,6 +78,24 @@ int weft_threads(void)
     return in_use;
 }
 
+/* What is left of a thread's share. On lines of their own, for each is mostly taken from by its owner. */
+struct share {
+    _Alignas(128) _Atomic int64_t next;
+    int64_t end;
+};
+
+enum { SHARES = 64 }; /* with more threads, several own one */
+
+static void work(struct share *shares, int count, int thread, weft_tile_fn *fn, void *context)
+{
+    for (int i = 0; i < count; i++) {
+        struct share *s = &shares[(thread + i) % count];
+        int64_t tile;
+        while ((tile = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
+            fn(context, tile, thread);
+    }
+}
+
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
 {
     int threads = (int)weft_min(weft_threads(), tiles);
@@ -88,7 +109,12 @@ void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
         pinned = in_use;
         pin_threads(in_use);
     }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (int64_t t = 0; t < tiles; t++)
-        fn(context, t, omp_get_thread_num());
+    struct share shares[SHARES];
+    int count = (int)weft_min(threads, SHARES);
+    for (int i = 0; i < count; i++) {
+        atomic_init(&shares[i].next, tiles * i / count);
+        shares[i].end = tiles * (i + 1) / count;
+    }
+#pragma omp parallel num_threads(threads)
+    work(shares, count, omp_get_thread_num(), fn, context);
 }

@@ -50,7 +50,7 @@ struct weft_dnn_engine {
     int64_t block, blocks; /* rows of a row block, and how many of them a tile of work has at most */
     int64_t panel, panels; /* columns of a panel, and how many of them a tile of work has at most */
     int64_t tiles_outer; /* into how many tiles of work an outer product is cut at least, where its output allows it */
-    int64_t grain; /* multiply-adds of a tile of work, at least, where there are several row blocks; 0: any */
+    int64_t grain;       /* multiply-adds of a tile of work, at least, where there are several row blocks; 0: any */
     int64_t pack_depth;  /* how much of the depth one call of pack() takes; 0: all of it */
     enum weft_status (*plan)(struct weft_dnn_plan *plan);
     /* Packs depth0 .. depth1-1 of the panel of `columns` columns that begins at `column` of w [depth, width]. With
