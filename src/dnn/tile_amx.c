@@ -31,54 +31,78 @@
 
 typedef vu pairs[16];
 
-static inline vu as_bf16(const struct weft_dnn_matrix *m, int64_t index, int64_t n)
+VINLINE vh load_bf16(const void *data, enum weft_dtype dtype, int64_t index, int64_t n)
 {
-    const void *data = m->data;
-    vh h = {0};
-    if (m->dtype == WEFT_F32)
-        h = vnarrow(vload_f32((const float *)data + index, n));
-    else if (n >= VLANES)
-        memcpy(&h, (const uint16_t *)data + index, sizeof h);
-    else
-        memcpy(&h, (const uint16_t *)data + index, (size_t)n * sizeof(uint16_t));
-    return __builtin_convertvector(h, vu);
+    return dtype == WEFT_F32 ? vnarrow(vload_f32((const float *)data + index, n))
+                             : vload_half((const uint16_t *)data + index, n);
 }
 
 /* Vector p is the pair of lines (2p, 2p+1) at sixteen positions: for lines that lie along the depth. */
-static void load_pairs(pairs v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+VINLINE void load_pairs_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
+                           int64_t at, int64_t n)
 {
+    int64_t index = line * m->stride + at;
+#pragma GCC unroll 16
     for (int p = 0; p < 16; p++) {
-        int64_t left = lines - 2 * p;
-        v[p] = left > 0 ? as_bf16(m, (line + 2 * p) * m->stride + at, n) : (vu){0};
-        if (left > 1)
-            v[p] |= as_bf16(m, (line + 2 * p + 1) * m->stride + at, n) << 16;
+        vh upper = {0}, lower = {0};
+        if (2 * p < lines)
+            lower = load_bf16(m->data, dtype, index + 2 * p * m->stride, n);
+        if (2 * p + 1 < lines)
+            upper = load_bf16(m->data, dtype, index + (2 * p + 1) * m->stride, n);
+        v[p] = __builtin_convertvector(lower, vu) | (vu)vwiden(upper);
     }
 }
 
 /* Vector i is line i's sixteen pairs: for lines that lie across the depth. */
-static void load_lines(pairs v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+VINLINE void load_lines_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
+                           int64_t at, int64_t n)
 {
+    int64_t index = line * m->stride + at;
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
         vh half[2] = {{0}, {0}};
-        for (int h = 0; h < 2 && i < lines && n > h * VLANES; h++)
-            half[h] = __builtin_convertvector(as_bf16(m, (line + i) * m->stride + at + h * VLANES, n - h * VLANES), vh);
+        if (i < lines)
+            half[0] = load_bf16(m->data, dtype, index + i * m->stride, n);
+        if (i < lines && n > VLANES)
+            half[1] = load_bf16(m->data, dtype, index + i * m->stride + VLANES, n - VLANES);
         memcpy(&v[i], half, sizeof half);
     }
 }
 
+/* A whole tile, as nearly all are, is straight code in registers. */
+#define LOAD(what, v, m, line, lines, line_max, at, n, n_max)                                                          \
+    do {                                                                                                               \
+        if ((lines) < (line_max) || (n) < (n_max))                                                                     \
+            what(v, (m)->dtype, m, line, lines, at, n);                                                                \
+        else if ((m)->dtype == WEFT_F32)                                                                               \
+            what(v, WEFT_F32, m, line, line_max, at, n_max);                                                           \
+        else                                                                                                           \
+            what(v, WEFT_BF16, m, line, line_max, at, n_max);                                                          \
+    } while (0)
+
+VINLINE void load_pairs(vu *v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+{
+    LOAD(load_pairs_as, v, m, line, lines, STEP, at, n, VLANES);
+}
+
+VINLINE void load_lines(vu *v, const struct weft_dnn_matrix *m, int64_t line, int64_t lines, int64_t at, int64_t n)
+{
+    LOAD(load_lines_as, v, m, line, lines, VLANES, at, n, STEP);
+}
+
 /* Exchanges bit S of the vector's number with bit S of the lane. */
 #define EXCHANGE(S, ...)                                                                                               \
-    for (int i = 0; i < 16; i++)                                                                                       \
-        if (!(i & S)) {                                                                                                \
-            vu a = v[i], b = v[i + S];                                                                                 \
-            v[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                         \
-            v[i + S] = __builtin_shufflevector(b, a, SWAPPED_##S);                                                     \
-        }
+    _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) if (!(i & S))                                                \
+    {                                                                                                                  \
+        vu a = v[i], b = v[i + S];                                                                                     \
+        v[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                             \
+        v[i + S] = __builtin_shufflevector(b, a, SWAPPED_##S);                                                         \
+    }
 #define SWAPPED_1 17, 1, 19, 3, 21, 5, 23, 7, 25, 9, 27, 11, 29, 13, 31, 15
 #define SWAPPED_2 18, 19, 2, 3, 22, 23, 6, 7, 26, 27, 10, 11, 30, 31, 14, 15
 #define SWAPPED_4 20, 21, 22, 23, 4, 5, 6, 7, 28, 29, 30, 31, 12, 13, 14, 15
 #define SWAPPED_8 24, 25, 26, 27, 28, 29, 30, 31, 8, 9, 10, 11, 12, 13, 14, 15
-static inline void transpose(pairs v)
+VINLINE void transpose(vu *v)
 {
     EXCHANGE(1, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
     EXCHANGE(2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
