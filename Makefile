@@ -89,9 +89,9 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
-# Scripts of tests/cli run the program, in every flavour; the others kill it, or judge or rebuild the tree: once is
+# Scripts of tests/cli run the program, in every flavour; the others kill it, judge or rebuild the tree, or run long: once is
 # enough.
-ONCE := $(wildcard tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
+ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
 SCRIPTS := $(sort $(wildcard tests/cli/*.sh) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
 
 A := $(OUT)/libweft.a

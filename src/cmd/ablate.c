@@ -139,6 +139,7 @@ static enum weft_status print_plan_json(const struct weft_study *s, const struct
     weft_result_int(r, "runs", weft_study_runs(s));
     weft_result_int(r, "slots", e->slots);
     weft_result_real(r, "seconds", e->seconds);
+    weft_result_text(r, "obstacle", e->obstacle);
     for (int i = 0; i < s->arm_count; i++) {
         const struct weft_account *a = &s->arm[i].account;
         char name[128];
@@ -163,7 +164,26 @@ static enum weft_status print_plan_json(const struct weft_study *s, const struct
     return status;
 }
 
-/* Table and estimate; refuses what cannot be or would take too long. */
+/* Refuses what cannot be or would take too long; a dry run only tells of it. */
+static enum weft_status check_estimate(const struct args *a, const struct weft_estimate *e)
+{
+    bool endless = e->seconds > A_DAY && !a->endless && !a->slurm;
+    if (!*e->obstacle && !endless)
+        return WEFT_OK;
+    enum weft_status status =
+        *e->obstacle
+            ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, e->obstacle)
+            : FAIL(WEFT_INVALID,
+                   "the study would take about %s on this machine: say --long to run it all the same. " SMALLER,
+                   weft_duration(e->seconds).text);
+    if (!a->dry_run)
+        return status;
+    fprintf(stderr, "%s\n", weft_error());
+    weft_error_clear();
+    return WEFT_OK;
+}
+
+/* Table and estimate. */
 static enum weft_status plan(const struct args *a, struct weft_study *s, struct weft_estimate *e)
 {
     FILE *to = a->dry_run && !a->common.json ? stdout : stderr;
@@ -173,12 +193,7 @@ static enum weft_status plan(const struct args *a, struct weft_study *s, struct 
         TRY(check_gates(s));
     TRY(weft_study_estimate(s, e));
     print_estimate(s, e, to);
-    if (*e->obstacle)
-        return FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, e->obstacle);
-    if (e->seconds > A_DAY && !a->endless && !a->dry_run && !a->slurm)
-        return FAIL(WEFT_INVALID,
-                    "the study would take about %s on this machine: say --long to run it all the same. " SMALLER,
-                    weft_duration(e->seconds).text);
+    TRY(check_estimate(a, e));
     if (a->dry_run && a->common.json)
         TRY(print_plan_json(s, e));
     return WEFT_OK;

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# configs.sh - every study in configs/ passes its dry run: it is read, planned, and all gates of all arms hold.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+for config in configs/*; do
+    [[ $config != configs/Kconfig ]] || continue
+    "$weft" ablate --config "$config" --dry-run --json --out "$scratch/study" >"$scratch/plan" 2>"$scratch/err" &&
+        grep -q '"gates_failed": 0' "$scratch/plan" && [[ ! -e $scratch/study ]]
+    result $? "$config --dry-run"
+    grep -q '"gates_failed": 0' "$scratch/plan" || sed 's/^/# /' "$scratch/err"
+done
+
+# The source's study is too large for this machine, or its text is not there: that is told, with what to run instead.
+"$weft" ablate --config configs/gpt2-ra-mla-full --out "$scratch/study" >"$scratch/out" 2>"$scratch/err"
+(($? == 1)) && grep -q "about .* days" "$scratch/err" && grep -q gpt2-ra-mla-small "$scratch/err" && [[ ! -e $scratch/study ]]
+result $? "the study of the source is refused with its time and a smaller one"
+finish
