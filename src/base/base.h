@@ -73,6 +73,13 @@ void weft_pages_free(void *pages, size_t bytes);
  * also after a failure. */
 enum weft_status weft_slurp(const char *path, char **text, size_t *size);
 
+/* ---- folders (folder.c); those that are there are fine */
+
+/* With all folders above it. */
+enum weft_status weft_folder_make(const char *path);
+/* Only those above it. */
+enum weft_status weft_folder_make_above(const char *path);
+
 /* ---- threads (threads.c): the only place that knows OpenMP */
 
 /* One tile of work; `thread` is in 0 .. weft_threads_limit()-1 and tells which private scratch is mine. */

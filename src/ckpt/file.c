@@ -24,23 +24,6 @@ static struct beside beside(const struct weft_file *f)
     return b;
 }
 
-enum weft_status weft_folder_make(const char *folder)
-{
-    char path[sizeof((struct weft_file *)0)->path];
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
-        return FAIL(WEFT_INVALID, "a path of %zu bytes is too long", strlen(folder));
-    for (char *slash = path; slash && *slash;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        if (mkdir(path, 0777) && errno != EEXIST)
-            return FAIL(WEFT_IO, "the folder %s cannot be made: %s", path, strerror(errno));
-        if (slash)
-            *slash = '/';
-    }
-    return WEFT_OK;
-}
-
 enum weft_status weft_path_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

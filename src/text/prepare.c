@@ -227,6 +227,7 @@ static enum weft_status make_folder(struct prepare *p)
     if (n == 0 || n + sizeof ".partial" > sizeof p->folder)
         return FAIL(WEFT_INVALID, "\"%s\" is empty or too long for the name of a folder", p->how->out);
     snprintf(p->folder, sizeof p->folder, "%.*s.partial", (int)n, p->how->out);
+    TRY(weft_folder_make_above(p->folder));
     if (mkdir(p->folder, 0777) == 0)
         return WEFT_OK;
     if (errno == EEXIST)

@@ -351,11 +351,13 @@ static void folders_are_not_overwritten(void **state)
     assert_int_equal(weft_prepare(&how, &sum), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "exists already"));
     rmdir(at("out"));
-    how.out = at("no/such/place");
+    how.out = "/proc/no/such/place";
     assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
     how.out = at("out/");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
     split_is("train", "some text");
+    how.out = at("out/with/folders/above");
+    assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
 }
 
 int main(void)

@@ -88,8 +88,10 @@ static void put_fish_option(void *context, const struct argp_option *o)
         fprintf(f->to, " -s %c", o->key);
     if (o->arg)
         fputs(" -r", f->to);
-    fputs(" -d ", f->to);
-    put_quoted(o->doc, f->to);
+    if (o->doc) { /* aliases have none */
+        fputs(" -d ", f->to);
+        put_quoted(o->doc, f->to);
+    }
     fputc('\n', f->to);
 }
 

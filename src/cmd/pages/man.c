@@ -56,8 +56,9 @@ static void print_option(void *context, const struct argp_option *o)
         put(o->arg, strlen(o->arg), to);
         fputs(o->flags & OPTION_ARG_OPTIONAL ? "_]" : "_", to);
     }
+    const char *doc = o->doc ? o->doc : "The same by another name."; /* an alias */
     fputs("\n\t", to);
-    put(o->doc, strlen(o->doc), to);
+    put(doc, strlen(doc), to);
     fputs("\n\n", to);
 }
 
