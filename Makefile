@@ -217,7 +217,7 @@ check-long: check check-install asan tsan $(LONG)
 
 long-resume: $(OUT)/tests/fault/shim.so
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
-	@$(RUN) tests/long/$*.sh
+	@WEFT_TEST_TIMEOUT=$${WEFT_TEST_TIMEOUT:-3600} $(RUN) tests/long/$*.sh
 
 # The paths below the best one of this machine.
 long-levels: build $(TESTS)
