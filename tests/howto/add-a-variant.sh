@@ -1,26 +1,15 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Follows docs/howto/add-an-attention.md and add-a-feed-forward.md to the letter in a copy of the tree: a row and a file
 # each, taken from the pages. Options, Kconfig and gates must take them up unasked.
 set -eu
-top=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-mkdir "$work/build"
-# With their dates, and with what is built already: only what the new rows touch is compiled.
-cp -rp "$top/Makefile" "$top/src" "$top/include" "$top/tools" "$top/third_party" "$top"/*.in "$work/"
-built=${WEFT_BUILD:-$top/build}/release
-[ ! -d "$built" ] || cp -rp "$built" "$work/build/"
-
-block() { # block N PAGE: its N-th C block
-    awk -v n="$1" '/^```c$/ { at++; inside = 1; next } /^```$/ { inside = 0 } inside && at == n' "$top/docs/howto/$2.md"
-}
+source tests/howto/page
+copy_tree
 
 add() { # add PAGE FILE: the row goes in front of the list of #undefs, the file in its place
-    row=$(block 1 "$1")
+    row=$(block c 1 "docs/howto/$1.md")
     sed -i "0,/^#undef/s//$row\n#undef/" "$work/src/nn/variants.def"
-    block 2 "$1" >"$work/src/nn/$2"
+    block c 2 "docs/howto/$1.md" >"$work/src/nn/$2"
     lines=$(wc -l <"$work/src/nn/$2")
     [ "$lines" -le 60 ] || { echo "$1: the file has $lines lines, more than 60"; exit 1; }
 }
