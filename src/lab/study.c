@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const matches[] = {"none", "params", "flops", NULL};
-static const char *const match_bys[] = {"ffn_width", "width", NULL};
 static const char *const repeats[] = {"same", "other", NULL};
 
 #define AT(field) offsetof(struct weft_study, field)
@@ -25,9 +23,9 @@ static const struct weft_opt options[] = {
     {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: lr alone"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "seeds that every arm is trained with"},
     {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "runs at once; 0: one per core"},
-    {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = matches,
+    {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
      .help = "what all arms are given as much of as the first has"},
-    {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = match_bys, .needs = "match!=none",
+    {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = weft_match_by_names, .needs = "match!=none",
      .help = "the width that is solved for to match"},
     {"repeat_seeds", WEFT_OPT_CHOICE, AT(repeat_seeds), "same", .choices = repeats,
      .help = "seeds of arms that train another again: the same, which must give the same bits, or others, which tell "
