@@ -3,27 +3,15 @@
  * bpe.c - merges the bytes of a piece: the pair of lowest rank first, of equal ones the leftmost, until no pair of
  * neighbours has a rank.
  *
- * Words are short, and a plain search for the lowest rank is fastest. A piece may also be a megabyte of one letter.
- * Then tokens are a linked list, and every pair waits in a list of its rank; a heap tells the lowest rank that has any.
- * The pairs of a rank are merged in one go from left to right, so the heap is asked once per rank and not once per
- * pair. A merge makes no pair of its own rank, since what it made is longer than both its parts. It may make pairs of
- * lower rank where a token can be made in several ways: these go first, and the rest of the rank waits again.
+ * Words are short, and a plain search for the lowest rank is fastest. A piece may also be megabytes of one letter. It
+ * is merged window by window, each by a linked list (bpe_list.c) that fits in the cache.
  */
-#define _GNU_SOURCE
 #include "text/bpe.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { SHORT = 64, NONE = INT_MAX };
-
-static int32_t rank_of(const struct weft_tokenizer *t, int32_t left, int32_t right)
-{
-    int32_t rank = weft_map_get(&t->rank, weft_pair_key(left, right));
-    return rank < 0 ? NONE : rank;
-}
+enum { SHORT = 64 };
 
 /* ---- short pieces */
 
@@ -33,234 +21,72 @@ static size_t merge_short(const struct weft_tokenizer *t, const char *piece, siz
     for (size_t i = 0; i < size; i++)
         tokens[i] = t->byte[(unsigned char)piece[i]];
     for (size_t i = 0; i + 1 < size; i++)
-        rank[i] = rank_of(t, tokens[i], tokens[i + 1]);
+        rank[i] = weft_bpe_rank(t, tokens[i], tokens[i + 1]);
     while (size > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < size; i++)
             if (rank[i] < rank[best])
                 best = i;
-        if (rank[best] == NONE)
+        if (rank[best] == WEFT_NO_RANK)
             break;
         tokens[best] = t->merge[rank[best]].made;
         size--;
         memmove(tokens + best + 1, tokens + best + 2, (size - best - 1) * sizeof *tokens);
         memmove(rank + best, rank + best + 1, (size - best) * sizeof *rank);
         if (best + 1 < size)
-            rank[best] = rank_of(t, tokens[best], tokens[best + 1]);
+            rank[best] = weft_bpe_rank(t, tokens[best], tokens[best + 1]);
         if (best > 0)
-            rank[best - 1] = rank_of(t, tokens[best - 1], tokens[best]);
+            rank[best - 1] = weft_bpe_rank(t, tokens[best - 1], tokens[best]);
     }
     return size;
 }
 
-/* ---- long pieces */
+/* ---- long pieces
+ *
+ * Tokens are what merging gives if and only if each two neighbours are what merging their bytes alone gives. For take
+ * the first merge across the border of two such neighbours. Until then merges there were inside the two, the same ones
+ * in the same order as without the rest of the text, so this one would be done without it too. And the other way round:
+ * where no merge crosses the outer borders of two neighbours, what happens between these is what happens to them alone.
+ *
+ * So windows can be merged one by one. A window's last tokens, which what follows might change, are dropped, and the
+ * next window begins there. It remains to see that the two tokens that meet stay apart. If they do not, which takes
+ * merges that pass on what happens over a long way to the left, the piece is merged as a whole.
+ */
+enum { WINDOW = 1 << 14, DROPPED = 1 << 10 };
 
-/* Nodes are named by the place of their first byte. A pair is named by its left node. */
-struct node {
-    int32_t token, prev, next; /* -1: none */
-    int32_t rank;              /* of its pair; NONE when it has none or is gone */
-};
-
-/* Pairs of one rank, in the order they came. Blocks as large as a cache line: a list of single pairs is three times
- * slower, since every step waits for memory. */
-enum { IN_BLOCK = 14 };
-struct block {
-    int32_t next, count; /* next: of the same rank, or unused; -1 at the end */
-    int32_t node[IN_BLOCK];
-};
-
-struct list {
-    const struct weft_tokenizer *t;
-    struct node *node;
-    struct block *block;
-    int32_t blocks, unused;       /* blocks so far; the first of those that were given back, -1 */
-    int32_t *first, *last, *heap; /* of each rank its blocks, -1; the ranks that have any, the lowest on top */
-    int32_t heap_count;
-    int32_t *batch; /* the pairs of the rank that is being merged */
-};
-
-/* Every byte begins a pair and every merge makes two more at most; every rank may have a block that is not full. */
-static size_t most_blocks(const struct weft_tokenizer *t, size_t size)
+/* Whether tokens that meet before `at` stay apart. */
+static enum weft_status meet(const struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t left, int32_t right,
+                             const char *at, bool *apart)
 {
-    size_t pairs = 3 * size, blocks = pairs / IN_BLOCK + (size_t)t->merges;
-    return pairs < blocks ? pairs : blocks;
-}
-
-static void heap_push(struct list *l, int32_t rank)
-{
-    int32_t i = l->heap_count++;
-    for (; i > 0 && l->heap[(i - 1) / 2] > rank; i = (i - 1) / 2)
-        l->heap[i] = l->heap[(i - 1) / 2];
-    l->heap[i] = rank;
-}
-
-static int32_t heap_pop(struct list *l)
-{
-    int32_t top = l->heap[0], last = l->heap[--l->heap_count], i = 0;
-    for (int32_t child; (child = 2 * i + 1) < l->heap_count; i = child) {
-        if (child + 1 < l->heap_count && l->heap[child + 1] < l->heap[child])
-            child++;
-        if (l->heap[child] >= last)
-            break;
-        l->heap[i] = l->heap[child];
-    }
-    l->heap[i] = last;
-    return top;
-}
-
-static int32_t new_block(struct list *l)
-{
-    int32_t b = l->unused;
-    if (b < 0)
-        b = l->blocks++;
-    else
-        l->unused = l->block[b].next;
-    l->block[b].next = -1;
-    l->block[b].count = 0;
-    return b;
-}
-
-static void wait_in_list(struct list *l, int32_t node, int32_t rank)
-{
-    if (l->first[rank] < 0) {
-        heap_push(l, rank);
-        l->first[rank] = l->last[rank] = new_block(l);
-    }
-    struct block *b = &l->block[l->last[rank]];
-    if (b->count == IN_BLOCK) {
-        l->last[rank] = b->next = new_block(l);
-        b = &l->block[b->next];
-    }
-    b->node[b->count++] = node;
-}
-
-/* The node's token or its neighbour's is new: what it waited for before no longer counts. */
-static void pair_up(struct list *l, int32_t node)
-{
-    struct node *n = &l->node[node];
-    n->rank = n->next < 0 ? NONE : rank_of(l->t, n->token, l->node[n->next].token);
-    if (n->rank != NONE)
-        wait_in_list(l, node, n->rank);
-}
-
-static void merge_pair(struct list *l, int32_t node)
-{
-    struct node *n = &l->node[node], *gone = &l->node[n->next];
-    n->token = l->t->merge[n->rank].made;
-    n->next = gone->next;
-    gone->rank = NONE;
-    if (n->next >= 0)
-        l->node[n->next].prev = node;
-    pair_up(l, node);
-    if (n->prev >= 0)
-        pair_up(l, n->prev);
-}
-
-static int by_place(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Takes the pairs of a rank out of its list, in order of place. A pair waits in a list but once, since tokens only
- * grow: so there are no more than nodes. Some may have lost their rank in the meantime. */
-static int32_t take_batch(struct list *l, int32_t rank)
-{
-    int32_t count = 0;
-    bool sorted = true;
-    for (int32_t i = l->first[rank], next; i >= 0; i = next) {
-        struct block *b = &l->block[i];
-        if ((next = b->next) >= 0)
-            __builtin_prefetch(&l->block[next]);
-        for (int32_t k = 0; k < b->count; k++) {
-            sorted = sorted && (!count || l->batch[count - 1] < b->node[k]);
-            l->batch[count++] = b->node[k];
-        }
-        b->next = l->unused;
-        l->unused = i;
-    }
-    l->first[rank] = -1;
-    if (!sorted)
-        qsort(l->batch, (size_t)count, sizeof *l->batch, by_place);
-    return count;
-}
-
-static void merge_rank(struct list *l, int32_t rank)
-{
-    enum { AHEAD = 16 }; /* the processor does not guess where the next pair is */
-    int32_t count = take_batch(l, rank), i = 0;
-    for (; i < count && (!l->heap_count || l->heap[0] > rank); i++) {
-        if (i + AHEAD < count)
-            __builtin_prefetch(&l->node[l->batch[i + AHEAD]]);
-        if (l->node[l->batch[i]].rank == rank)
-            merge_pair(l, l->batch[i]);
-    }
-    for (; i < count; i++)
-        if (l->node[l->batch[i]].rank == rank)
-            wait_in_list(l, l->batch[i], rank);
-}
-
-/* Memory is visited all over: with large pages there are fewer faults, and fewer misses of the address cache. */
-static void *book_pages(size_t bytes)
-{
-    enum { PAGE = 1 << 21 };
-    if (bytes < PAGE)
-        return malloc(bytes);
-    bytes = (size_t)weft_round_up((int64_t)bytes, PAGE);
-    void *memory = aligned_alloc(PAGE, bytes);
-    if (memory)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* only a wish */
-    return memory;
-}
-
-static enum weft_status book(struct weft_bpe_work *work, const struct weft_tokenizer *t, size_t size)
-{
-    size_t blocks = most_blocks(t, size) * sizeof(struct block);
-    if (size > INT32_MAX / 3)
-        return FAIL(WEFT_UNSUPPORTED, "a text has a word of %zu bytes: at most %d are possible", size, INT32_MAX / 3);
-    if (!work->ranks) {
-        work->ranks = malloc(3 * (size_t)t->merges * sizeof *work->ranks);
-        for (int i = 0; work->ranks && i < t->merges; i++)
-            work->ranks[i] = -1;
-    }
-    if (size > work->room) {
-        free(work->memory);
-        work->memory = book_pages(blocks + size * (sizeof(struct node) + sizeof(int32_t)));
-        work->room = work->memory ? size : 0;
-    }
-    if (!work->ranks || !work->memory)
-        return FAIL(WEFT_NOMEM, "no memory to merge a word of %zu bytes", size);
+    int32_t made[DROPPED];
+    size_t before = t->token[left].size, size = before + t->token[right].size, count = 0;
+    if (size <= SHORT)
+        count = merge_short(t, at - before, size, made);
+    else if (size <= DROPPED)
+        TRY(weft_bpe_merge_list(t, work, at - before, size, made, &count));
+    *apart = count == 2 && made[0] == left && made[1] == right;
     return WEFT_OK;
 }
 
-static size_t merge_long(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece, int32_t size,
-                         int32_t *tokens)
+/* joined: whether the windows could be; if not, tokens and count say nothing. */
+static enum weft_status merge_windows(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
+                                      size_t size, int32_t *tokens, size_t *count, bool *joined)
 {
-    struct list l = {.t = t, .unused = -1, .block = work->memory, .first = work->ranks};
-    l.node = (struct node *)(l.block + most_blocks(t, (size_t)size));
-    l.batch = (int32_t *)(l.node + size);
-    l.last = l.first + t->merges; /* of a rank without blocks it says nothing */
-    l.heap = l.last + t->merges;
-    for (int32_t i = 0; i < size; i++)
-        l.node[i] = (struct node){t->byte[(unsigned char)piece[i]], i - 1, i + 1 < size ? i + 1 : -1, NONE};
-    for (int32_t i = 0; i < size; i++)
-        pair_up(&l, i);
-    while (l.heap_count)
-        merge_rank(&l, heap_pop(&l));
-    size_t count = 0;
-    for (int32_t i = 0; i >= 0; i = l.node[i].next)
-        tokens[count++] = l.node[i].token;
-    return count;
+    size_t start = 0, end = 0, more;
+    *count = 0;
+    for (*joined = true; *joined && end < size; *count += more) {
+        end = (size_t)weft_min((int64_t)size, (int64_t)start + WINDOW);
+        TRY(weft_bpe_merge_list(t, work, piece + start, end - start, tokens + *count, &more));
+        if (*count)
+            TRY(meet(t, work, tokens[*count - 1], tokens[*count], piece + start, joined));
+        for (start = end; end < size && more && end - start < DROPPED; more--)
+            start -= t->token[tokens[*count + more - 1]].size;
+        *joined = *joined && more;
+    }
+    return WEFT_OK;
 }
 
 /* ---- pieces */
-
-void weft_bpe_work_release(struct weft_bpe_work *work)
-{
-    free(work->memory);
-    free(work->ranks);
-    *work = (struct weft_bpe_work){0};
-}
 
 enum weft_status weft_bpe_merge(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                 size_t size, int32_t *tokens, size_t *count)
@@ -269,9 +95,9 @@ enum weft_status weft_bpe_merge(const struct weft_tokenizer *t, struct weft_bpe_
         *count = merge_short(t, piece, size, tokens);
         return WEFT_OK;
     }
-    TRY(book(work, t, size));
-    *count = merge_long(t, work, piece, (int32_t)size, tokens);
-    return WEFT_OK;
+    bool joined;
+    TRY(merge_windows(t, work, piece, size, tokens, count, &joined));
+    return joined ? WEFT_OK : weft_bpe_merge_list(t, work, piece, size, tokens, count);
 }
 
 enum weft_status weft_bpe_piece(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,

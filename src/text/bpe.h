@@ -98,6 +98,14 @@ enum weft_status weft_cutter_next(struct weft_cutter *c, const char **piece, siz
 
 /* ---- merging (bpe.c) */
 
+enum { WEFT_NO_RANK = INT32_MAX };
+
+static inline int32_t weft_bpe_rank(const struct weft_tokenizer *t, int32_t left, int32_t right)
+{
+    int32_t rank = weft_map_get(&t->rank, weft_pair_key(left, right));
+    return rank < 0 ? WEFT_NO_RANK : rank;
+}
+
 /* What merging long pieces needs; no init beyond {0}. */
 struct weft_bpe_work {
     void *memory; /* for a piece of up to `room` bytes */
@@ -111,5 +119,8 @@ enum weft_status weft_bpe_piece(const struct weft_tokenizer *t, struct weft_bpe_
 /* The same without looking into `whole`. */
 enum weft_status weft_bpe_merge(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                 size_t size, int32_t *tokens, size_t *count);
+/* The same without windows (bpe_list.c). */
+enum weft_status weft_bpe_merge_list(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
+                                     size_t size, int32_t *tokens, size_t *count);
 
 #endif

@@ -98,6 +98,62 @@ static void merges_as_defined(void **state)
     }
 }
 
+/* Merges that pass on what happens far to the left: signs of two bytes, of two signs in a row the later ones merge
+ * first, so that it takes the last sign of a row to tell how the first ones go together. */
+static struct weft_tokenizer *dominoes(int signs)
+{
+    struct weft_tokenizer *t = NULL;
+    int vocab = 256 + 2 * signs - 1;
+    OK(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, vocab, 2 * signs - 1));
+    for (int b = 0; b < 256; b++)
+        OK(weft_tokenizer_set(t, b, &(char){(char)b}, 1, false));
+    for (int i = 0; i < signs; i++) {
+        char row[] = {(char)(i / 128), (char)(128 + i % 128), (char)((i + 1) / 128), (char)(128 + (i + 1) % 128)};
+        OK(weft_tokenizer_set(t, 256 + i, row, 2, false));
+        t->merge[i] = (struct weft_merge){i / 128, 128 + i % 128, 256 + i};
+        if (i + 1 == signs)
+            break;
+        OK(weft_tokenizer_set(t, 256 + signs + i, row, 4, false));
+        t->merge[2 * signs - 2 - i] = (struct weft_merge){256 + i, 257 + i, 256 + signs + i};
+    }
+    OK(weft_tokenizer_finish(t, "test"));
+    return t;
+}
+
+static void windows_agree(struct weft_tokenizer *t, const char *text, size_t size)
+{
+    struct weft_bpe_work work = {0};
+    int32_t *whole = malloc(size * sizeof *whole), *windows = malloc(size * sizeof *windows);
+    size_t count, counted;
+    OK(weft_bpe_merge(t, &work, text, size, windows, &count));
+    OK(weft_bpe_merge_list(t, &work, text, size, whole, &counted));
+    assert_int_equal(count, counted);
+    assert_memory_equal(windows, whole, count * sizeof *whole);
+    weft_bpe_work_release(&work);
+    free(windows);
+    free(whole);
+    weft_tokenizer_free(t);
+}
+
+static void windows_join(void **state)
+{
+    (void)state;
+    enum { SIZE = 60000 };
+    char *text = malloc(SIZE);
+    for (uint64_t key = 1; key <= 100; key++) {
+        size_t period = 1 + weft_below(key, 0, 40);
+        for (size_t i = 0; i < SIZE; i++)
+            text[i] = (char)('a' + weft_below(key, key % 2 ? i : i % period, 2));
+        windows_agree(random_merges(key), text, SIZE);
+    }
+    for (int signs = 1800; signs < 1820; signs++) {
+        for (int i = 0; i < SIZE; i++)
+            text[i] = (char)(i % 2 ? 128 + i / 2 % signs % 128 : i / 2 % signs / 128);
+        windows_agree(dominoes(signs), text, SIZE);
+    }
+    free(text);
+}
+
 /* ---- random bytes */
 
 /* Bytes of several kinds: any, text with damage, few letters, white space of all sorts, specials whole and in parts. */
@@ -261,10 +317,8 @@ static void time_is_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_as_defined),
-        cmocka_unit_test(random_bytes_return),
-        cmocka_unit_test(threads_and_chunks),
-        cmocka_unit_test(time_is_linear),
+        cmocka_unit_test(merges_as_defined),  cmocka_unit_test(windows_join),   cmocka_unit_test(random_bytes_return),
+        cmocka_unit_test(threads_and_chunks), cmocka_unit_test(time_is_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
