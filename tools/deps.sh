@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # deps.sh [--golden] - installs what building and testing needs, on Debian 12 or a relative of it.
-# --golden adds PyTorch and mpmath, which only the scripts that make tests/golden's values use.
+# --golden adds PyTorch and mpmath, which only the scripts that make tests/golden's values and long tests use.
 set -eu
 
 packages=(
@@ -12,7 +12,7 @@ packages=(
     clang clang-format clang-tidy libomp-dev libclang-rt-14-dev llvm-14 # lint, and the second compiler with its sanitizers
     valgrind gcovr graphviz python3 kconfig-frontends scdoc
 )
-[ "${1-}" != --golden ] || packages+=(python3-torch python3-mpmath)
+[ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)
 
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo

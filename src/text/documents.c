@@ -27,36 +27,65 @@ size_t weft_piece_bytes(const char *text, size_t bytes)
     return n;
 }
 
+/* ---- a buffer, small at first */
+
+enum { BLOCK = 1 << 16 };
+
+static enum weft_status widen(const struct weft_source *s, char **buffer, size_t *room, size_t most)
+{
+    size_t wider = *room ? (size_t)weft_min((int64_t)(2 * *room), (int64_t)most) : BLOCK;
+    char *bytes = realloc(*buffer, wider);
+    if (!bytes)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
+    *buffer = bytes;
+    *room = wider;
+    return WEFT_OK;
+}
+
 /* ---- plain text */
 
-static enum weft_status pieces(struct weft_source *s, char *buffer, weft_text_fn *text, void *context)
+struct plain {
+    struct weft_source *source;
+    char *buffer;
+    size_t room, held;
+};
+
+/* Reads until there is a piece and a byte more, or the source ends. */
+static enum weft_status fill(struct plain *p)
 {
-    size_t held = 0, got = 0, n;
+    size_t got, most = WEFT_PIECE_BYTES + 1;
     do {
-        TRY(weft_source_read(s, buffer + held, WEFT_PIECE_BYTES + 1 - held, &got));
-        held += got;
-        n = weft_piece_bytes(buffer, held);
+        if (p->held == p->room)
+            TRY(widen(p->source, &p->buffer, &p->room, most));
+        TRY(weft_source_read(p->source, p->buffer + p->held, p->room - p->held, &got));
+        p->held += got;
+    } while (p->held == p->room && p->room < most);
+    return WEFT_OK;
+}
+
+static enum weft_status pieces(struct plain *p, weft_text_fn *text, void *context)
+{
+    size_t n;
+    do {
+        TRY(fill(p));
+        n = weft_piece_bytes(p->buffer, p->held);
         if (n)
-            TRY(text(context, buffer, n));
-        held -= n;
-        memmove(buffer, buffer + n, held);
+            TRY(text(context, p->buffer, n));
+        p->held -= n;
+        memmove(p->buffer, p->buffer + n, p->held);
     } while (n);
     return WEFT_OK;
 }
 
 enum weft_status weft_documents_plain(struct weft_source *s, weft_text_fn *text, void *context)
 {
-    char *buffer = malloc(WEFT_PIECE_BYTES + 1);
-    if (!buffer)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
-    enum weft_status status = pieces(s, buffer, text, context);
-    free(buffer);
+    struct plain p = {.source = s};
+    enum weft_status status = pieces(&p, text, context);
+    free(p.buffer);
     return status;
 }
 
 /* ---- JSONL */
-
-enum { BLOCK = 1 << 16 };
 
 struct lines {
     struct weft_source *source;
@@ -70,16 +99,10 @@ struct lines {
 /* Makes room behind what is held. */
 static enum weft_status grow(struct lines *l)
 {
-    size_t room = 2 * l->room;
     if (l->room >= WEFT_LINE_BYTES)
         return FAIL(WEFT_FORMAT, "%s:%lld: the line has %d bytes or more: cut the document into smaller ones",
                     weft_source_name(l->source), (long long)l->number + 1, WEFT_LINE_BYTES);
-    char *buffer = realloc(l->buffer, room);
-    if (!buffer)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(l->source));
-    l->buffer = buffer;
-    l->room = room;
-    return WEFT_OK;
+    return widen(l->source, &l->buffer, &l->room, WEFT_LINE_BYTES);
 }
 
 /* Reads on behind what is held. */
@@ -144,12 +167,12 @@ static enum weft_status one_line(const struct lines *l, const char *line, size_t
 
 static enum weft_status each_line(struct weft_source *s, weft_line_fn *visit, void *context)
 {
-    struct lines l = {.source = s, .buffer = malloc(BLOCK), .room = BLOCK};
+    struct lines l = {.source = s};
     const char *line = NULL;
     size_t bytes = 0;
-    if (!l.buffer)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
-    enum weft_status status = next_line(&l, &line, &bytes);
+    enum weft_status status = grow(&l);
+    if (status == WEFT_OK)
+        status = next_line(&l, &line, &bytes);
     while (status == WEFT_OK && line) {
         if (!blank(line, bytes))
             status = one_line(&l, line, bytes, visit, context);

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""shakespeare_torch.py TOKENS - the rival of shakespeare-small.sh: the same GPT, of nanoGPT's architecture, in PyTorch.
-
-First tells how many weights it has. Then, for every line "f32" or "bf16" that it reads, the model of that precision takes
-its next 40 of 200 steps, and "MILLISECONDS LOSS" is told: of a step on average, and of the last one.
-"""
+"""shakespeare_torch.py FOLDER f32|bf16 STEPS - the rival of shakespeare-small.sh: the same GPT, of nanoGPT's
+architecture and recipe, in PyTorch. Trains on a folder of token files and prints as JSON how many weights it has, the
+loss of the last step and of all the validation text, and milliseconds per step."""
 import contextlib
+import json
 import math
 import sys
 import time
@@ -15,7 +14,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCAB = 4, 4, 128, 64, 12, 65
-LR, WARMUP, STEPS, LEG = 1e-3, 100, 200, 40
+LR, WARMUP = 1e-3, 100
 
 
 class Block(nn.Module):
@@ -57,10 +56,20 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCAB), targets.view(-1))
 
 
+def read(folder, split):
+    # llm.c's format: 256 int32, then the tokens.
+    tokens = np.fromfile(f"{folder}/{split}_000000.bin", dtype=np.uint16, offset=1024)
+    return torch.from_numpy(tokens.astype(np.int64))
+
+
+def batch(text, starts):
+    return [torch.stack([text[i + shift : i + shift + CONTEXT] for i in starts]) for shift in (0, 1)]
+
+
 class Trainer:
-    def __init__(self, text, dtype):
+    def __init__(self, dtype, steps):
         torch.manual_seed(1)
-        self.text, self.dtype, self.step = text, dtype, 0
+        self.dtype, self.steps, self.step = dtype, steps, 0
         self.model = GPT()
         weights = list(self.model.parameters())
         groups = [
@@ -70,44 +79,45 @@ class Trainer:
         self.optimiser = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.99), eps=1e-8)
 
     def rate(self):
-        if self.step <= WARMUP:
-            return LR * self.step / WARMUP
-        done = (self.step - WARMUP) / (STEPS - WARMUP)
-        return LR * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+        if self.step < WARMUP:
+            return LR * (self.step + 1) / WARMUP
+        done = (self.step - WARMUP) / (self.steps - WARMUP)
+        return LR * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * done)))
 
-    def loss(self):
-        starts = torch.randint(len(self.text) - CONTEXT, (BATCH,)).tolist()
-        x = torch.stack([self.text[i : i + CONTEXT] for i in starts])
-        targets = torch.stack([self.text[i + 1 : i + 1 + CONTEXT] for i in starts])
+    def loss(self, x, targets):
         with torch.autocast("cpu", dtype=self.dtype) if self.dtype else contextlib.nullcontext():
             return self.model(x, targets)
 
-    def take_step(self):
-        self.step += 1
+    def take_step(self, text):
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate()
-        loss = self.loss()
+        loss = self.loss(*batch(text, torch.randint(len(text) - CONTEXT, (BATCH,)).tolist()))
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
+        self.step += 1
         return loss.item()
+
+    @torch.no_grad()
+    def score(self, text):
+        starts = range(0, len(text) - BATCH * CONTEXT, BATCH * CONTEXT)
+        return sum(self.loss(*batch(text, range(i, i + BATCH * CONTEXT, CONTEXT))).item() for i in starts) / len(starts)
 
 
 def main():
     torch.set_num_threads(2)
-    # llm.c's format: 256 int32, then the tokens.
-    text = torch.from_numpy(np.fromfile(sys.argv[1], dtype=np.uint16, offset=1024).astype(np.int64))
-    trainers = {"f32": Trainer(text, None), "bf16": Trainer(text, torch.bfloat16)}
-    for trainer in trainers.values():
-        trainer.loss().backward()  # what is made once is not timed
-        trainer.optimiser.zero_grad(set_to_none=True)
-    print(sum(w.numel() for w in trainers["f32"].model.parameters()), flush=True)
-    for line in sys.stdin:
-        trainer, start = trainers[line.strip()], time.perf_counter()
-        for _ in range(LEG):
-            loss = trainer.take_step()
-        print((time.perf_counter() - start) / LEG * 1000, loss, flush=True)
+    folder, dtype, steps = sys.argv[1], {"f32": None, "bf16": torch.bfloat16}[sys.argv[2]], int(sys.argv[3])
+    train, val = read(folder, "train"), read(folder, "val")
+    trainer = Trainer(dtype, steps)
+    trainer.loss(*batch(train, [0] * BATCH)).backward()  # what is made once is not timed
+    trainer.optimiser.zero_grad(set_to_none=True)
+    start = time.perf_counter()
+    for _ in range(steps):
+        loss = trainer.take_step(train)
+    ms = (time.perf_counter() - start) / steps * 1000
+    params = sum(w.numel() for w in trainer.model.parameters())
+    print(json.dumps({"params": params, "loss": loss, "val_loss": trainer.score(val), "ms": ms}))
 
 
 main()
