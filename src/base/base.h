@@ -139,7 +139,7 @@ enum weft_status weft_sha256_file(const char *path, char hex[65]);
 
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The name among names[0..count) nearest to `wrong` in edit distance, or NULL when nothing is close (suggest.c). */
+/* The name among names[0..count) nearest to `wrong`, or NULL when nothing is close (suggest.c). */
 const char *weft_suggest(const char *wrong, const char *const *names, int count);
 
 #endif

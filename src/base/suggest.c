@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * suggest.c - "did you mean": the nearest name by edit distance.
+ * suggest.c - "did you mean": the nearest name by edit distance; the beginning of a name is near to it.
  */
 #include "base/base.h"
 
@@ -28,12 +28,19 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Whether the shorter of the two is the beginning of the other, and long enough to mean it. */
+static bool begins(const char *a, const char *b)
+{
+    size_t n = (size_t)weft_min((int64_t)strlen(a), (int64_t)strlen(b));
+    return n >= 3 && strncmp(a, b, n) == 0;
+}
+
 const char *weft_suggest(const char *wrong, const char *const *names, int count)
 {
     const char *best = NULL;
     int best_distance = (int)strlen(wrong) / 2 + 1;
     for (int i = 0; i < count; i++) {
-        int d = distance(wrong, names[i]);
+        int d = begins(wrong, names[i]) ? 1 : distance(wrong, names[i]);
         if (d < best_distance) {
             best = names[i];
             best_distance = d;

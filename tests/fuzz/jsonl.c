@@ -39,7 +39,7 @@ static struct weft_source *source(const uint8_t *data, size_t size)
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-    return "quarantine_size_mb=1:max_allocation_size_mb=4:allocator_may_return_null=1";
+    return "quarantine_size_mb=1:max_allocation_size_mb=32:allocator_may_return_null=1";
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

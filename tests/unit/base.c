@@ -183,6 +183,7 @@ static void suggestions(void **state)
     static const char *const names[] = {"train", "show", "check", "bench"};
     assert_string_equal(weft_suggest("trian", names, 4), "train");
     assert_string_equal(weft_suggest("chekc", names, 4), "check");
+    assert_string_equal(weft_suggest("training", names, 4), "train");
     assert_null(weft_suggest("zzzzzzzz", names, 4));
     assert_null(weft_suggest("train", names, 0));
 }
