@@ -69,7 +69,7 @@ check_onednn() {
 # (The processes of sweep.c and launch.c are their own to end.)
 check_printing() {
     matches '(^|[^_[:alnum:]])(printf|puts|putchar|exit|_exit|abort)\(' ! -path 'src/cmd/*' ! -path src/main.c \
-        ! -path src/lab/sweep.c ! -path src/lab/launch.c |
+        ! -path src/lab/gate/sweep.c ! -path src/lab/study/launch.c |
         sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
 

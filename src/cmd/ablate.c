@@ -4,7 +4,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/queue.h"
+#include "lab/study/queue.h"
 
 #include <math.h>
 #include <stdlib.h>

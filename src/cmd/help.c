@@ -3,7 +3,7 @@
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
 #include "cmd/cmd.h"
-#include "lab/study.h"
+#include "lab/study/study.h"
 #include "ops/ops.h"
 
 #include <string.h>

@@ -57,7 +57,7 @@ enum weft_status weft_account_flops(const struct weft_model *model, double *flop
 /* Refuses, with what to change, a training run that takes more than the available bytes. */
 enum weft_status weft_account_fit(const struct weft_model *model, const struct weft_recipe *recipe, int64_t available);
 
-/* ---- gates (gates.c, gate_*.c): what a model must pass before anything it shows is believed */
+/* ---- gates (folder gate, gates.c first): what a model must pass before anything it shows is believed */
 
 enum weft_gate {
     WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
@@ -97,13 +97,13 @@ const char *weft_gate_at(int i, const char **summary);
  */
 enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
 
-/* What the gates found, in a file beside a run (stamp.c). It is the same, and the report is filled in, if config,
+/* What the gates found, in a file beside a run (gate/stamp.c). It is the same, and the report is filled in, if config,
  * program and instruction set are. */
 enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
 enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
 enum weft_status weft_program_hash(char hex[65]); /* SHA-256 of the program that runs */
 
-/* ---- combinations of a model's choices (combine.c), all at one tiny size */
+/* ---- combinations of a model's choices (gate/combine.c), all at one tiny size */
 
 enum { WEFT_MAX_COMBINATIONS = 8192 };
 struct weft_combinations {
@@ -122,7 +122,7 @@ void weft_combinations_release(struct weft_combinations *c);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- running them through the gates (sweep.c), in processes of their own, as many as there are threads */
+/* ---- running them through the gates (gate/sweep.c), in processes of their own, as many as there are threads */
 
 struct weft_sweep_result {
     int row; /* of the combinations */
@@ -136,7 +136,7 @@ typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result
  * be called before anything ran on several threads: a process that is copied loses them. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context);
 
-/* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must notice */
+/* ---- mutants (gate/mutants.c): parts broken on purpose, each with the gate that must notice */
 
 struct weft_mutant {
     const char *name;
@@ -151,12 +151,12 @@ const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
  * was missed. */
 enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400]);
 
-/* ---- the four checks that the source study's code came with (source_checks.c) */
+/* ---- the four checks that the source study's code came with (gate/source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);
 
 /* ---- benches */
 
-/* One runner in an interleaved comparison (contest.c). */
+/* One runner in an interleaved comparison (bench/contest.c). */
 struct weft_contender {
     void (*run)(void *context);
     void *context;
@@ -172,7 +172,7 @@ struct weft_contest {
 };
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
 
-/* The fastest of oneDNN's formulations of a product (bare.c). Those that exist are opened into the list. */
+/* The fastest of oneDNN's formulations of a product (bench/bare.c). Those that exist are opened into the list. */
 enum { WEFT_MAX_BARE = 8 };
 struct weft_bare {
     int count;
@@ -187,7 +187,7 @@ const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, con
 enum weft_status weft_bare_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
 
 /* The three training products at the shapes of the presets, through the graph, against the bare engine
- * (bench_engine.c). ratio = bare time / our time: above 1 is faster than bare. */
+ * (bench/engine.c). ratio = bare time / our time: above 1 is faster than bare. */
 struct weft_engine_row {
     struct weft_product product;
     double ratio, gflops, bare_gflops;
@@ -198,7 +198,7 @@ typedef void weft_engine_fn(void *context, const struct weft_engine_row *row);
 enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double *geomean, double *min,
                                    weft_engine_fn *tell, void *context);
 
-/* Causal attention, forward and backward, 12 heads of 64, bf16 (bench_attention.c). FLOPs are counted causally, two
+/* Causal attention, forward and backward, 12 heads of 64, bf16 (bench/attention.c). FLOPs are counted causally, two
  * products forward and five backward, whatever is recomputed; the product they are held against is the fastest bare
  * 2048 x 768 x 768. */
 struct weft_attention_bench {
@@ -211,7 +211,7 @@ struct weft_attention_bench {
 enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
                                       struct weft_attention_bench *bench);
 
-/* A model on random tokens, at its batch and context (stage.c). */
+/* A model on random tokens, at its batch and context (bench/stage.c). */
 struct weft_stage {
     struct weft_model *model;
     struct weft_net net;
@@ -222,7 +222,7 @@ enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *s
 void weft_stage_run(void *stage);            /* forward and backward */
 void weft_stage_close(struct weft_stage *s); /* also after a failed open */
 
-/* What a mechanism costs, as quotients over the same model without it (bench_variants.c). */
+/* What a mechanism costs, as quotients over the same model without it (bench/variants.c). */
 struct weft_variant_bench {
     int64_t state_bytes; /* in: per weight that training holds */
     const char *name, *over;
@@ -235,7 +235,7 @@ const char *weft_variant_bench_at(int i); /* names of variants; NULL past the la
 enum weft_status weft_bench_variant(const char *preset, const struct weft_settings *user, const char *name,
                                     double seconds, struct weft_variant_bench *bench);
 
-/* Forward and backward of a model on random tokens, against its products run bare (bench_train.c). */
+/* Forward and backward of a model on random tokens, against its products run bare (bench/train.c). */
 struct weft_train_bench {
     double tokens_per_s;
     double ratio_bare;   /* step time over the time of its products run bare */

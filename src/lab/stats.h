@@ -56,7 +56,7 @@ enum weft_status weft_compare(struct weft_comparison *family, int64_t count);
 enum { WEFT_BOOTSTRAP_SEEDS = 8 };
 struct weft_interval weft_bootstrap(const struct weft_comparison *c);
 
-/* ---- in words (verdict.c). The family's interval decides, so words and interval never disagree. */
+/* ---- in words (report/verdict.c). The family's interval decides, so words and interval never disagree. */
 
 enum weft_verdict { WEFT_BETTER, WEFT_WORSE, WEFT_NOT_RESOLVED, WEFT_TOO_FEW_SEEDS };
 enum weft_verdict weft_verdict(const struct weft_comparison *c);

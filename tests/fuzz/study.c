@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "lab/results.h"
+#include "lab/report/results.h"
 
 #include <string.h>
 
