@@ -307,12 +307,9 @@ VINLINE void vmul_wide(vu x, uint32_t by, vu *high, vu *low)
     *high = (vu)(even >> 32 | (odd & 0xffffffff00000000));
 }
 
-/* Sixteen counters of weft_rand at once (Philox 4x32-10, Salmon et al., SC 2011): lane l of word[w] is
- * weft_rand(key, high, low + l).u[w]. */
-VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, vu word[4])
+/* Philox 4x32-10 (Salmon et al., SC 2011) of sixteen counters a, b, c, d, the lowest word first. */
+VINLINE void vphilox(uint64_t key, vu a, vu b, vu c, vu d, vu word[4])
 {
-    vu lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    vu zero = {0}, a = lane + low, b = zero, c = zero + (uint32_t)high, d = zero + (uint32_t)(high >> 32);
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
         vu high0, low0, high1, low1;
@@ -324,6 +321,13 @@ VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, vu word[4])
         d = low0;
     }
     word[0] = a, word[1] = b, word[2] = c, word[3] = d;
+}
+
+/* Lane l of word[w] is weft_rand(key, high, low + l).u[w]. */
+VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, vu word[4])
+{
+    vu zero = {0}, lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vphilox(key, lane + low, zero, zero + (uint32_t)high, zero + (uint32_t)(high >> 32), word);
 }
 
 #endif

@@ -72,7 +72,7 @@ static const struct path *path_of(const struct weft_call *call)
 #if defined(__AVX512F__)
     static const struct path tiles = {tiles_plan, tiles_run, tiles_bwd_plan, tiles_bwd};
     const struct attr *a = call->attr;
-    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->dropout == 0 && a->logits.ra_window == 0)
+    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->logits.ra_window == 0)
         return &tiles;
 #else
     (void)call;

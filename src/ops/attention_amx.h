@@ -16,8 +16,8 @@
  *
  * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
  * multiply-add; a key's bias goes along. Tiles on the diagonal, and all tiles where distances have biases, take one
- * more pass for these and the mask. Which pass a row's tile takes depends on its position and the inputs given, never
- * on its neighbours.
+ * more pass for these and the mask, and so do all where there is dropout. Which pass a row's tile takes depends on its
+ * position and the inputs given, never on its neighbours.
  *
  * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
  * outputs of the queries that do see them are made NaN.
@@ -96,8 +96,9 @@ WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride,
 /* Queries from position i on against the 64 keys from position j on, for one head. */
 struct square {
     int64_t i, j, h;
-    bool biased; /* by distance: such squares, and those on the diagonal, take a pass of their own */
+    bool special; /* biased by distance, or with dropout: these, and those on the diagonal, take a pass of their own */
     bool key_biased;
+    uint64_t mask_key;
     float factor;                             /* products times it are logits in units of ln 2 */
     float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
 };
@@ -109,11 +110,16 @@ static int64_t square_offset(const struct job *job, const struct square *t, int6
     return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
 }
 
-static struct square start_square(const struct job *job, int64_t h)
+static struct square start_square(const struct job *job, int64_t seq, int64_t h)
 {
     const struct weft_tensor *const *in = job->call->in;
     return (struct square){
-        .h = h, .biased = in[POS_BIAS], .key_biased = in[KEY_BIAS], .factor = scale_of(job, h) * LOG2E};
+        .h = h,
+        .special = in[POS_BIAS] || job->attr->dropout > 0,
+        .key_biased = in[KEY_BIAS],
+        .mask_key = mask_key(job->call, seq),
+        .factor = scale_of(job, h) * LOG2E,
+    };
 }
 
 static void set_key_bias(const struct job *job, struct square *t, int64_t key_row, int64_t keys)
@@ -137,6 +143,35 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
             __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
             vstore_f32(x + c * columns + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
         }
+}
+
+/* ---- dropout */
+
+/* Which keys of a square its queries keep. */
+struct kept {
+    float factor;                           /* what these are multiplied by */
+    __mmask16 queries[EDGE][EDGE / VLANES]; /* of a key, by groups of 16 queries */
+};
+
+/* Lanes are queries here, where mask_bits and the vector path have keys in them: the same counters, the same bits. */
+static void set_kept(const struct job *job, const struct square *t, int64_t columns, struct kept *kept)
+{
+    double dropout = job->attr->dropout;
+    vu zero = {0}, lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, word[4];
+    kept->factor = (float)(1 / (1 - dropout));
+    for (int64_t r = 0; r < columns; r += VLANES)
+        for (int64_t c = 0; c < VLANES; c++) {
+            vphilox(t->mask_key, zero + (uint32_t)(t->j / 4 + c), zero, lane + (uint32_t)(t->i + r),
+                    zero + (uint32_t)t->h, word);
+            for (int w = 0; w < 4; w++)
+                kept->queries[w * VLANES + c][r / VLANES] =
+                    _mm512_cmpge_epu32_mask((__m512i)word[w], _mm512_set1_epi32((int)mask_threshold(dropout)));
+        }
+}
+
+VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
+{
+    return (vf)_mm512_maskz_mul_ps(kept->queries[c][r / VLANES], (__m512)x, (__m512)vset(kept->factor));
 }
 
 VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */

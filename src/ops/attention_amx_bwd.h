@@ -115,6 +115,7 @@ struct softened {
 struct measure {
     const float *x, *bias;
     float factor, scale;
+    const struct kept *kept; /* by dropout, where there is any */
 };
 
 VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
@@ -124,8 +125,8 @@ VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
 }
 
 /* For the 32 queries from r on of the square at row `at`, from logits and dP: P and scale times dS, and the extras. */
-WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct measure *m, bool biased, int64_t at,
-                                   int64_t r, struct softened to, enum wanted wanted, struct extras *extras)
+WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct measure *m, bool biased, bool drops,
+                                   int64_t at, int64_t r, struct softened to, enum wanted wanted, struct extras *extras)
 {
     vf lse[GROUPS], delta[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
@@ -140,7 +141,10 @@ WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct 
                 int64_t e = (c + i) * EDGE + r + g * VLANES;
                 vf below = biased ? vset(m->bias[c + i]) - lse[g] : -lse[g];
                 p[g] = power(vfma(vload_f32(m->x + e, VLANES), vset(m->factor), below));
-                d[g] = p[g] * (vload_f32(b->dp + e, VLANES) - delta[g]);
+                vf dp = vload_f32(b->dp + e, VLANES);
+                d[g] = p[g] * ((drops ? keep(m->kept, c + i, r + g * VLANES, dp) : dp) - delta[g]);
+                if (drops)
+                    p[g] = keep(m->kept, c + i, r + g * VLANES, p[g]);
                 if (wanted != NO_SUMS)
                     extras->dscale = vfma(d[g], vload_f32(b->s + e, VLANES), extras->dscale);
                 if (wanted == ALL_SUMS)
@@ -160,18 +164,19 @@ WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct 
 }
 
 /* A loop for each way that models take, and one for the rest. */
-#define SOFTEN(name, biased, wanted)                                                                                   \
+#define SOFTEN(name, biased, drops, wanted)                                                                            \
     WITH_BF16 static void name(const struct tiles_backward *b, const struct measure *m, int64_t at,                    \
                                struct softened to, struct extras *extras)                                              \
     {                                                                                                                  \
         for (int64_t r = 0; r < EDGE; r += SPAN)                                                                       \
-            soften_span(b, m, biased, at, r, to, wanted, extras);                                                      \
+            soften_span(b, m, biased, drops, at, r, to, wanted, extras);                                               \
     }
-SOFTEN(soften_bare, false, NO_SUMS)
-SOFTEN(soften_bare_rows, false, ROW_SUMS)
-SOFTEN(soften_bare_all, false, ALL_SUMS)
-SOFTEN(soften_keys, true, NO_SUMS)
-SOFTEN(soften_keys_rows, true, ROW_SUMS)
+SOFTEN(soften_bare, false, false, NO_SUMS)
+SOFTEN(soften_bare_rows, false, false, ROW_SUMS)
+SOFTEN(soften_bare_all, false, false, ALL_SUMS)
+SOFTEN(soften_keys, true, false, NO_SUMS)
+SOFTEN(soften_keys_rows, true, false, ROW_SUMS)
+SOFTEN(soften_kept, false, true, ALL_SUMS)
 #undef SOFTEN
 
 /* P and dS of one square, and its part of the sums that are not products. */
@@ -181,21 +186,26 @@ static void soften_square(const struct job *job, const struct tiles_backward *b,
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
     int64_t kd = deep(n->k), vd = deep(n->v), at = t->i;
-    bool plain = !t->biased && t->i > t->j, by_key = plain && t->key_biased;
+    bool plain = !t->special && t->i > t->j, by_key = plain && t->key_biased;
     bool sums = gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS];
-    struct measure m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h)};
+    struct kept kept;
+    struct measure m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h), &kept};
     float diagonals[2 * EDGE] = {0};
     struct extras extras = {b->dbias, diagonals, vset(0)};
     weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
     weft_dnn_tiles_product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
         set_logits(job, t, b->s, b->x, EDGE);
-    if (by_key)
+    if (job->attr->dropout > 0) {
+        set_kept(job, t, EDGE, &kept);
+        soften_kept(b, &m, at, to, &extras);
+    } else if (by_key) {
         (sums ? soften_keys_rows : soften_keys)(b, &m, at, to, &extras);
-    else if (gin[POS_BIAS])
+    } else if (gin[POS_BIAS]) {
         soften_bare_all(b, &m, at, to, &extras);
-    else
+    } else {
         (sums ? soften_bare_rows : soften_bare)(b, &m, at, to, &extras);
+    }
     if (sums)
         job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
     float *parts = job->pos_parts + which * n->heads * n->offsets;
@@ -269,7 +279,7 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
     start_parts(job, which, first);
     weft_dnn_tiles_begin();
     for (int64_t g = 0; g < n->group; g++) {
-        struct square t = start_square(job, first + g);
+        struct square t = start_square(job, ints(call, SEQ)[span.row], first + g);
         for (int64_t r = 0; r < span.rows; r += EDGE)
             pack_queries(call, n, &b, span.row + r, weft_min(EDGE, span.rows - r), t.h, r);
         for (t.j = 0; t.j < span.rows; t.j += EDGE)

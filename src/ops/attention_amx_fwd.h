@@ -149,8 +149,8 @@ VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *
 
 /* Powers of the logits and their sums. Asks on the way for the 16 KB from `soon` on: V^t of this tile, K of the next.
  */
-WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor, const float *bias, int64_t vd,
-                                    const char *soon)
+WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor, const float *bias,
+                                    const struct kept *kept, int64_t vd, const char *soon)
 {
     vf base[GROUPS], shrink[GROUPS], total[GROUPS][2] = {{{0}}};
     set_tops(f, factor, bias, vd, base, shrink);
@@ -162,6 +162,8 @@ WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor,
                 vf below = bias ? vset(bias[c + i]) - base[g] : -base[g];
                 p[g] = power(vfma(vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES), vset(factor), below));
                 total[g][i] += p[g];
+                if (kept)
+                    p[g] = keep(kept, c + i, g * VLANES, p[g]);
             }
             row[i] = halves(p[0], p[1]);
         }
@@ -179,13 +181,19 @@ WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor,
 
 WITH_BF16 static void tiles_soften_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
 {
-    tiles_soften(f, factor, NULL, vd, soon);
+    tiles_soften(f, factor, NULL, NULL, vd, soon);
 }
 
 WITH_BF16 static void tiles_soften_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
                                           const char *soon)
 {
-    tiles_soften(f, t->factor, t->key_bias, vd, soon);
+    tiles_soften(f, t->factor, t->key_bias, NULL, vd, soon);
+}
+
+WITH_BF16 static void tiles_soften_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd,
+                                        const char *soon)
+{
+    tiles_soften(f, 1, NULL, kept, vd, soon);
 }
 
 /* Which queries see a row of V that is not finite, as bits. */
@@ -235,21 +243,26 @@ static void tiles_unit(void *context, int64_t unit, int thread)
     int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = deep(n->k), vd = deep(n->v);
     int64_t at = packed_at(call, n, seq, h / n->group, 0);
     uint32_t poison = 0;
-    struct square t = start_square(&all->job, h);
+    struct square t = start_square(&all->job, seq, h);
+    struct kept kept;
     t.i = ints(call, POS)[span.row];
     start_tiles(call, n, &f, span, h);
     weft_dnn_tiles_begin();
     for (t.j = 0; t.j < t.i + span.rows; t.j += EDGE, at++) {
         const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
-        bool plain = !t.biased && t.factor >= 0 && t.j + EDGE <= t.i;
+        bool plain = !t.special && t.factor >= 0 && t.j + EDGE <= t.i;
         weft_dnn_tiles_product(EDGE, SPAN, kd, k, f.qt, f.s, false);
         set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
         if (!plain)
             set_logits(&all->job, &t, f.s, f.s, SPAN);
-        if (plain && t.key_biased)
+        if (all->job.attr->dropout > 0) {
+            set_kept(&all->job, &t, SPAN, &kept);
+            tiles_soften_kept(&f, &kept, vd, (const char *)vt);
+        } else if (plain && t.key_biased) {
             tiles_soften_biased(&f, &t, vd, (const char *)vt);
-        else
+        } else {
             tiles_soften_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
+        }
         poison |= poisoned(&t, all->packed.poison[at]);
         weft_dnn_tiles_product(vd, SPAN, EDGE, vt, f.p, f.o, true);
     }
