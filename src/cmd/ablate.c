@@ -230,9 +230,12 @@ static enum weft_status print_result(const struct args *a, const struct weft_que
     return status;
 }
 
-static enum weft_status run_queue(const struct args *a, struct weft_queue *q)
+/* The command's words, if any: the plan is written once the folder is this process's. */
+static enum weft_status run_queue(const struct args *a, struct weft_queue *q, const char *const *words)
 {
     TRY(weft_queue_init(q));
+    if (words)
+        TRY(weft_study_save(q->study, a->out, words));
     TRY(a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run));
     if (a->run < 0 && !caught)
         TRY(weft_report_write(a->out));
@@ -250,7 +253,8 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q)
     return WEFT_OK;
 }
 
-static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads)
+static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads,
+                                const char *const *words)
 {
     struct weft_queue_view view = {.to = stderr, .terminal = isatty(STDERR_FILENO), .start = weft_seconds()};
     struct weft_queue q = {.study = s,
@@ -258,11 +262,12 @@ static enum weft_status run_all(const struct args *a, const struct weft_study *s
                            .slots = slots,
                            .threads = threads,
                            .unsafe = a->unsafe,
+                           .shared = a->run >= 0,
                            .signal = &caught,
                            .tell = weft_queue_view,
                            .context = &view};
     catch_signals();
-    enum weft_status status = run_queue(a, &q);
+    enum weft_status status = run_queue(a, &q, words);
     weft_queue_release(&q);
     return status;
 }
@@ -306,15 +311,15 @@ static enum weft_status run_study(const struct args *a, struct weft_study *s, co
     struct weft_estimate e;
     if (a->run >= 0) {
         TRY(weft_study_plan(s, false, tell_plan, NULL));
-        return run_all(a, s, 1, weft_threads_limit());
+        return run_all(a, s, 1, weft_threads_limit(), NULL);
     }
     TRY(plan(a, s, &e));
     if (a->dry_run)
         return WEFT_OK;
+    if (!a->slurm)
+        return run_all(a, s, e.slots, e.threads, c->words);
     TRY(weft_study_save(s, a->out, c->words));
-    if (a->slurm)
-        return write_job(a, s, c, &e);
-    return run_all(a, s, e.slots, e.threads);
+    return write_job(a, s, c, &e);
 }
 
 static enum weft_status run(void *args)

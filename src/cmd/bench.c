@@ -170,10 +170,12 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
     while (weft_variant_bench_at(count))
         count++;
     weft_result_text(result, "preset", a->common.model);
+    bool known = !a->only;
     for (int i = 0; (name = weft_variant_bench_at(i)); i++) {
         struct weft_variant_bench b = {.state_bytes = WEFT_STATE_BYTES};
         if (a->only && strcmp(a->only, name) != 0)
             continue;
+        known = true;
         TRY(weft_bench_variant(a->common.model, &a->common.settings, name, a->only ? a->seconds : a->seconds / count,
                                &b));
         if (!a->common.json)
@@ -186,6 +188,8 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
         add_prefixed(result, "params_", name, b.params);
         add_prefixed(result, "flops_", name, b.flops);
     }
+    if (!known)
+        return FAIL(WEFT_INVALID, "there is no variant \"%s\" to measure: without --only all of them are", a->only);
     return WEFT_OK;
 }
 

@@ -75,8 +75,14 @@ study 'CONFIG_WEFT_ARMS="a: | b: width=100 heads=3"'
 refuses 'width=100 does not divide into heads=3'
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 width=128"'
 refuses 'study:1: arms b and c are the same model'
-study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 seed=2"'
-takes "unless their seeds are other ones"
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 init_key=2"'
+takes "unless their first weights are other ones"
+study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 seed=2"'
+refuses 'study:1: arm b has seed=2 and arm a has 1: they would see other data'
+study 'CONFIG_WEFT_ARMS="a: | b: task=mqar vocab=128"'
+refuses 'arm b has task=mqar and arm a has recall'
+study 'CONFIG_WEFT_ARMS="a: | b: recall_length=8"'
+refuses 'arm b has recall_length=8 and arm a has 16'
 for steps in 6 0,,1 0,0 1,4 0,5 4,2 -1 0x1 ,; do
     study "CONFIG_RA_MLA_ABLATION_STEPS=\"$steps\""
     refuses 'study:1: '

@@ -83,9 +83,27 @@ study one 2 1
 json one 'd["w2-full.verdict"] == "too few seeds" and d["w2-full.diff_low"] is None'
 result $? "one seed gives no interval"
 study noise 3 4
+cp -r "$scratch/noise" "$scratch/both"
 sed -i '/"again"/s/"seed": \(.\)/"seed": 10\1/' "$scratch/noise/runs.jsonl"
+edit noise 's["arms"][2]["first_seed"] = 101'
 json noise 'd["again.verdict"] == "noise" and d["reproduced"] is None'
 result $? "a repeat with other seeds measures noise"
+cat "$scratch/noise/runs.jsonl" >>"$scratch/both/runs.jsonl"
+edit both 's["arms"][2]["first_seed"] = 101'
+json both 'd["again.verdict"] == "noise" and d["again.seeds"] == 4'
+result $? "and runs with the seeds it had before do not count"
+study lost 2
+sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
+"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed'
+result $? "what is missing is named"
+study mixed 2
+sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
+"$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different instruction sets, v4 and amx'
+result $? "so is a second instruction set"
+study null 2
+sed -i '7s/"val_loss": [^,]*/"val_loss": null/' "$(printf %s "$scratch"/null/runs/dot/*seed-2)/log.jsonl"
+"$weft" report "$scratch/null" >/dev/null
+result $? "a score that was not finite leaves a gap in a curve"
 
 # Lines that are not this study's.
 study stale 2
@@ -100,9 +118,10 @@ result $? "and so are runs of another program"
 # Hostile and damaged files.
 study bad 2
 edit bad 's["command"] = "<script>alert(1)</script>"; s["arms"][1]["apart"] = "</td><img src=x onerror=alert(1)>|"
-s["machine"] = "\"&\x27"; s["arms"][0]["gates"][0].update(failed=1, story="</small><b onclick=x>")'
+s["machine"] = "\"&\x27<img>"; s["match_by"] = "<script>alert(2)</script>"; s["arms"][1]["matched"] = 7
+s["arms"][0]["gates"][0].update(failed=1, story="</small><b onclick=x>")'
 "$weft" report "$scratch/bad" >/dev/null && ! grep -qE '<script>alert|<img|<b onclick' "$scratch/bad/report.html" &&
-    grep -qF '&lt;script&gt;alert(1)' "$scratch/bad/report.html"
+    ! grep -qE '(^|[^\\])<img' "$scratch/bad/report.md" && grep -qF '&lt;script&gt;alert(1)' "$scratch/bad/report.html"
 result $? "texts of the files are no markup"
 cp "$scratch/bad/report.html" "$scratch/before"
 edit bad 's["machine"] = "\x1b[2J"'
@@ -138,6 +157,10 @@ assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] ==
 result $? "and as JSON"
 ! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither a run' "$scratch/out"
 result $? "a folder without runs is refused"
+cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
+! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'one run would count twice' "$scratch/out"
+result $? "a copy of a run is no other seed"
+rm -r "$scratch/arms/runs/dot/copy"
 mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'the runs beside it have not' "$scratch/out"
 result $? "runs of different models in one folder are refused"

@@ -34,7 +34,7 @@ def config_of(arm, lr, seed):
 
 def arm_entry(name, arm, repeats):
     params = 420000 + 12345 * arm
-    return {"name": name, "apart": aparts[arm], "repeats": repeats, "params": params, "flops": 6.0 * params,
+    return {"name": name, "apart": aparts[arm], "repeats": repeats, "first_seed": 1, "params": params, "flops": 6.0 * params,
             "peak_bytes": 16 * params + 9000000, "activation_bytes": 9000000, "state_bytes": 16 * params,
             "cache_bytes": 1024 if arm != 3 else 512, "matched": 0,
             "gates": [{"gate": g, "checks": 12, "failed": 0, "story": ""} for g in gates],
@@ -68,7 +68,8 @@ def write_run(name, arm, lr, seed):
         for record in [head, *losses(arm, lr, seed, final), *end]:
             log.write(json.dumps(record) + "\n")
     return {"arm": name, "lr": lr, "seed": seed, "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
-            "program_sha256": program, "weights_sha256": weights, "steps": steps, "params": head["params"], "threads": 1,
+            "program_sha256": program, "weights_sha256": weights, "isa": "v4", "steps": steps, "params": head["params"],
+            "threads": 1,
             "train_loss": final, **scores, "tokens_per_s": 20000.0 + draw.random() * 1000, "seconds": 25.0}
 
 

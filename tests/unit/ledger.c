@@ -37,6 +37,7 @@ static int end(void **state)
 static struct weft_finished run_of(int64_t seed)
 {
     struct weft_finished f = {.arm = "w2_full-1",
+                              .isa = "amx",
                               .lr = 3e-4,
                               .seed = seed,
                               .steps = 300,

@@ -122,6 +122,10 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
         return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it a run's?", folder);
     if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
         return WEFT_OK;
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
+            return FAIL(WEFT_INVALID, "%s is a second run with seed=%s and lr=%s: one run would count twice", folder,
+                        seed, lr);
     arm->run[arm->run_count] = (struct weft_finished){.lr = strtod(lr, NULL),
                                                       .seed = strtoll(seed, NULL, 10),
                                                       .steps = log.steps,

@@ -32,7 +32,8 @@ static void thin(const struct weft_curve *curve, int64_t steps, int points, doub
         loss[i] = NAN;
     for (int64_t i = 0; i < curve->count; i++) {
         int64_t at = weft_min(weft_max(curve->step[i], 1), steps);
-        int piece = (int)((double)(at - 1) / (double)steps * points);
+        int piece =
+            (int)weft_min((int64_t)((double)(at - 1) / (double)steps * points), points - 1); /* 2^60 rounds up */
         loss[piece] = count[piece]++ ? loss[piece] + curve->loss[i] : curve->loss[i];
         last[piece] = fmax(last[piece], (double)curve->step[i]);
     }

@@ -59,8 +59,11 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
           "Intervals hold for all arms at once in 95 % of studies.\n\n"
           "Made by\n\n    ",
           to);
-    fprintf(to, "%s\n\nwith weft %s (program %.16s...) on %s. Every run: report.csv. Curves: report.html.\n",
-            r->command, r->version, r->program_sha256, r->machine);
+    fprintf(to, "%s\n\nwith weft ", r->command);
+    print_cell(to, r->version);
+    fprintf(to, " (program %.16s...) on ", r->program_sha256);
+    print_cell(to, r->machine);
+    fputs(". Every run: report.csv. Curves: report.html.\n", to);
 }
 
 /* ---- CSV */

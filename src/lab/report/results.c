@@ -110,6 +110,7 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     snprintf(where, sizeof where, "%s: arms[%d]", path, i);
     arm->name = copy(r, &f, "name");
     arm->apart = copy(r, &f, "apart");
+    arm->first_seed = weft_field_int(&f, "first_seed", 0, INT64_MAX - WEFT_MAX_SEEDS);
     arm->params = weft_field_int(&f, "params", 0, INT64_MAX);
     arm->flops = weft_field_real(&f, "flops");
     arm->peak_bytes = weft_field_int(&f, "peak_bytes", 0, INT64_MAX);
@@ -134,14 +135,8 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
 static void read_numbers(struct weft_results *r, struct weft_fields *f)
 {
     const json_t *seeds = weft_field_list(f, "seeds", WEFT_MAX_SEEDS), *lrs = weft_field_list(f, "lrs", WEFT_MAX_LRS);
-    r->seed = room(r, f, json_array_size(seeds), sizeof *r->seed);
+    r->seed_count = (int64_t)json_array_size(seeds);
     r->lr = room(r, f, json_array_size(lrs), sizeof *r->lr);
-    for (size_t i = 0; f->status == WEFT_OK && i < json_array_size(seeds); i++) {
-        const json_t *seed = json_array_get(seeds, i);
-        if (!json_is_integer(seed) || json_integer_value(seed) < 0)
-            weft_field_refuse(f, "seeds", "has an entry that is no whole number from 0 up");
-        r->seed[r->seed_count++] = json_integer_value(seed);
-    }
     for (size_t i = 0; f->status == WEFT_OK && i < json_array_size(lrs); i++) {
         const json_t *lr = json_array_get(lrs, i);
         if (!json_is_number(lr) || !(json_number_value(lr) > 0))

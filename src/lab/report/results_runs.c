@@ -58,10 +58,8 @@ int64_t weft_result_steps(const struct weft_results *r, const struct weft_result
 
 static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
 {
-    bool seed = arm->repeats != NULL; /* which may have others */
-    bool lr = r->lr_count == 0;       /* then each arm has its own */
-    for (int64_t i = 0; i < r->seed_count && !seed; i++)
-        seed = r->seed[i] == run->seed;
+    bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
+    bool lr = r->lr_count == 0; /* then each arm has its own */
     for (int64_t i = 0; i < r->lr_count && !lr; i++)
         lr = r->lr[i] == run->lr;
     return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;

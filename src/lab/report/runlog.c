@@ -33,9 +33,15 @@ static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena
 
 static bool has(const struct weft_fields *f, const char *name) { return json_object_get(f->object, name) != NULL; }
 
+/* A score that was not finite stands there as null. */
+static bool has_number(const struct weft_fields *f, const char *name)
+{
+    return has(f, name) && !json_is_null(json_object_get(f->object, name));
+}
+
 static void take_real(struct weft_fields *f, const char *name, double *to)
 {
-    if (has(f, name))
+    if (has_number(f, name))
         *to = weft_field_real(f, name);
 }
 
@@ -45,9 +51,9 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     log->steps = weft_field_int(f, "step", 0, INT64_MAX);
     if (has(f, "params"))
         log->params = weft_field_int(f, "params", 0, INT64_MAX);
-    if (has(f, "main"))
+    if (has_number(f, "main"))
         TRY(add_point(&log->train, arena, log->steps, weft_field_real(f, "main")));
-    if (has(f, "val_loss"))
+    if (has_number(f, "val_loss"))
         TRY(add_point(&log->val, arena, log->steps, weft_field_real(f, "val_loss")));
     take_real(f, "val_accuracy", &log->val_accuracy);
     take_real(f, "test_loss", &log->test_loss);

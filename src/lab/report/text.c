@@ -158,6 +158,46 @@ static void note_edges(const struct weft_results *r, const struct noting *n)
         say(n, true, "At the edge of the grid of learning rates, where a better one may stand beyond: %s.", list);
 }
 
+/* Whether a seed failed or was not run yet is not told here: either way what stands in the table rests on the others.
+ */
+static void note_missing(const struct weft_results *r, const struct noting *n)
+{
+    enum { NAMED = 8 };
+    for (int i = 0; i < r->arm_count; i++) {
+        const struct weft_result_arm *arm = &r->arm[i];
+        int64_t planned = r->seed_count * weft_max(1, r->lr_count), missing = planned - arm->run_count;
+        char list[NAMED * 24] = "";
+        size_t used = 0;
+        int named = 0;
+        for (int64_t k = 0; k < r->seed_count && missing > 0; k++) {
+            int64_t runs = 0;
+            for (int run = 0; run < arm->run_count; run++)
+                runs += arm->run[run].seed == arm->first_seed + k;
+            if (runs < weft_max(1, r->lr_count) && named++ < NAMED)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "",
+                                         (long long)(arm->first_seed + k));
+        }
+        if (missing > 0)
+            say(n, true, "%s lacks %lld of %lld runs, of seeds %s%s: they failed, or are still to come.", arm->name,
+                (long long)missing, (long long)planned, list, named > NAMED ? " and others" : "");
+    }
+}
+
+static void note_isa(const struct weft_results *r, const struct noting *n)
+{
+    const char *first = NULL;
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++) {
+            const char *isa = r->arm[i].run[k].isa;
+            if (first && strcmp(first, isa) != 0) {
+                say(n, true, "Runs used different instruction sets, %s and %s: the same bits are promised within one.",
+                    first, isa);
+                return;
+            }
+            first = isa;
+        }
+}
+
 void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *context)
 {
     struct noting n = {note, context};
@@ -167,6 +207,8 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
     if (r->finished < r->planned)
         say(&n, true, "%lld of %lld runs are finished: this tells of these alone.", (long long)r->finished,
             (long long)r->planned);
+    note_missing(r, &n);
+    note_isa(r, &n);
     if (r->left_out)
         say(&n, false, "%lld line%s of the ledger left out: other settings, another program, or superseded.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");

@@ -40,8 +40,11 @@ static void put_name(const struct weft_results *r, int i, FILE *to)
     fputs(*arm->apart ? " <code>" : "", to);
     weft_html(to, arm->apart);
     fputs(*arm->apart ? "</code>" : "", to);
-    if (arm->matched)
-        fprintf(to, " <small>%s %lld, matched</small>", r->match_by, (long long)arm->matched);
+    if (arm->matched) {
+        fputs(" <small>", to);
+        weft_html(to, r->match_by);
+        fprintf(to, " %lld, matched</small>", (long long)arm->matched);
+    }
     if (arm->gates_failed)
         fprintf(to, " <small class=\"bad\">%d checks of its gates failed</small>", arm->gates_failed);
     fputs("</th>", to);

@@ -94,6 +94,36 @@ static enum weft_status check_rates(const struct weft_study *s)
     return WEFT_OK;
 }
 
+/* ---- arms that cannot be held against each other */
+
+static enum weft_status check_alike(const struct weft_study *s, const char *name)
+{
+    char where[512], first[WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
+    const char *base = weft_settings_value(&s->arm[0].settings, name, first);
+    for (int i = 1; i < s->arm_count; i++) {
+        const char *value = weft_settings_value(&s->arm[i].settings, name, room);
+        if (!base || !value || strcmp(base, value) != 0)
+            return FAIL(WEFT_INVALID,
+                        "%sarm %s has %s=%s and arm %s has %s: they would see other data, and their losses would not "
+                        "compare; set it for all",
+                        weft_study_where(s, "arms", where, sizeof where), s->arm[i].name, name, value ? value : "none",
+                        s->arm[0].name, base ? base : "none");
+    }
+    return WEFT_OK;
+}
+
+/* All arms see the same samples of the same task. */
+static enum weft_status check_data(const struct weft_study *s)
+{
+    static const char *const names[] = {"seed", "task", "vocab", "eval_samples"};
+    const struct weft_owner *task = &s->arm[0].recipe.task->owner;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        TRY(check_alike(s, names[i]));
+    for (int i = 0; i < task->count; i++)
+        TRY(check_alike(s, task->options[i].name));
+    return WEFT_OK;
+}
+
 /* ---- arms that are one */
 
 static enum weft_status write_arm(const struct weft_arm *arm, char **text)
@@ -126,6 +156,7 @@ enum weft_status weft_arms_check(const struct weft_study *s)
         if (!weft_settings_overruled(&s->settings, i) && find(&s->arm[0], &s->settings.setting[i]))
             TRY(check_setting(s, &s->settings.setting[i]));
     TRY(check_rates(s));
+    TRY(check_data(s));
     enum weft_status status = compare(s, texts);
     for (int i = 0; i < s->arm_count; i++)
         free(texts[i]);

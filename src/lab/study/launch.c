@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,8 @@ static enum weft_status read_entry(void *context, const char *name, const char *
         r->f->params = strtoll(value, NULL, 10);
     else if (strcmp(name, "threads") == 0)
         r->f->threads = (int)strtol(value, NULL, 10);
+    else if (strcmp(name, "isa") == 0)
+        snprintf(r->f->isa, sizeof r->f->isa, "%s", value);
     else if (strcmp(name, "weights_sha256") == 0)
         snprintf(r->f->weights_sha256, sizeof r->f->weights_sha256, "%s", value);
     return WEFT_OK;
@@ -162,6 +165,10 @@ enum weft_status weft_launched_result(const char *folder, struct weft_finished *
     struct reading r = {.f = f};
     TRY(in_folder(folder, RESULT, path));
     TRY(weft_json_load(path, read_entry, &r));
+    const double reals[] = {f->train_loss, f->val_loss, f->val_accuracy, f->test_loss, f->test_accuracy, f->seconds};
+    for (size_t i = 0; r.scored && i < sizeof reals / sizeof *reals; i++)
+        if (!isfinite(reals[i]))
+            return FAIL(WEFT_CHECK, "%s has a score that is not finite", path);
     *finished = r.scored;
     return WEFT_OK;
 }

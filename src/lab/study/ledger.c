@@ -36,6 +36,7 @@ static const struct field {
     FIELD(config_sha256, HASH),
     FIELD(program_sha256, HASH),
     FIELD(weights_sha256, HASH),
+    FIELD(isa, NAME),
     FIELD(steps, WHOLE),
     FIELD(params, WHOLE),
     FIELD(threads, SMALL),
@@ -72,7 +73,7 @@ static void read_text(struct weft_fields *f, const struct field *field, char *to
     if (name ? weft_is_arm_name(text) : weft_is_sha256(text))
         memcpy(to, text, strlen(text) + 1);
     else
-        weft_field_refuse(f, field->name, name ? "is no arm's name" : "is no SHA-256");
+        weft_field_refuse(f, field->name, name ? "is no name: letters, digits, - and _" : "is no SHA-256");
 }
 
 static enum weft_status read_line(const char *path, int64_t number, const char *line, size_t bytes,

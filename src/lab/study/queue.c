@@ -45,7 +45,7 @@ static void tell(struct weft_queue *q, const struct weft_job *job)
 static bool is_same(const struct weft_finished *a, const struct weft_finished *b)
 {
     return strcmp(a->arm, b->arm) == 0 && a->seed == b->seed && strcmp(a->config_sha256, b->config_sha256) == 0 &&
-           strcmp(a->program_sha256, b->program_sha256) == 0;
+           strcmp(a->program_sha256, b->program_sha256) == 0 && strcmp(a->isa, b->isa) == 0;
 }
 
 static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, const struct weft_finished *list,
@@ -58,6 +58,7 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     TRY(status);
     snprintf(f->arm, sizeof f->arm, "%s", arm_of(q, job)->name);
     memcpy(f->program_sha256, q->program_sha256, sizeof f->program_sha256);
+    snprintf(f->isa, sizeof f->isa, "%s", weft_isa_name(weft_isa()));
     f->lr = job->run.lr;
     f->seed = job->run.seed;
     /* One that repeats another must not owe its bits to the same division of the work. */
@@ -71,6 +72,25 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     return WEFT_OK;
 }
 
+/* Runs hold the lock too, until they have saved and ended: those of a study that was just killed are waited for. */
+static enum weft_status lock(struct weft_queue *q)
+{
+    const struct timespec moment = {0, 100000000};
+    enum { TRIES = 600 };
+    q->lock = open(q->folder, O_RDONLY | O_DIRECTORY);
+    if (q->lock < 0)
+        return FAIL(WEFT_IO, "%s cannot be opened: %s", q->folder, strerror(errno));
+    for (int i = 0; flock(q->lock, LOCK_EX | LOCK_NB); i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
+        if (i == TRIES || (q->signal && *q->signal))
+            return FAIL(WEFT_INVALID, "another process works on the study in %s: wait for it, or give another --out",
+                        q->folder);
+        nanosleep(&moment, NULL);
+    }
+    return WEFT_OK;
+}
+
 enum weft_status weft_queue_init(struct weft_queue *q)
 {
     struct weft_finished *list;
@@ -80,6 +100,9 @@ enum weft_status weft_queue_init(struct weft_queue *q)
     q->job = weft_arena_alloc(&q->arena, (size_t)q->count * sizeof *q->job);
     if (!q->job)
         return FAIL(WEFT_NOMEM, "no memory for a list of %lld runs", (long long)q->count);
+    TRY(weft_folder_make(q->folder));
+    if (!q->shared)
+        TRY(lock(q));
     TRY(weft_program_hash(q->program_sha256));
     TRY(weft_ledger_read(q->folder, &q->arena, &list, &count));
     for (int64_t i = 0; i < q->count; i++) {
@@ -102,25 +125,6 @@ int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state)
     for (int64_t i = 0; i < q->count; i++)
         n += q->job[i].state == state;
     return n;
-}
-
-/* Runs hold the lock too, until they have saved and ended: those of a study that was just killed are waited for. */
-static enum weft_status lock(struct weft_queue *q)
-{
-    const struct timespec moment = {0, 100000000};
-    enum { TRIES = 600 };
-    q->lock = open(q->folder, O_RDONLY | O_DIRECTORY);
-    if (q->lock < 0)
-        return FAIL(WEFT_IO, "%s cannot be opened: %s", q->folder, strerror(errno));
-    for (int i = 0; flock(q->lock, LOCK_EX | LOCK_NB); i++) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
-        if (i == TRIES || (q->signal && *q->signal))
-            return FAIL(WEFT_INVALID, "another process works on the study in %s: wait for it, or give another --out",
-                        q->folder);
-        nanosleep(&moment, NULL);
-    }
-    return WEFT_OK;
 }
 
 /* ---- a run's folder */
@@ -201,9 +205,14 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     bool finished = false, stopping = q->signal && *q->signal;
     struct weft_finished *f = &job->finished;
     TRY(folder_of(q, job, folder));
+    bool readable = true;
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
-        TRY(weft_launched_result(folder, f, &finished));
-    if (finished) {
+        readable = weft_launched_result(folder, f, &finished) == WEFT_OK;
+    if (!readable) {
+        job->state = WEFT_FAILED;
+        snprintf(job->story, sizeof job->story, "its result cannot be used: %s", weft_error());
+        weft_error_clear();
+    } else if (finished) {
         f->tokens_per_s = f->seconds > 0 ? tokens_of(arm_of(q, job)) / f->seconds : 0;
         TRY(weft_ledger_add(q->folder, f));
         job->state = WEFT_DONE;
@@ -270,12 +279,7 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
     return status;
 }
 
-enum weft_status weft_queue_run(struct weft_queue *q)
-{
-    TRY(weft_folder_make(q->folder));
-    TRY(lock(q));
-    return run_jobs(q, 0, q->count);
-}
+enum weft_status weft_queue_run(struct weft_queue *q) { return run_jobs(q, 0, q->count); }
 
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
 {

@@ -40,7 +40,7 @@ struct weft_queue {
     const struct weft_study *study;
     const char *folder;
     int slots, threads;
-    bool unsafe;
+    bool unsafe, shared;                 /* shared: other processes run other runs of the study */
     const volatile sig_atomic_t *signal; /* ends all runs, which save, when it is not 0 */
     void (*tell)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
@@ -51,13 +51,13 @@ struct weft_queue {
     int lock;
     struct weft_arena arena;
 };
-/* Fields above `job` are the caller's. Release also after a failure. */
+/* Fields above `job` are the caller's. Makes the folder and, unless it is shared, holds it for this process alone: one
+ * that works on it is waited for. Release also after a failure. */
 enum weft_status weft_queue_init(struct weft_queue *q);
 void weft_queue_release(struct weft_queue *q);
-/* Runs what waits, and waits for it; a run that fails stays so and stops nothing. One process at a time does that in a
- * folder. */
+/* Runs what waits, and waits for it; a run that fails stays so and stops nothing. */
 enum weft_status weft_queue_run(struct weft_queue *q);
-/* Runs one job, beside other processes that do the same with others. */
+/* Runs one job. */
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);
 

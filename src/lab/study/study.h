@@ -4,7 +4,7 @@
  *
  * A study is read from a config in Kconfig's format (study.c), planned (plan.c: widths that match, what each arm takes,
  * its gates; estimate.c: how long), run (queue.c, ledger.c) into a folder, and told from that folder alone
- * (report/results.c, report_*.c).
+ * (report).
  *
  * The folder:
  *   study.json            what was planned (save.c): a function of config, program and machine
@@ -134,12 +134,13 @@ enum weft_status weft_study_run_config(const struct weft_study *s, const struct 
 
 /* ---- running (queue.c, ledger.c) */
 
-/* A finished run: a line of the ledger. The key is arm, config, seed and program. */
+/* A finished run: a line of the ledger. The key is arm, config, seed, program and instruction set. */
 struct weft_finished {
     char arm[64];
     double lr;
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
+    char isa[64]; /* the instruction set it used */
     int64_t steps, params;
     int threads;
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
@@ -162,13 +163,13 @@ struct weft_results {
     const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
     const char *match, *match_by;
     int64_t seed_count, lr_count, steps;
-    int64_t *seed;
     double *lr;
     int64_t planned, finished; /* runs */
     int64_t left_out;          /* lines of the ledger that are of other settings or another program */
     int arm_count;
     struct weft_result_arm {
         const char *name, *apart, *repeats; /* repeats: NULL, or the arm's name */
+        int64_t first_seed;                 /* of as many as the study has */
         int64_t params, peak_bytes, activation_bytes, state_bytes, matched;
         double flops, cache_bytes; /* per trained token; per token, all layers */
         const char *config;        /* the whole config, flat JSON */
@@ -208,7 +209,7 @@ enum weft_status weft_results_pair(struct weft_results *r, const char *a, const 
 enum weft_status weft_results_judge(struct weft_results *r);
 const char *weft_result_option(const struct weft_result_arm *arm, const char *name); /* NULL: it has none */
 
-/* ---- telling it (report*.c) */
+/* ---- telling it (folder report) */
 
 /* What a reader must know before the table, a sentence at a time; the first says what was compared. */
 typedef void weft_note_fn(void *context, bool warning, const char *text);
