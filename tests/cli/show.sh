@@ -52,4 +52,21 @@ holds "and nothing in decoding" "$(value flops_decode_per_token) == $(value flop
 result $? "the walk names the mechanisms in order"
 "$weft" show w2 | grep -q "attention : feed-forward"
 result $? "people are told the ratio"
+
+# near NAME TOLD EXPECTED: what is told is that and, for all that is no product, at most 1 % more.
+near() { holds "$1" "$2 >= $3 && $2 <= 1.01 * $3"; }
+model=gpt2-124m
+C=768 L=12 V=50257 T=1024
+products="(12 * $L * $C * $C + $V * $C)" scores="($C * $L * ($T + 1) / 2)"
+near "FLOPs of a forward pass: 2 for each weight of a matrix, 4 for each width of a score" \
+    "$(value flops_prefill_per_token)" "(2 * $products + 4 * $scores)"
+near "FLOPs of training: 6 and 14" "$(value flops_train_per_token)" "(6 * $products + 14 * $scores)"
+near "FLOPs of decoding the last token" "$(value flops_decode_per_token)" "(2 * $products + 4 * $C * $L * $T)"
+near "w2 split has dot's FLOPs" "$(value flops_train_per_token geom=w2)" "(6 * $products + 14 * $scores)"
+near "latents: two products down, two up" "$(value flops_prefill_per_token attn=latent latent_width=128)" \
+    "(2 * $products - 4 * $L * $C * ($C - 256) + 4 * $scores)"
+model=llama
+C=128 L=2 V=64 T=128 F=384
+near "SwiGLU has three products" "$(value flops_prefill_per_token)" \
+    "(2 * ($L * $C * (4 * $C + 3 * $F) + $V * $C) + 4 * $C * $L * ($T + 1) / 2)"
 finish
