@@ -25,6 +25,7 @@ small=(--set task=text --set data=data --set layers=1 --set width=32 --set heads
 refuses 'task=text needs data=FOLDER' train gpt2 --set task=text
 refuses "go up to $top: set vocab=$((top + 1)) or more, not 3" train gpt2 "${small[@]}" --set vocab=3 --out run
 refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set context=1000 --out run
+refuses 'data=data/train_000000.bin is no folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
 refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
 result $? "what is refused leaves no folder behind"
