@@ -30,12 +30,13 @@ static const cpu_set_t *cores(void)
 /* OMP_NUM_THREADS is honoured as the default, as everywhere. */
 static int default_threads(void) { return (int)weft_max(1, weft_min(omp_get_max_threads(), CPU_COUNT(cores()))); }
 
-/* Two OpenMP threads were seen to share one core for whole runs. Each thread gets a core of its own when there are
- * enough of them; else all may use all. */
+/* Two OpenMP threads were seen to share one core for whole runs. Each thread gets a core of its own when they are as
+ * many as the cores. With fewer threads all may use all: other processes may run beside this one, and if each took the
+ * first cores they would sit on the same. */
 static void pin_threads(int threads)
 {
     const cpu_set_t *all = cores();
-    bool one_each = threads <= CPU_COUNT(all);
+    bool one_each = threads == CPU_COUNT(all);
 #pragma omp parallel num_threads(threads)
     {
         cpu_set_t mine = *all;

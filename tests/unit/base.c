@@ -2,8 +2,10 @@
  *
  * base.c - failures and their stories, checked sizes, arenas, threads, fingerprints, suggestions.
  */
+#define _GNU_SOURCE
 #include "base/base.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -145,6 +147,29 @@ static void every_tile_once(void **state)
     assert_true(weft_threads() >= 1);
 }
 
+static void count_cores(void *context, int64_t tile, int thread)
+{
+    cpu_set_t mine;
+    (void)thread;
+    ((int *)context)[tile] = sched_getaffinity(0, sizeof mine, &mine) ? 0 : CPU_COUNT(&mine);
+}
+
+static int cores; /* before any thread has one of its own */
+
+/* Several processes with few threads each must not sit on the same cores. */
+static void threads_have_cores_of_their_own_only_if_they_are_as_many(void **state)
+{
+    (void)state;
+    int counts[TILES];
+    for (int threads = 2; threads <= weft_min(cores + 1, 64); threads++) {
+        assert_int_equal(weft_threads_set(threads), WEFT_OK);
+        weft_parallel(TILES, count_cores, counts);
+        for (int t = 0; t < TILES; t++)
+            assert_int_equal(counts[t], threads == cores ? 1 : cores);
+    }
+    assert_int_equal(weft_threads_set(0), WEFT_OK);
+}
+
 /* FIPS 180-4's examples, and one text cut in every place. */
 static void sha256(void **state)
 {
@@ -190,6 +215,7 @@ static void suggestions(void **state)
 
 int main(void)
 {
+    count_cores(&cores, 0, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_tells_its_way),
         cmocka_unit_test(a_long_story_is_cut),
@@ -197,6 +223,7 @@ int main(void)
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),
         cmocka_unit_test(every_tile_once),
+        cmocka_unit_test(threads_have_cores_of_their_own_only_if_they_are_as_many),
         cmocka_unit_test(sha256),
         cmocka_unit_test(suggestions),
     };
