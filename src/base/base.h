@@ -73,8 +73,10 @@ void weft_pages_free(void *pages, size_t bytes);
  * also after a failure. */
 enum weft_status weft_slurp(const char *path, char **text, size_t *size);
 
-/* ---- folders (folder.c); those that are there are fine */
+/* ---- folders (folder.c); those that are there are fine, those that are made survive a power cut */
 
+/* Waits until a file, or the list of names that a folder is, would survive a power cut. */
+enum weft_status weft_path_sync(const char *path);
 /* With all folders above it. */
 enum weft_status weft_folder_make(const char *path);
 /* Only those above it. */

@@ -29,8 +29,6 @@ enum weft_status weft_file_add(struct weft_file *f, const void *data, size_t byt
 enum weft_status weft_file_end(struct weft_file *f, enum weft_status so_far);
 /* All of that for a small file: config.json, the head of a log. */
 enum weft_status weft_file_replace(const char *path, const void *data, size_t bytes);
-/* Waits until a file, or the list of names that a folder is, would survive a power cut. */
-enum weft_status weft_path_sync(const char *path);
 
 /* ---- checksums (checksum.c) */
 

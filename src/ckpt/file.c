@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 26 }; /* of one write: a signal or a full disk is noticed within it */
@@ -22,19 +21,6 @@ static struct beside beside(const struct weft_file *f)
     struct beside b;
     snprintf(b.path, sizeof b.path, "%s.writing", f->path);
     return b;
-}
-
-enum weft_status weft_path_sync(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return FAIL(WEFT_IO, "%s cannot be opened: %s", path, strerror(errno));
-    /* EINVAL: a file system that knows no syncing of folders. */
-    int error = fsync(fd) && errno != EINVAL ? errno : 0;
-    close(fd);
-    if (error)
-        return FAIL(WEFT_IO, "%s could not be brought to disk: %s", path, strerror(error));
-    return WEFT_OK;
 }
 
 enum weft_status weft_file_begin(struct weft_file *f, const char *path)

@@ -43,6 +43,16 @@ killed() { # FOLDER
 whole=$(train "$scratch/whole" 2 | weights)
 [[ ${#whole} == 64 && $(wc -l <"$scratch/whole/log.jsonl") -gt 20 ]]
 result $? "a run that is never killed"
+mkdir "$scratch/disk"
+cut() {
+    (
+        export LD_PRELOAD=$shim WEFT_FAULT_UNDER=$scratch/disk WEFT_FAULT_AT=300 WEFT_FAULT_HOW=cut
+        train "$scratch/disk/a/run" 1 >/dev/null
+    )
+}
+cut 2>/dev/null
+[[ $? == 137 && -d $scratch/disk/a/run/step-000000005 ]]
+result $? "the power takes no checkpoint that was done, nor the new folders around it"
 timeless "$scratch/whole" >"$scratch/log"
 names=$(ls "$scratch/whole" | tr '\n' ' ')
 events=$(stat -c %s "$scratch/whole"/events*)
