@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "base/json.h"
+#include "base/opt.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
 
@@ -219,15 +220,27 @@ static enum weft_status encode_text(const struct args *a, const struct weft_toke
     return status;
 }
 
-/* In blocks: a text has no end that would be needed. */
+/* The next number of a token; false: there is none, the end of the input or something else. */
+static bool read_token(FILE *from, int32_t *token, bool *ended)
+{
+    char word[32]; /* one that fills it is too long */
+    int64_t n;
+    *ended = fscanf(from, "%31s", word) != 1;
+    if (*ended || strlen(word) == sizeof word - 1 || !weft_text_int(word, &n) || n < 0 || n > INT32_MAX)
+        return false;
+    *token = (int32_t)n;
+    return true;
+}
+
+/* One by one: a text has no end that would be needed. */
 static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from)
 {
     size_t room = 0, bytes;
     char *text = NULL;
     int32_t token;
-    int found;
+    bool ended = false;
     enum weft_status status = WEFT_OK;
-    while (status == WEFT_OK && (found = fscanf(from, "%d", &token)) == 1) {
+    while (status == WEFT_OK && read_token(from, &token, &ended)) {
         status = weft_tokenizer_decode(t, &token, 1, text, room, &bytes);
         if (status == WEFT_OK && bytes > room) {
             free(text);
@@ -239,8 +252,8 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
     }
     free(text);
     TRY(status);
-    if (found == 0)
-        return FAIL(WEFT_FORMAT, "the input holds something that is no number");
+    if (!ended)
+        return FAIL(WEFT_FORMAT, "the input holds something that is no number of a token");
     return finish_output();
 }
 

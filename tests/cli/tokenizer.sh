@@ -57,4 +57,8 @@ says 1 "encoder.json cannot be read" info "$scratch/a.md"
 says 1 "is no number" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
 echo 600 >"$scratch/large"
 says 1 "there are 600 tokens" decode --tokenizer "$scratch/t.json" "$scratch/large"
+echo 4294967296 >"$scratch/wraps"
+says 1 "is no number of a token" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
+printf '%040d\n' 5 >"$scratch/long"
+says 1 "is no number of a token" decode --tokenizer "$scratch/t.json" "$scratch/long"
 finish
