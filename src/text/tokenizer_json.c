@@ -147,6 +147,9 @@ static enum weft_status check_added(const char *path, const json_t *added)
             if (json_is_true(json_object_get(entry, forbidden[k])))
                 return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" has %s, which is not supported", path,
                             show(content).text, forbidden[k]);
+        if (json_is_false(json_object_get(entry, "special"))) /* Hugging Face finds it in every text */
+            return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" is not special, which is not supported", path,
+                        show(content).text);
         for (size_t k = 0; k < i; k++)
             if (strcmp(content, json_string_value(json_object_get(json_array_get(added, k), "content"))) == 0)
                 return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" stands twice", path, show(content).text);

@@ -242,6 +242,7 @@ static void damaged_files(void **state)
         {"\"dropout\": null", "\"dropout\": 0.1", WEFT_UNSUPPORTED, "dropout"},
         {"\"dropout\": null", "\"ignore_merges\": true", WEFT_UNSUPPORTED, "ignore_merges"},
         {"\"lstrip\": false", "\"lstrip\": true", WEFT_UNSUPPORTED, "lstrip"},
+        {"\"special\": true", "\"special\": false", WEFT_UNSUPPORTED, "\"<|endoftext|>\" is not special"},
         {"\"id\": 0", "\"id\": 5", WEFT_FORMAT, "another number"},
         {"\"id\": 0", "\"id\": null", WEFT_FORMAT, "content or id"},
         {"\"!\": 1", "\"!\": 2", WEFT_FORMAT, "number 2 of another"},
