@@ -336,11 +336,12 @@ enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *nam
 static enum weft_status read_lines(const struct reading *r, char *text)
 {
     size_t i = 0;
+    const char *first = text;
     for (char *next; *text; text = next) {
         next = text + strcspn(text, "\n");
         if (*next)
             *next++ = 0;
-        if (i == 0 && strncmp(text, "#version", 8) == 0)
+        if (text == first && strncmp(text, "#version", 8) == 0)
             continue;
         TRY(set_merge_line(r, i++, text));
     }

@@ -61,4 +61,15 @@ echo 4294967296 >"$scratch/wraps"
 says 1 "is no number of a token" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
 printf '%040d\n' 5 >"$scratch/long"
 says 1 "is no number of a token" decode --tokenizer "$scratch/t.json" "$scratch/long"
+mkdir "$scratch/gpt2"
+python3 - "$scratch" <<'END'
+import json, sys
+model = json.load(open(sys.argv[1] + "/t.json"))["model"]
+json.dump(model["vocab"], open(sys.argv[1] + "/gpt2/encoder.json", "w"))
+open(sys.argv[1] + "/gpt2/vocab.bpe", "w").write("\n".join(["#version: 0.2", "#version: 0.2", *model["merges"]]) + "\n")
+END
+says 1 'merge 1 needs the token "#version:"' info "$scratch/gpt2"
+sed -i 1d "$scratch/gpt2/vocab.bpe"
+"$weft" tokenizer info "$scratch/gpt2" --json | grep -q '"merges": 342'
+result $? "the first line of vocab.bpe may tell a version, no other"
 finish
