@@ -78,31 +78,13 @@ static enum weft_status save_optimizer(const struct weft_trainer *t, const char 
     return WEFT_OK;
 }
 
-static enum weft_status copy_file(const char *from, const char *to)
-{
-    char piece[1 << 14];
-    struct weft_file f;
-    FILE *in = fopen(from, "rb");
-    if (!in)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", from, strerror(errno));
-    enum weft_status status = weft_file_begin(&f, to);
-    if (status == WEFT_OK) {
-        for (size_t n; status == WEFT_OK && (n = fread(piece, 1, sizeof piece, in));)
-            status = weft_file_add(&f, piece, n);
-        if (status == WEFT_OK && ferror(in))
-            status = FAIL(WEFT_IO, "%s cannot be read", from);
-        status = weft_file_end(&f, status);
-    }
-    fclose(in);
-    return status;
-}
-
 static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const char *config,
                                    const char *hash, struct weft_arena *arena)
 {
     char path[ROOM + 32];
     const struct weft_task *task = t->recipe->task;
-    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options) : NULL;
+    size_t bytes = 0;
+    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
     snprintf(path, sizeof path, "%s/config.json", folder);
     TRY(weft_file_replace(path, config, strlen(config)));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
@@ -111,7 +93,7 @@ static enum weft_status save_files(const struct weft_trainer *t, const char *fol
     TRY(save_optimizer(t, path, arena));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (tokenizer)
-        TRY(copy_file(tokenizer, path));
+        TRY(weft_file_replace(path, tokenizer, bytes));
     return WEFT_OK;
 }
 

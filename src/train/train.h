@@ -34,12 +34,12 @@ struct weft_task {
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
     /* Optional, of tasks that read files: opening and closing them, how many samples there are for validation or
-     * the test, the first failure of a sample, and the tokenizer.json of the data (NULL: none). */
+     * the test, the first failure of a sample, and the bytes of the data's tokenizer.json (NULL: none). */
     enum weft_status (*open)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
     void (*close)(void *options);
     int64_t (*held_out)(const void *options, bool test);
     enum weft_status (*failure)(const void *options);
-    const char *(*tokenizer)(const void *options);
+    const char *(*tokenizer)(const void *options, size_t *bytes);
 };
 
 /* What an optimiser needs at one step. All arrays are flat and begin at the same element. */

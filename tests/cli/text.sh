@@ -37,6 +37,12 @@ result $? "learns a text; a checkpoint has its tokenizer"
 again=$("$weft" train again --resume --json --threads 1 2>/dev/null)
 [[ $(field weights_sha256 <<<"$one") == "$(field weights_sha256 <<<"$again")" ]]
 result $? "a run that was stopped reads on where it was"
+cp -r data moves
+"$weft" train gpt2 "${small[@]}" --set data=moves --set steps=60 --set checkpoint_every=1 --out moved >/dev/null 2>&1 &
+until compgen -G 'moved/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep 0.01; done
+mv moves elsewhere
+wait $! && cmp -s data/tokenizer.json moved/step-000000060/tokenizer.json
+result $? "the data may be moved while a run has them open"
 python3 - data parted <<'END'
 import pathlib, struct, sys
 data, parted = map(pathlib.Path, sys.argv[1:])

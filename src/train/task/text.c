@@ -8,7 +8,10 @@
 #include "text/text.h"
 #include "train/train.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +19,8 @@ struct text {
     const char *data;
     int64_t length;
     struct weft_shards *train, *val, *test; /* test: NULL, half of val is for it */
-    const char *tokenizer;
+    char *tokenizer;                        /* the bytes of tokenizer.json; NULL: there is none */
+    size_t tokenizer_bytes;
     int32_t *window; /* [length + 1] */
     enum weft_status *failure;
 };
@@ -49,6 +53,30 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
     return WEFT_OK;
 }
 
+/* Read once, when the run begins: the folder may be moved while its token files are mapped. */
+static enum weft_status read_tokenizer(struct text *o, const char *path, struct weft_arena *arena)
+{
+    struct stat info;
+    if (access(path, R_OK))
+        return WEFT_OK;
+    FILE *f = fopen(path, "rb");
+    if (!f || fstat(fileno(f), &info)) {
+        int error = errno;
+        if (f)
+            fclose(f);
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(error));
+    }
+    o->tokenizer_bytes = (size_t)info.st_size;
+    o->tokenizer = weft_arena_alloc(arena, o->tokenizer_bytes + 1);
+    bool read = o->tokenizer && fread(o->tokenizer, 1, o->tokenizer_bytes, f) == o->tokenizer_bytes;
+    fclose(f);
+    if (!o->tokenizer)
+        return FAIL(WEFT_NOMEM, "no memory to read %s", path);
+    if (!read)
+        return FAIL(WEFT_IO, "%s cannot be read: is it a file?", path);
+    return WEFT_OK;
+}
+
 static enum weft_status open_data(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
 {
     struct text *o = opts;
@@ -60,7 +88,7 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
     o->failure = weft_arena_alloc(arena, sizeof *o->failure);
     if (!tokenizer || !o->window || !o->failure)
         return FAIL(WEFT_NOMEM, "no memory for a task");
-    o->tokenizer = access(tokenizer, R_OK) ? NULL : tokenizer;
+    TRY(read_tokenizer(o, tokenizer, arena));
     TRY(open_split(spec, o, "train", &o->train));
     TRY(open_split(spec, o, "val", &o->val));
     if (weft_shards_exist(o->data, "test"))
@@ -92,7 +120,12 @@ static int64_t held_out(const void *opts, bool test)
 
 static enum weft_status failure(const void *opts) { return *((const struct text *)opts)->failure; }
 
-static const char *tokenizer(const void *opts) { return ((const struct text *)opts)->tokenizer; }
+static const char *tokenizer(const void *opts, size_t *bytes)
+{
+    const struct text *o = opts;
+    *bytes = o->tokenizer_bytes;
+    return o->tokenizer;
+}
 
 /* The window of a sample, and whose. */
 static uint64_t find(const struct weft_spec *spec, const struct text *o, uint64_t index, const struct weft_shards **s)
