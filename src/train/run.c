@@ -88,7 +88,7 @@ enum weft_status weft_run_config(const struct weft_settings *settings, char **co
 
 struct finding {
     const char *name;
-    char value[1024];
+    char value[WEFT_MAX_TEXT];
     bool found;
 };
 

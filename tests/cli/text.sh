@@ -43,6 +43,10 @@ until compgen -G 'moved/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep
 mv moves elsewhere
 wait $! && cmp -s data/tokenizer.json moved/step-000000060/tokenizer.json
 result $? "the data may be moved while a run has them open"
+long=$(printf './%.0s' {1..700})data
+"$weft" train gpt2 "${small[@]}" --set "data=$long" --set steps=1 --out long >/dev/null 2>&1 &&
+    "$weft" train long --resume --set steps=2 >/dev/null 2>&1
+result $? "a run goes on whose data's path is long"
 python3 - data parted <<'END'
 import pathlib, struct, sys
 data, parted = map(pathlib.Path, sys.argv[1:])
