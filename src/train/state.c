@@ -9,21 +9,21 @@
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
  */
-#include "base/json.h"
+#include "base/opt.h"
 #include "ckpt/ckpt.h"
 #include "train/train.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROOM = 4096, NAME = 256, NUMBER = 40 };
 
-static int64_t next_sample(const struct weft_trainer *t)
-{
-    return t->step * t->recipe->micro_batches * t->model->spec->batch;
-}
+static const int64_t MOST = 1000000000000; /* of steps and of samples; training's are below WEFT_HELD_OUT */
+
+static int64_t step_samples(const struct weft_trainer *t) { return t->recipe->micro_batches * t->model->spec->batch; }
+
+static int64_t next_sample(const struct weft_trainer *t) { return t->step * step_samples(t); }
 
 /* ---- saving */
 
@@ -135,18 +135,26 @@ static enum weft_status read_number(const struct weft_safetensors *f, const char
     return WEFT_OK;
 }
 
+static enum weft_status read_count(const struct weft_safetensors *f, const char *name, int64_t *count)
+{
+    const char *text = weft_safetensors_metadata(f, name);
+    if (!text || !weft_text_int(text, count) || *count < 0 || *count > MOST)
+        return FAIL(WEFT_FORMAT, "%s is missing, or no number from 0 to %" PRId64, name, MOST);
+    return WEFT_OK;
+}
+
 static enum weft_status read_optimizer(struct weft_trainer *t, const struct weft_safetensors *f)
 {
     const struct weft_params *p = &t->model->params;
-    double step, samples;
-    TRY(read_number(f, "step", &step));
-    TRY(read_number(f, "samples", &samples));
+    int64_t step, samples, each = step_samples(t);
+    TRY(read_count(f, "step", &step));
+    TRY(read_count(f, "samples", &samples));
     TRY(read_number(f, "loss", &t->loss));
     TRY(read_number(f, "seconds", &t->seconds));
-    t->step = (int64_t)step;
-    if ((int64_t)samples != next_sample(t))
-        return FAIL(WEFT_FORMAT, "%.0f samples were read by step %.0f, not the %" PRId64 " of this batch", samples,
-                    step, next_sample(t));
+    if (samples % each || samples / each != step) /* a product might not fit */
+        return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
+                    step, each);
+    t->step = step;
     TRY(read_array(f, p, t->moments[0], "moments.0."));
     TRY(read_array(f, p, t->moments[1], "moments.1."));
     return WEFT_OK;

@@ -47,6 +47,26 @@ long=$(printf './%.0s' {1..700})data
 "$weft" train gpt2 "${small[@]}" --set "data=$long" --set steps=1 --out long >/dev/null 2>&1 &&
     "$weft" train long --resume --set steps=2 >/dev/null 2>&1
 result $? "a run goes on whose data's path is long"
+metadata() { # FILE NAME VALUE: writes another value into a checkpoint
+    python3 - "$@" <<'END'
+import json, struct, sys
+path, name, value = sys.argv[1:]
+file = open(path, "rb").read()
+size = struct.unpack("<Q", file[:8])[0]
+header = json.loads(file[8 : 8 + size])
+header["__metadata__"] = {k: v for k, v in header["__metadata__"].items() if not k.startswith("weft.")} | {name: value}
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + file[8 + size :])
+END
+}
+for value in 1e300 -4 9223372036854775807 nan 2.0; do
+    rm -rf hostile && cp -r long hostile && rm -rf hostile/step-000000001
+    metadata hostile/step-000000002/optimizer.safetensors step "$value"
+    refuses 'step is missing, or no number from 0 to' train hostile --resume --set steps=3
+done
+metadata hostile/step-000000002/optimizer.safetensors step 1000000000000
+refuses '8 samples were read by step 1000000000000, not 4 in each' train hostile --resume --set steps=3
 python3 - data parted <<'END'
 import pathlib, struct, sys
 data, parted = map(pathlib.Path, sys.argv[1:])
