@@ -64,8 +64,8 @@ static enum weft_status grow(void *array, size_t *room, size_t count, size_t ite
         return WEFT_OK;
     size_t more = *room ? *room * 2 : 8, bytes;
     TRY(weft_size_mul(more, item, &bytes));
-    void *grown = realloc(*(void **)array, bytes);
-    if (!grown || more > INT32_MAX)
+    void *grown = more > INT32_MAX ? NULL : realloc(*(void **)array, bytes);
+    if (!grown)
         return FAIL(WEFT_NOMEM, "no memory to train a tokenizer: %zu bytes more are needed", bytes);
     *(void **)array = grown;
     *room = more;
