@@ -8,6 +8,7 @@
  */
 #include "text/bpe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct worker {
     struct weft_cutter *cutter;
     struct weft_bpe_work bpe;
     enum weft_status status;
+    char story[400]; /* of a failure, which is told to its own thread alone */
 };
 
 struct job {
@@ -106,6 +108,8 @@ static void encode_chunk(void *context, int64_t tile, int thread)
             out[c->count] = j->t->byte[(unsigned char)c->text[c->count]];
     } else if (w->status == WEFT_OK) {
         w->status = encode_pieces(j->t, w, c, out);
+        if (w->status != WEFT_OK)
+            snprintf(w->story, sizeof w->story, "%s", weft_error());
     }
 }
 
@@ -117,9 +121,9 @@ static enum weft_status encode_waves(struct job *j, int32_t *tokens, size_t room
         TRY(next_wave(j));
         weft_parallel(j->chunks, encode_chunk, j);
         for (int i = 0; i < weft_threads_limit(); i++)
-            if (j->worker[i].status != WEFT_OK) /* what it told, it told its own thread */
-                return FAIL(j->worker[i].status, "a text of %zu bytes could not be encoded: is there enough memory?",
-                            j->bytes);
+            if (j->worker[i].status != WEFT_OK)
+                return FAIL(j->worker[i].status, "a text of %zu bytes could not be encoded: %s", j->bytes,
+                            j->worker[i].story);
         for (int i = 0; i < j->chunks; i++) {
             const struct chunk *c = &j->chunk[i];
             size_t left = *count < room ? room - *count : 0;
