@@ -11,17 +11,38 @@
 
 enum { CODE_POINTS = 0x110000 };
 
+struct marking {
+    unsigned char *marks;
+    const char *input;
+    bool jsonl;
+    int64_t texts, bytes; /* of this input so far */
+};
+
+/* No vocabulary can hold a zero. */
+static enum weft_status refuse_zero(const struct marking *m, size_t at)
+{
+    if (m->jsonl)
+        return FAIL(WEFT_FORMAT, "%s: byte %zu of document %lld is zero: it needs a tokenizer of bytes", m->input, at,
+                    (long long)m->texts + 1);
+    return FAIL(WEFT_FORMAT, "%s: byte %lld is zero: it needs a tokenizer of bytes", m->input,
+                (long long)(m->bytes + (int64_t)at));
+}
+
 /* What is no character is left out here; encoding will refuse it with its place. */
 static enum weft_status mark(void *context, const char *text, size_t bytes)
 {
-    unsigned char *marks = context;
+    struct marking *m = context;
     for (size_t at = 0; at < bytes;) {
         uint32_t c;
         size_t size = weft_utf8_read(text + at, bytes - at, &c);
+        if (size && !c)
+            return refuse_zero(m, at);
         if (size)
-            marks[c / 8] |= (unsigned char)(1 << c % 8);
+            m->marks[c / 8] |= (unsigned char)(1 << c % 8);
         at += size ? size : 1;
     }
+    m->texts++;
+    m->bytes += (int64_t)bytes;
     return WEFT_OK;
 }
 
@@ -29,12 +50,12 @@ static enum weft_status mark_inputs(unsigned char *marks, const char *const *inp
 {
     for (; *inputs; inputs++) {
         struct weft_source *s;
+        struct marking m = {.marks = marks, .input = *inputs, .jsonl = field};
         if (strcmp(*inputs, "-") == 0)
             return FAIL(WEFT_INVALID, "characters are collected in a pass of their own, and standard input can be read "
                                       "only once: give files");
         TRY(weft_source_open(&s, *inputs));
-        enum weft_status status =
-            field ? weft_documents_jsonl(s, field, mark, marks) : weft_documents_plain(s, mark, marks);
+        enum weft_status status = field ? weft_documents_jsonl(s, field, mark, &m) : weft_documents_plain(s, mark, &m);
         weft_source_close(s);
         if (status != WEFT_OK)
             return status;

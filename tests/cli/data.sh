@@ -58,6 +58,10 @@ fails 2 "give a number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" -
 fails 1 "a.jsonl:1: there is no text \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
 fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
 fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
+{ head -c 5000000 /dev/zero | tr '\0' 'a' && printf '\0b\n'; } >"$scratch/zero.txt"
+fails 1 "zero.txt: byte 5000000 is zero" prepare "$scratch/zero.txt" --out "$scratch/no" --tokenizer char
+printf '{"text": "a"}\n{"text": "ab\\u0000"}\n' >"$scratch/zero.jsonl"
+fails 1 "zero.jsonl: byte 2 of document 2 is zero" prepare "$scratch/zero.jsonl" --field text --out "$scratch/no" --tokenizer char
 fails 1 "only once" prepare - --out "$scratch/no" --tokenizer char
 fails 1 "none" prepare "$scratch/none" --out "$scratch/no"
 fails 1 "no token files for test" info "$scratch/text" --split test
