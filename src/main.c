@@ -52,7 +52,9 @@ static enum weft_status run(const struct weft_cmd *cmd, int argc, char **argv)
         return FAIL(WEFT_NOMEM, "no memory for the command's options");
     argp_err_exit_status = 2;
     argp_parse(cmd->argp, argc, argv, 0, NULL, args);
-    enum weft_status status = cmd->run(args);
+    enum weft_status status = weft_isa_check();
+    if (status == WEFT_OK)
+        status = cmd->run(args);
     free(args);
     return status;
 }

@@ -103,6 +103,8 @@ int weft_threads_limit(void);
 enum weft_isa { WEFT_ISA_BASE, WEFT_ISA_V3, WEFT_ISA_V4, WEFT_ISA_AMX };
 enum weft_isa weft_isa(void);
 const char *weft_isa_name(enum weft_isa isa);
+/* Refuses a WEFT_ISA that names none of them; weft_isa takes no notice of it. */
+enum weft_status weft_isa_check(void);
 
 /* ---- randomness (rng.c): Philox 4x32-10 of Random123, keyed and counted */
 

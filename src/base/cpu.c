@@ -40,6 +40,15 @@ static const char *const names[] = {"base", "v3", "v4", "amx"};
 
 const char *weft_isa_name(enum weft_isa isa) { return names[isa]; }
 
+enum weft_status weft_isa_check(void)
+{
+    const char *wish = getenv("WEFT_ISA");
+    bool known = !wish || !*wish;
+    for (size_t i = 0; !known && i < sizeof names / sizeof *names; i++)
+        known = strcmp(wish, names[i]) == 0;
+    return known ? WEFT_OK : FAIL(WEFT_INVALID, "WEFT_ISA=%s is no level: there are base, v3, v4 and amx", wish);
+}
+
 enum weft_isa weft_isa(void)
 {
     static int chosen = -1;
