@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# shakespeare-small.sh - nanoGPT's small model of Shakespeare's characters, 2000 steps. By nanoGPT's recipe it comes as far
-# as PyTorch's on all of the validation text (nanoGPT's own 1.88 is an estimate from 240 windows); with twice the learning
-# rate it comes below 1.88. A step takes at most a third of PyTorch's, f32 or bf16, whichever is faster: the two take
+# shakespeare-small.sh - nanoGPT's small model of Shakespeare's characters, 2000 steps. By nanoGPT's recipe it should
+# come to 1.88 on all of the validation text, which was never seen: Weft and PyTorch both come to about 1.90, and nanoGPT's
+# own 1.88 is an estimate from 240 windows. With twice the learning rate it comes below 1.88. A step takes at most a third of PyTorch's, f32 or bf16, whichever is faster: the two take
 # turns of 200 steps on two threads, five rounds; a turn gives its mean, the rounds their median. Threads that wait may
 # spin or sleep: on a busy machine that alone makes PyTorch six times slower or faster, so everyone has turns with both
 # and the better one counts. Needs WEFT_DATA and Debian's python3-torch; the ratio wants a machine without other work.
@@ -62,7 +62,8 @@ holds() { # EXPRESSION NAME
 }
 holds "same_weights" "PyTorch's model has as many weights"
 holds "max(abs(weft_loss - torch_f32_loss), abs(weft_loss - torch_bf16_loss)) < 0.2" "200 steps teach both as much"
-holds "val_loss <= torch_val_loss + 0.01" "2000 steps by nanoGPT's recipe"
+holds "val_loss <= 1.88" "2000 steps by nanoGPT's recipe"
+holds "val_loss <= torch_val_loss + 0.01" "as far as PyTorch comes by it"
 holds "val_loss_faster <= 1.88" "2000 steps at twice its learning rate"
 holds "ratio <= 1 / 3" "a step against PyTorch's"
 finish

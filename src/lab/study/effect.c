@@ -2,7 +2,8 @@
  *
  * effect.c - what a study says and no arm heeds. A .config holds every symbol there is, so a default is silent, and so
  * is what one arm makes use of and the others do not; what none makes use of is a mistake in the config. Two arms that
- * are the same model trained the same way are one too, unless one is there to repeat the other.
+ * are the same model trained the same way are one too, unless one is there to repeat the other; and so are arms that
+ * would see other data than the first.
  */
 #define _GNU_SOURCE
 #include "lab/study/arms.h"

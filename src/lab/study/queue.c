@@ -2,9 +2,9 @@
  *
  * queue.c - the runs of a study, so many at once, until each is in the ledger.
  *
- * A run is known by arm, config, seed and program. What a folder holds is a run's only if the stamp in it says so: the
- * stamp is written first, so anything without the right one is of another study or program, and is removed. A kill at
- * any moment leaves a run that is in the ledger, or one that goes on from its checkpoint.
+ * A run is known by arm, config, seed, program and instruction set. What a folder holds is a run's only if the stamp in
+ * it says so: the stamp is written first, so anything without the right one is of another study or program, and is
+ * removed. A kill at any moment leaves a run that is in the ledger, or one that goes on from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "lab/study/queue.h"
