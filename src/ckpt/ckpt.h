@@ -37,7 +37,7 @@ enum weft_status weft_file_replace(const char *path, const void *data, size_t by
  * length. Below 2^61. */
 uint64_t weft_checksum(uint64_t before, const void *data, size_t bytes);
 
-/* ---- safetensors (safetensors.c) */
+/* ---- safetensors (safetensors.c, safetensors_write.c) */
 
 struct weft_entry {
     const char *name;

@@ -1,234 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors.c - tensors in a file as Hugging Face's format has them: the length of a header in 8 bytes, the header in
- * JSON, and the values, little-endian and without gaps.
- *
- *     {"__metadata__": {"name": "text", ...}, "wte": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
- *
- * The format has no checksums; they are put into the metadata, where other programs leave them alone:
- * "weft.checksum.wte" of the tensor's name, type, shape and values, so that a damaged header shows too, and
- * "weft.checksum" of all the metadata, in any order, for some programs do not keep it.
+ * safetensors.c - opens a file of tensors, checks every byte of its header, and gives them out.
  */
-#include "ckpt/ckpt.h"
+#include "ckpt/safetensors_format.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values and checksums are read and written as they lie");
-
-#define METADATA "__metadata__"
-#define SUM "weft.checksum"
-enum { LONGEST_HEADER = 1 << 24 /* some eighty thousand tensors */, LONGEST_NAME = 512 };
-
-static const struct type {
-    const char *name;
-    size_t bytes;
-    int dtype; /* -1: none of ours */
-} types[] = {{"F64", 8, WEFT_F64}, {"F32", 4, WEFT_F32}, {"I32", 4, WEFT_I32}, {"BF16", 2, WEFT_BF16},
-             {"F16", 2, -1},       {"I64", 8, -1},       {"U64", 8, -1},       {"U32", 4, -1},
-             {"I16", 2, -1},       {"U16", 2, -1},       {"I8", 1, -1},        {"U8", 1, -1},
-             {"BOOL", 1, -1},      {"F8_E4M3", 1, -1},   {"F8_E5M2", 1, -1}};
-enum { TYPES = sizeof types / sizeof types[0] };
-
-static const struct type *type_of(enum weft_dtype dtype)
-{
-    const struct type *t = types;
-    while (t->dtype != (int)dtype)
-        t++;
-    return t;
-}
-
-static const char *type_name(const struct weft_entry *e) { return e->foreign ? e->foreign : type_of(e->dtype)->name; }
-
-/* What may end up on a terminal: short, and without control characters. */
-static bool is_name(const char *name)
-{
-    const char *end = name;
-    while ((unsigned char)*end >= ' ' && *end != 0x7f)
-        end++;
-    return !*end && end - name <= LONGEST_NAME;
-}
-
-/* ---- checksums */
-
-struct hex {
-    char text[17];
-};
-static struct hex hex(uint64_t sum)
-{
-    struct hex h;
-    snprintf(h.text, sizeof h.text, "%016" PRIx64, sum);
-    return h;
-}
-
-static uint64_t sum_text(uint64_t before, const char *text) { return weft_checksum(before, text, strlen(text)); }
-
-static struct hex sum_entry(const struct weft_entry *e, size_t bytes)
-{
-    uint64_t sum = sum_text(sum_text(0, e->name), type_name(e));
-    sum = weft_checksum(sum, e->dim, (size_t)e->ndim * sizeof *e->dim);
-    return hex(weft_checksum(sum, e->data, bytes));
-}
-
-static struct hex sum_metadata(json_t *metadata)
-{
-    uint64_t sum = 0;
-    const char *name;
-    json_t *value;
-    json_object_foreach(metadata, name, value)
-    {
-        if (strcmp(name, SUM))
-            sum += sum_text(sum_text(0, name), json_string_value(value));
-    }
-    return hex(sum);
-}
-
-/* What the metadata call a tensor's checksum. */
-struct sum_name {
-    char text[sizeof SUM + 1 + LONGEST_NAME];
-};
-static struct sum_name sum_name(const struct weft_entry *e)
-{
-    struct sum_name n;
-    snprintf(n.text, sizeof n.text, SUM ".%s", e->name);
-    return n;
-}
-
-/* ---- writing */
-
-static enum weft_status entry_bytes(const struct weft_entry *e, size_t *bytes)
-{
-    struct weft_tensor t = {.dtype = e->dtype, .ndim = e->ndim};
-    memcpy(t.dim, e->dim, sizeof t.dim);
-    TRY(weft_tensor_bytes(&t, bytes));
-    return WEFT_OK;
-}
-
-/* Texts must be UTF-8; jansson gives NULL for others, and takes NULL for a failure. */
-static enum weft_status set(json_t *object, const char *name, json_t *value)
-{
-    if (!value || json_object_set_new(object, name, value))
-        return FAIL(WEFT_INVALID, "\"%s\" and its value cannot be written: not UTF-8, or no memory", name);
-    return WEFT_OK;
-}
-
-static json_t *list_dims(const struct weft_entry *e)
-{
-    json_t *shape = json_array();
-    bool good = true;
-    for (int i = 0; i < e->ndim; i++)
-        good = json_array_append_new(shape, json_integer(e->dim[i])) == 0 && good;
-    return good ? shape : (json_decref(shape), NULL);
-}
-
-static enum weft_status describe_entry(json_t *header, const struct weft_entry *e, size_t *offset)
-{
-    size_t bytes, end;
-    assert(e->ndim >= 0 && e->ndim <= WEFT_MAX_DIMS);
-    if (!is_name(e->name) || json_object_get(header, e->name))
-        return FAIL(WEFT_INVALID, "\"%.*s\" is the name of another tensor, or cannot be one", LONGEST_NAME, e->name);
-    TRY(entry_bytes(e, &bytes));
-    TRY(weft_size_add(*offset, bytes, &end));
-    TRY(set(header, e->name,
-            json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_name(e), "shape", list_dims(e), "data_offsets",
-                      (json_int_t)*offset, (json_int_t)end)));
-    TRY(set(json_object_get(header, METADATA), sum_name(e).text, json_string(sum_entry(e, bytes).text)));
-    *offset = end;
-    return WEFT_OK;
-}
-
-/* The entries in the order of the file: wide elements first, so that all are aligned. */
-typedef enum weft_status entry_fn(void *context, const struct weft_entry *e);
-static enum weft_status each_entry(const struct weft_entry *entries, int count, entry_fn *visit, void *context)
-{
-    for (size_t width = 8; width; width /= 2)
-        for (int i = 0; i < count; i++)
-            if (weft_dtype_bytes(entries[i].dtype) == width)
-                TRY(visit(context, &entries[i]));
-    return WEFT_OK;
-}
-
-struct description {
-    json_t *header;
-    size_t offset;
-};
-static enum weft_status describe(void *context, const struct weft_entry *e)
-{
-    struct description *d = context;
-    TRY(describe_entry(d->header, e, &d->offset));
-    return WEFT_OK;
-}
-
-static enum weft_status fill_header(json_t *header, const struct weft_entry *entries, int count,
-                                    const char *const *metadata)
-{
-    struct description d = {.header = header};
-    json_t *pairs = json_object();
-    TRY(set(header, METADATA, pairs));
-    for (; metadata && metadata[0]; metadata += 2) {
-        if (strncmp(metadata[0], SUM, strlen(SUM)) == 0)
-            return FAIL(WEFT_INVALID, "metadata cannot be called %s: that is the file's own", metadata[0]);
-        TRY(set(pairs, metadata[0], json_string(metadata[1])));
-    }
-    TRY(each_entry(entries, count, describe, &d));
-    TRY(set(pairs, SUM, json_string(sum_metadata(pairs).text)));
-    return WEFT_OK;
-}
-
-static enum weft_status add_header(struct weft_file *f, const char *text)
-{
-    size_t bytes = strlen(text);
-    uint64_t length = (uint64_t)weft_round_up((int64_t)bytes, 8);
-    if (length > LONGEST_HEADER)
-        return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, %d is the most: use several files",
-                    f->path, length, LONGEST_HEADER);
-    TRY(weft_file_add(f, &length, sizeof length));
-    TRY(weft_file_add(f, text, bytes));
-    TRY(weft_file_add(f, "       ", length - bytes));
-    return WEFT_OK;
-}
-
-static enum weft_status add_values(void *context, const struct weft_entry *e)
-{
-    size_t bytes;
-    TRY(entry_bytes(e, &bytes));
-    TRY(weft_file_add(context, e->data, bytes));
-    return WEFT_OK;
-}
-
-static enum weft_status add_all(struct weft_file *f, const char *header, const struct weft_entry *entries, int count)
-{
-    TRY(add_header(f, header));
-    TRY(each_entry(entries, count, add_values, f));
-    return WEFT_OK;
-}
-
-enum weft_status weft_safetensors_write(const char *path, const struct weft_entry *entries, int count,
-                                        const char *const *metadata)
-{
-    struct weft_file f;
-    json_t *header = json_object();
-    char *text = NULL;
-    enum weft_status status = fill_header(header, entries, count, metadata);
-    if (status == WEFT_OK && !(text = json_dumps(header, JSON_COMPACT)))
-        status = FAIL(WEFT_NOMEM, "no memory for the header of %s", path);
-    json_decref(header);
-    if (status == WEFT_OK)
-        status = weft_file_begin(&f, path);
-    if (status == WEFT_OK)
-        status = weft_file_end(&f, add_all(&f, text, entries, count));
-    free(text);
-    return status;
-}
 
 /* ---- opening */
 
@@ -268,7 +52,7 @@ static enum weft_status parse_header(struct weft_safetensors *f, size_t *data)
     uint64_t length;
     json_error_t error;
     memcpy(&length, f->map, sizeof length);
-    if (length < 2 || length > LONGEST_HEADER || length > f->bytes - sizeof length || f->map[sizeof length] != '{')
+    if (length < 2 || length > WEFT_LONGEST_HEADER || length > f->bytes - sizeof length || f->map[sizeof length] != '{')
         return FAIL(WEFT_FORMAT,
                     "%s is no safetensors file, or it was cut off: its header would have %" PRIu64 " bytes", f->path,
                     length);
@@ -302,18 +86,11 @@ static enum weft_status read_entry(const struct weft_safetensors *f, size_t data
 {
     const char *type = json_string_value(json_object_get(fields, "dtype"));
     const json_t *offsets = json_object_get(fields, "data_offsets");
-    int t = 0;
-    while (t < TYPES && (!type || strcmp(type, types[t].name)))
-        t++;
-    if (!is_name(name))
+    *e = (struct weft_entry){.name = name};
+    if (!weft_safetensors_is_name(name))
         return FAIL(WEFT_FORMAT, "%s: the name of a tensor is too long or has control characters", f->path);
-    if (t == TYPES || json_array_size(offsets) != 2)
+    if (!weft_safetensors_set_type(e, type, &e->bytes) || json_array_size(offsets) != 2)
         return FAIL(WEFT_FORMAT, "%s: %s has an unknown type, or no place", f->path, name);
-    *e = (struct weft_entry){.name = name, .bytes = types[t].bytes};
-    if (types[t].dtype < 0)
-        e->foreign = types[t].name;
-    else
-        e->dtype = (enum weft_dtype)types[t].dtype;
     TRY(read_shape(f->path, json_object_get(fields, "shape"), e));
     json_int_t begin = json_integer_value(json_array_get(offsets, 0)),
                end = json_integer_value(json_array_get(offsets, 1));
@@ -364,11 +141,11 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
     {
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: metadata are not all texts", f->path);
-        f->sums |= strncmp(name, SUM, strlen(SUM)) == 0; /* by any: one name may be what is damaged */
+        f->sums |= strncmp(name, WEFT_SUM, strlen(WEFT_SUM)) == 0; /* by any: one name may be what is damaged */
     }
     f->metadata = metadata;
-    const char *sum = weft_safetensors_metadata(f, SUM);
-    if (f->sums && (!sum || strcmp(sum, sum_metadata(metadata).text)))
+    const char *sum = weft_safetensors_metadata(f, WEFT_SUM);
+    if (f->sums && (!sum || strcmp(sum, weft_safetensors_sum_metadata(metadata).text)))
         return FAIL(WEFT_FORMAT, "%s: the metadata are damaged: their checksum is another", f->path);
     return WEFT_OK;
 }
@@ -384,7 +161,7 @@ static enum weft_status read_header(struct weft_safetensors *f)
         return FAIL(WEFT_NOMEM, "no memory for the tensors of %s", f->path);
     json_object_foreach(f->header, name, fields)
     {
-        if (strcmp(name, METADATA) == 0)
+        if (strcmp(name, WEFT_METADATA) == 0)
             TRY(read_metadata(f, fields));
         else
             TRY(read_entry(f, data, name, fields, &f->entries[f->count++]));
@@ -448,8 +225,8 @@ enum weft_status weft_safetensors_verify(const struct weft_safetensors *f, const
         TRY(weft_safetensors_verify(f, &f->entries[i]));
     if (!e || !f->sums)
         return WEFT_OK;
-    const char *sum = weft_safetensors_metadata(f, sum_name(e).text);
-    if (!sum || strcmp(sum, sum_entry(e, e->bytes).text))
+    const char *sum = weft_safetensors_metadata(f, weft_safetensors_sum_name(e).text);
+    if (!sum || strcmp(sum, weft_safetensors_sum(e, e->bytes).text))
         return FAIL(WEFT_FORMAT, "%s: %s is damaged: its checksum is another", f->path, e->name);
     return WEFT_OK;
 }
@@ -498,8 +275,8 @@ enum weft_status weft_safetensors_read(const struct weft_safetensors *f, const c
                     shape(e->ndim, e->dim).text, shape(to->ndim, to->dim).text);
     bool floats = !e->foreign && weft_dtype_is_float(e->dtype) && weft_dtype_is_float(to->dtype);
     if (e->foreign || (e->dtype != to->dtype && !floats))
-        return FAIL(WEFT_UNSUPPORTED, "%s: %s is %s, which cannot be read as %s", f->path, name, type_name(e),
-                    weft_dtype_name(to->dtype));
+        return FAIL(WEFT_UNSUPPORTED, "%s: %s is %s, which cannot be read as %s", f->path, name,
+                    weft_safetensors_type(e), weft_dtype_name(to->dtype));
     TRY(weft_safetensors_verify(f, e));
     if (e->dtype != to->dtype)
         convert(e, to);

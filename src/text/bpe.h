@@ -12,6 +12,7 @@
 #include "text/text.h"
 
 #define WEFT_END_OF_TEXT "<|endoftext|>"
+#define WEFT_CHARS_PATTERN "[\\s\\S]" /* how files write that every character is a piece */
 
 struct weft_token {
     const char *bytes; /* no zero behind them */
@@ -54,11 +55,15 @@ struct weft_tokenizer {
     struct weft_cut *cut;
 };
 
-/* GPT-2 writes bytes as characters: those of Latin-1 that are visible as themselves, the others, in order, as 256 up.
- */
-static inline bool weft_byte_visible(int b) { return (b >= 33 && b <= 126) || (b >= 161 && b != 173); }
-
 static inline uint64_t weft_pair_key(int32_t left, int32_t right) { return (uint64_t)left << 32 | (uint32_t)right; }
+
+/* ---- names (byte_names.c). GPT-2's files write bytes as characters: those of Latin-1 that are visible as themselves,
+ * the others, in order, as 256 up. */
+static inline bool weft_byte_visible(int b) { return (b >= 33 && b <= 126) || (b >= 161 && b != 173); }
+/* The name has at most two bytes per byte, and a zero behind. */
+void weft_byte_name_write(const struct weft_token *token, char *name);
+/* The bytes are no more than the name's; gives their number, 0 when a character stands for no byte. */
+size_t weft_byte_name_read(const char *name, char *bytes);
 
 /* ---- making one (tokenizer.c): create, set every token once and all merges, finish. `name` is for messages. */
 enum weft_status weft_tokenizer_create(struct weft_tokenizer **t, enum weft_tokenizer_kind kind, int vocab, int merges);

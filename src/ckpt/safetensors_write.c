@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * safetensors_write.c - writes tensors into a file, without a copy of them.
+ */
+#include "ckpt/safetensors_format.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum weft_status entry_bytes(const struct weft_entry *e, size_t *bytes)
+{
+    struct weft_tensor t = {.dtype = e->dtype, .ndim = e->ndim};
+    memcpy(t.dim, e->dim, sizeof t.dim);
+    TRY(weft_tensor_bytes(&t, bytes));
+    return WEFT_OK;
+}
+
+/* Texts must be UTF-8; jansson gives NULL for others, and takes NULL for a failure. */
+static enum weft_status set(json_t *object, const char *name, json_t *value)
+{
+    if (!value || json_object_set_new(object, name, value))
+        return FAIL(WEFT_INVALID, "\"%s\" and its value cannot be written: not UTF-8, or no memory", name);
+    return WEFT_OK;
+}
+
+static json_t *list_dims(const struct weft_entry *e)
+{
+    json_t *shape = json_array();
+    bool good = true;
+    for (int i = 0; i < e->ndim; i++)
+        good = json_array_append_new(shape, json_integer(e->dim[i])) == 0 && good;
+    return good ? shape : (json_decref(shape), NULL);
+}
+
+static enum weft_status describe_entry(json_t *header, const struct weft_entry *e, size_t *offset)
+{
+    size_t bytes, end;
+    assert(e->ndim >= 0 && e->ndim <= WEFT_MAX_DIMS);
+    if (!weft_safetensors_is_name(e->name) || json_object_get(header, e->name))
+        return FAIL(WEFT_INVALID, "\"%.*s\" is the name of another tensor, or cannot be one", WEFT_LONGEST_NAME,
+                    e->name);
+    TRY(entry_bytes(e, &bytes));
+    TRY(weft_size_add(*offset, bytes, &end));
+    TRY(set(header, e->name,
+            json_pack("{s:s, s:o, s:[I, I]}", "dtype", weft_safetensors_type(e), "shape", list_dims(e), "data_offsets",
+                      (json_int_t)*offset, (json_int_t)end)));
+    TRY(set(json_object_get(header, WEFT_METADATA), weft_safetensors_sum_name(e).text,
+            json_string(weft_safetensors_sum(e, bytes).text)));
+    *offset = end;
+    return WEFT_OK;
+}
+
+/* The entries in the order of the file: wide elements first, so that all are aligned. */
+typedef enum weft_status entry_fn(void *context, const struct weft_entry *e);
+static enum weft_status each_entry(const struct weft_entry *entries, int count, entry_fn *visit, void *context)
+{
+    for (size_t width = 8; width; width /= 2)
+        for (int i = 0; i < count; i++)
+            if (weft_dtype_bytes(entries[i].dtype) == width)
+                TRY(visit(context, &entries[i]));
+    return WEFT_OK;
+}
+
+struct description {
+    json_t *header;
+    size_t offset;
+};
+static enum weft_status describe(void *context, const struct weft_entry *e)
+{
+    struct description *d = context;
+    TRY(describe_entry(d->header, e, &d->offset));
+    return WEFT_OK;
+}
+
+static enum weft_status fill_header(json_t *header, const struct weft_entry *entries, int count,
+                                    const char *const *metadata)
+{
+    struct description d = {.header = header};
+    json_t *pairs = json_object();
+    TRY(set(header, WEFT_METADATA, pairs));
+    for (; metadata && metadata[0]; metadata += 2) {
+        if (strncmp(metadata[0], WEFT_SUM, strlen(WEFT_SUM)) == 0)
+            return FAIL(WEFT_INVALID, "metadata cannot be called %s: that is the file's own", metadata[0]);
+        TRY(set(pairs, metadata[0], json_string(metadata[1])));
+    }
+    TRY(each_entry(entries, count, describe, &d));
+    TRY(set(pairs, WEFT_SUM, json_string(weft_safetensors_sum_metadata(pairs).text)));
+    return WEFT_OK;
+}
+
+static enum weft_status add_header(struct weft_file *f, const char *text)
+{
+    size_t bytes = strlen(text);
+    uint64_t length = (uint64_t)weft_round_up((int64_t)bytes, 8);
+    if (length > WEFT_LONGEST_HEADER)
+        return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, %d is the most: use several files",
+                    f->path, length, WEFT_LONGEST_HEADER);
+    TRY(weft_file_add(f, &length, sizeof length));
+    TRY(weft_file_add(f, text, bytes));
+    TRY(weft_file_add(f, "       ", length - bytes));
+    return WEFT_OK;
+}
+
+static enum weft_status add_values(void *context, const struct weft_entry *e)
+{
+    size_t bytes;
+    TRY(entry_bytes(e, &bytes));
+    TRY(weft_file_add(context, e->data, bytes));
+    return WEFT_OK;
+}
+
+static enum weft_status add_all(struct weft_file *f, const char *header, const struct weft_entry *entries, int count)
+{
+    TRY(add_header(f, header));
+    TRY(each_entry(entries, count, add_values, f));
+    return WEFT_OK;
+}
+
+enum weft_status weft_safetensors_write(const char *path, const struct weft_entry *entries, int count,
+                                        const char *const *metadata)
+{
+    struct weft_file f;
+    json_t *header = json_object();
+    char *text = NULL;
+    enum weft_status status = fill_header(header, entries, count, metadata);
+    if (status == WEFT_OK && !(text = json_dumps(header, JSON_COMPACT)))
+        status = FAIL(WEFT_NOMEM, "no memory for the header of %s", path);
+    json_decref(header);
+    if (status == WEFT_OK)
+        status = weft_file_begin(&f, path);
+    if (status == WEFT_OK)
+        status = weft_file_end(&f, add_all(&f, text, entries, count));
+    free(text);
+    return status;
+}

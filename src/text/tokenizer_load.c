@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tokenizer_load.c - a tokenizer from a file or a folder: tokenizer.json, or GPT-2's vocab.bpe with its encoder.json
+ * beside it.
+ */
+#include "text/tokenizer_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t LARGEST = (size_t)1 << 28;
+
+/* ---- vocab.bpe */
+
+static enum weft_status read_lines(const struct weft_reading *r, char *text)
+{
+    size_t i = 0;
+    const char *first = text;
+    for (char *next; *text; text = next) {
+        next = text + strcspn(text, "\n");
+        if (*next)
+            *next++ = 0;
+        if (text == first && strncmp(text, "#version", 8) == 0)
+            continue;
+        TRY(weft_reading_merge_line(r, i++, text));
+    }
+    return WEFT_OK;
+}
+
+/* `text` is taken apart. */
+static enum weft_status read_vocab_bpe(struct weft_reading *r, char *text, size_t bytes)
+{
+    size_t lines = 0, versions = strncmp(text, "#version", 8) == 0;
+    if (strlen(text) != bytes)
+        return FAIL(WEFT_FORMAT, "%s: byte %zu is zero: this is no list of merges", r->path, strlen(text));
+    for (size_t i = 0; i < bytes; i++)
+        lines += text[i] == '\n';
+    lines += bytes && text[bytes - 1] != '\n';
+    json_t *id = json_object_get(r->vocab, WEFT_END_OF_TEXT);
+    json_t *added = id ? json_pack("[{s:s,s:O}]", "content", WEFT_END_OF_TEXT, "id", id) : NULL;
+    enum weft_status status = weft_reading_vocab(r, WEFT_TOKENIZER_BPE, added, lines - versions);
+    json_decref(added);
+    TRY(status);
+    TRY(read_lines(r, text));
+    return weft_tokenizer_finish(r->t, r->path);
+}
+
+/* ---- files */
+
+/* All of a file with a zero behind; the caller frees it. */
+static enum weft_status slurp(const char *path, char **text, size_t *bytes)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    size_t room = 1 << 16, got = 1;
+    enum weft_status status = WEFT_OK;
+    *bytes = 0;
+    for (*text = malloc(room + 1); *text && got && *bytes < LARGEST; *bytes += got) {
+        if (*bytes == room) {
+            char *grown = realloc(*text, (room *= 2) + 1);
+            if (!grown)
+                free(*text);
+            if (!(*text = grown))
+                break;
+        }
+        got = fread(*text + *bytes, 1, room - *bytes, f);
+    }
+    if (!*text)
+        status = FAIL(WEFT_NOMEM, "no memory to read %s", path);
+    else if (ferror(f))
+        status = FAIL(WEFT_IO, "%s cannot be read: is it a file?", path);
+    else if (*bytes >= LARGEST)
+        status = FAIL(WEFT_FORMAT, "%s has more than %zu bytes: it is no tokenizer", path, LARGEST);
+    else
+        (*text)[*bytes] = 0;
+    fclose(f);
+    return status;
+}
+
+static enum weft_status load_vocab_bpe(struct weft_tokenizer **t, const char *path, char *merges, size_t bytes)
+{
+    char *json = NULL;
+    json_t *vocab = NULL;
+    struct weft_arena arena = {0};
+    struct weft_reading r = {.path = path};
+    const char *slash = strrchr(path, '/');
+    const char *beside = weft_arena_print(&arena, "%.*sencoder.json", slash ? (int)(slash - path) + 1 : 0, path);
+    size_t json_bytes;
+    enum weft_status status = beside ? slurp(beside, &json, &json_bytes) : WEFT_NOMEM;
+    if (status == WEFT_OK)
+        status = weft_reading_json(beside, json, json_bytes, &vocab);
+    r.vocab = vocab;
+    if (status == WEFT_OK)
+        status = read_vocab_bpe(&r, merges, bytes);
+    json_decref(vocab);
+    free(json);
+    weft_arena_release(&arena);
+    return weft_tokenizer_hand_over(t, r.t, status);
+}
+
+static enum weft_status load_file(struct weft_tokenizer **t, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    enum weft_status status = slurp(path, &text, &bytes);
+    if (status == WEFT_OK && text[strspn(text, " \t\r\n")] == '{')
+        status = weft_tokenizer_parse(t, path, text, bytes);
+    else if (status == WEFT_OK)
+        status = load_vocab_bpe(t, path, text, bytes);
+    free(text);
+    return status;
+}
+
+enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path)
+{
+    static const char *const names[] = {"/tokenizer.json", "/vocab.bpe", ""};
+    struct weft_arena arena = {0};
+    enum weft_status status = WEFT_NOMEM;
+    *t = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *full = weft_arena_print(&arena, "%s%s", path, names[i]);
+        FILE *f = full && *names[i] ? fopen(full, "rb") : NULL;
+        if (f)
+            fclose(f);
+        if (full && (f || !*names[i])) {
+            status = load_file(t, full);
+            break;
+        }
+    }
+    weft_arena_release(&arena);
+    TRY(status);
+    return WEFT_OK;
+}
