@@ -3,56 +3,36 @@
  * cross_entropy - the vocabulary product and the loss on it, with no whole array of logits.
  *
  *     logit[m,v] = sum_c x[m,c] W[v,c]        lse[m] = log sum_v exp(logit[m,v])
- *     nll[m]     = lse[m] - logit[m, target[m]], 0 where target[m] < 0 (not scored)
- *     loss       = weight * sum over scored m of (nll[m] + z_lambda lse[m]^2)
+ *     nll[m]     = lse[m] - logit[m, target[m]]
+ *     loss       = weight * sum over m of (nll[m] + z_lambda lse[m]^2)
  *     pred[m]    = arg max_v logit[m,v], the smallest v on ties
+ *
+ * of the rows that are scored, target[m] >= 0. The others cost nothing: their nll and lse are 0, their pred is -1.
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
  * targets i32 [M], weight f32 [1] (one over the scored tokens of the whole batch: only the host knows). Outputs: 0 loss
- * f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients; lse and pred exist for every row.
+ * f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
- * Rows go through in chunks: logits of a chunk in f32, then row by row the statistics, then, when differentiated,
- *     dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m]) softmax[m,v] - [v = target[m]]), 0 where not scored
- * in the compute dtype, dX = dlogit W and dW += dlogit^t X of that chunk. So the backward node makes the forward
- * outputs on its way (bwd_yields_out), no product is done twice, and one kernel is both. Nothing is saved.
+ * Scored rows go through in chunks, and where others stand between them they are moved together first: logits of a
+ * chunk in f32, then row by row the statistics, then, when differentiated, dlogit[m,v] = dloss weight ((1 + 2 z_lambda
+ * lse[m]) softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X of that chunk. So
+ * the backward node makes the forward outputs on its way (bwd_yields_out), no product is done twice, and one kernel is
+ * both. Nothing is saved.
  */
 #include "base/vmath.h"
-#include "ops/ops.h"
-
-enum { X, P, P_DX, TARGETS, WEIGHT, W, INPUTS };
-enum { LOSS, NLL, LSE, PRED };
+#include "ops/cross_entropy_spec.h"
 
 /* Rows of a chunk: every chunk reads W and adds to dW once more, every row of it costs scratch. At V = 50304, C = 768 a
  * chunk of 512 took five sixths of the processor time of 256, and 1024 nine tenths of that again for twice the scratch.
  * A constant, because it orders the sum of dW. */
 enum { CHUNK = 512, ROW_TILE = 4 };
 
-struct attr {
-    double z_lambda;
-};
-
-static enum weft_status shape(struct weft_node *node)
-{
-    const struct weft_value *x = node->in[X], *p = node->in[P], *targets = node->in[TARGETS];
-    if (x->dtype != p->dtype || p->shape.ndim != 2 || weft_shape_width(&x->shape) != weft_shape_width(&p->shape))
-        return weft_node_fail(node, "x must be %s rows as wide as the matrix", weft_dtype_name(p->dtype));
-    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape)), one = WEFT_SHAPE(weft_fixed(1));
-    if (targets->dtype != WEFT_I32 || !weft_shape_same(&targets->shape, &rows))
-        return weft_node_fail(node, "targets must be i32, one per row of x");
-    if (node->in[WEIGHT]->dtype != WEFT_F32 || !weft_shape_same(&node->in[WEIGHT]->shape, &one))
-        return weft_node_fail(node, "the weight must be f32 [1]");
-    TRY(weft_node_output(node, LOSS, WEFT_F32, one));
-    TRY(weft_node_output(node, NLL, WEFT_F32, rows));
-    TRY(weft_node_output(node, LSE, WEFT_F32, rows));
-    return weft_node_output(node, PRED, WEFT_I32, rows);
-}
-
 /* ---- plan */
 
 struct plan {
     struct weft_dnn_product *logits, *dx; /* dx and dw are NULL where nobody wants them */
     struct weft_dnn_outer *dw;
-    size_t dlogits, engine; /* where these begin in scratch; the chunk's logits begin at 0 */
+    size_t dlogits, rows_x, rows_dx, engine; /* where these begin in scratch; the chunk's logits begin at 0 */
 };
 
 /* The bytes of a matrix, up to the next multiple of 64. */
@@ -63,6 +43,15 @@ static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element
     TRY(weft_size_add(*bytes, 63, bytes));
     *bytes -= *bytes % 64;
     return WEFT_OK;
+}
+
+/* Puts a matrix behind what is booked. */
+static enum weft_status book(size_t *end, int64_t rows, int64_t width, enum weft_dtype dtype, size_t *where)
+{
+    size_t bytes;
+    *where = *end;
+    TRY(matrix_bytes(rows, width, weft_dtype_bytes(dtype), &bytes));
+    return weft_size_add(*end, bytes, end);
 }
 
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
@@ -76,19 +65,20 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     struct weft_dnn_shape back = s;
     back.depth = s.width;
     back.width = s.depth;
-    size_t scratch[3] = {0}, local[3] = {0}, dlogits = 0;
+    size_t scratch[3] = {0}, local[3] = {0}, end;
     TRY(weft_dnn_product_plan(&s, WEFT_F32, booking->arena, &plan->logits, &scratch[0], &local[0]));
     if (max->gin[X])
         TRY(weft_dnn_product_plan(&back, max->gin[X]->dtype, booking->arena, &plan->dx, &scratch[1], &local[1]));
     if (max->gin[W])
         TRY(weft_dnn_outer_plan(&s, booking->arena, &plan->dw, &scratch[2], &local[2]));
 
-    TRY(matrix_bytes(s.max_rows, s.width, sizeof(float), &plan->engine));
-    if (max->gout[LOSS] && x->dtype == WEFT_BF16) { /* an f32 gradient takes the place of its logit */
-        plan->dlogits = plan->engine;
-        TRY(matrix_bytes(s.max_rows, s.width, sizeof(uint16_t), &dlogits));
-        TRY(weft_size_add(plan->engine, dlogits, &plan->engine));
-    }
+    TRY(matrix_bytes(s.max_rows, s.width, sizeof(float), &end));
+    if (max->gout[LOSS] && x->dtype == WEFT_BF16) /* an f32 gradient takes the place of its logit */
+        TRY(book(&end, s.max_rows, s.width, x->dtype, &plan->dlogits));
+    TRY(book(&end, s.max_rows, s.depth, x->dtype, &plan->rows_x));
+    if (max->gin[X])
+        TRY(book(&end, s.max_rows, s.depth, max->gin[X]->dtype, &plan->rows_dx));
+    plan->engine = end;
     for (int i = 0; i < 3; i++) { /* the products take turns */
         booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
         booking->local = local[i] > booking->local ? local[i] : booking->local;
@@ -97,79 +87,23 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return weft_size_add(plan->engine, booking->scratch, &booking->scratch);
 }
 
-/* ---- reference: a row at a time, its logits made anew wherever they are needed */
-
-static double logit(const struct weft_call *call, int64_t row, int64_t v)
-{
-    int64_t width = call->in[P]->dim[1];
-    const double *x = (const double *)call->in[X]->data + row * width;
-    const double *w = (const double *)call->in[P]->data + v * width;
-    double sum = 0;
-    for (int64_t i = 0; i < width; i++)
-        sum += x[i] * w[i];
-    return sum;
-}
-
-static void ref(const struct weft_call *call)
-{
-    const struct attr *a = call->attr;
-    const int32_t *targets = call->in[TARGETS]->data;
-    double *loss = call->out[LOSS]->data, *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
-    int32_t *pred = call->out[PRED]->data;
-    *loss = 0;
-    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++) {
-        double top = -INFINITY, sum = 0;
-        for (int64_t v = 0; v < call->in[P]->dim[0]; v++) {
-            double l = logit(call, r, v);
-            if (l > top) {
-                sum *= exp(top - l);
-                top = l;
-                pred[r] = (int32_t)v;
-            }
-            sum += exp(l - top);
-        }
-        lse[r] = top + log(sum);
-        nll[r] = targets[r] < 0 ? 0 : lse[r] - logit(call, r, targets[r]);
-        *loss += targets[r] < 0 ? 0 : nll[r] + a->z_lambda * lse[r] * lse[r];
-    }
-    *loss *= *(const double *)call->in[WEIGHT]->data;
-}
-
-static void bwd_ref(const struct weft_call *call)
-{
-    const struct attr *a = call->attr;
-    const double *x = call->in[X]->data, *w = call->in[P]->data;
-    const int32_t *targets = call->in[TARGETS]->data;
-    double *dx = call->gin[X] ? call->gin[X]->data : NULL, *dw = call->gin[W] ? call->gin[W]->data : NULL;
-    double scale = *(const double *)call->gout[LOSS]->data * *(const double *)call->in[WEIGHT]->data;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = call->in[P]->dim[1];
-    ref(call);
-    const double *lse = call->out[LSE]->data;
-    for (int64_t i = 0; dx && i < rows * width; i++)
-        dx[i] = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t v = 0; targets[r] >= 0 && v < call->in[P]->dim[0]; v++) {
-            double softmax = exp(logit(call, r, v) - lse[r]);
-            double d = scale * ((1 + 2 * a->z_lambda * lse[r]) * softmax - (v == targets[r]));
-            for (int64_t i = 0; dx && i < width; i++)
-                dx[r * width + i] += d * w[v * width + i];
-            for (int64_t i = 0; dw && i < width; i++)
-                dw[v * width + i] += d * x[r * width + i];
-        }
-}
-
 /* ---- fast */
 
-/* What the row tiles of a chunk share; pointers are to the chunk's first row. */
+static size_t row_bytes(const struct weft_tensor *t)
+{
+    return (size_t)weft_tensor_width(t) * weft_dtype_bytes(t->dtype);
+}
+
+static char *row_of(const struct weft_tensor *t, int64_t r) { return (char *)t->data + (size_t)r * row_bytes(t); }
+
+/* Rows that go through together. */
 struct chunk {
+    const struct weft_call *call;
+    int64_t count;
+    int64_t row[CHUNK]; /* rising */
     float *logits;
     void *dlogits; /* NULL: no gradient is asked for */
-    enum weft_dtype dtype;
-    int64_t rows, vocabulary;
-    const int32_t *targets;
-    float *nll, *lse;
-    int32_t *pred;
-    float scale, z_lambda;
+    float scale;
 };
 
 static const vi lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -207,81 +141,95 @@ static float sum_exp(const float *logits, int64_t n, float top)
     return vsum(sum);
 }
 
-static void row(const struct chunk *c, int64_t r)
+static void row(const struct chunk *c, int64_t i)
 {
-    int64_t n = c->vocabulary;
-    const float *logits = c->logits + r * n;
-    int32_t target = c->targets[r];
-    float top = highest(logits, n, &c->pred[r]), sum = sum_exp(logits, n, top);
-    float lse = top + vlog1(sum), hit = target < 0 ? 0 : logits[target];
-    c->lse[r] = lse;
-    c->nll[r] = target < 0 ? 0 : lse - hit;
+    const struct weft_call *call = c->call;
+    enum weft_dtype dtype = call->in[X]->dtype;
+    int64_t n = call->in[P]->dim[0], r = c->row[i];
+    const float *logits = c->logits + i * n;
+    int32_t target = ((const int32_t *)call->in[TARGETS]->data)[r];
+    float top = highest(logits, n, (int32_t *)call->out[PRED]->data + r), sum = sum_exp(logits, n, top);
+    float lse = top + vlog1(sum), hit = logits[target];
+    ((float *)call->out[LSE]->data)[r] = lse;
+    ((float *)call->out[NLL]->data)[r] = lse - hit;
     if (!c->dlogits)
         return;
-    char *dlogits = (char *)c->dlogits + r * n * (int64_t)weft_dtype_bytes(c->dtype);
-    if (target < 0) {
-        memset(dlogits, 0, (size_t)n * weft_dtype_bytes(c->dtype));
-        return;
-    }
-    float factor = c->scale * (1 + 2 * c->z_lambda * lse) / sum;
-    for (int64_t i = 0; i < n; i += VLANES)
-        vstore(dlogits, c->dtype, i, n, vexp(logits_at(logits, i, n) - vset(top)) * vset(factor));
-    vstore(dlogits, c->dtype, target, target + 1, vexp(vset(hit - top)) * vset(factor) - vset(c->scale));
+    char *dlogits = (char *)c->dlogits + i * n * (int64_t)weft_dtype_bytes(dtype);
+    float z_lambda = (float)((const struct attr *)call->attr)->z_lambda;
+    float factor = c->scale * (1 + 2 * z_lambda * lse) / sum;
+    for (int64_t v = 0; v < n; v += VLANES)
+        vstore(dlogits, dtype, v, n, vexp(logits_at(logits, v, n) - vset(top)) * vset(factor));
+    vstore(dlogits, dtype, target, target + 1, vexp(vset(hit - top)) * vset(factor) - vset(c->scale));
 }
 
 static void row_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct chunk *c = context;
-    for (int64_t r = tile * ROW_TILE; r < weft_min((tile + 1) * ROW_TILE, c->rows); r++)
-        row(c, r);
+    for (int64_t i = tile * ROW_TILE; i < weft_min((tile + 1) * ROW_TILE, c->count); i++)
+        row(c, i);
 }
 
-static void run_chunk(const struct weft_call *call, int64_t first, int64_t rows)
+/* The next rows that are scored; the others have no part in anything. */
+static void take_rows(struct chunk *c, int64_t *next)
 {
+    const struct weft_call *call = c->call;
+    const int32_t *targets = call->in[TARGETS]->data;
+    const struct weft_tensor *dx = call->gin[X];
+    int64_t rows = weft_tensor_rows(call->in[X]), r = *next;
+    for (c->count = 0; r < rows && c->count < CHUNK; r++) {
+        if (targets[r] >= 0) {
+            c->row[c->count++] = r;
+            continue;
+        }
+        ((float *)call->out[NLL]->data)[r] = ((float *)call->out[LSE]->data)[r] = 0;
+        ((int32_t *)call->out[PRED]->data)[r] = -1;
+        if (dx)
+            memset(row_of(dx, r), 0, row_bytes(dx));
+    }
+    *next = r;
+}
+
+static void run_chunk(const struct chunk *c)
+{
+    const struct weft_call *call = c->call;
     const struct plan *plan = call->plan;
     const struct weft_tensor *x = call->in[X], *dx = call->gin[X], *dw = call->gin[W];
-    int64_t at = first * weft_tensor_width(x);
-    const char *rows_x = (const char *)x->data + at * (int64_t)weft_dtype_bytes(x->dtype);
-    char *engine = call->scratch + plan->engine;
-    struct chunk c = {
-        .logits = (float *)call->scratch,
-        .dlogits = call->gout[LOSS] ? call->scratch + plan->dlogits : NULL,
-        .dtype = x->dtype,
-        .rows = rows,
-        .vocabulary = call->in[P]->dim[0],
-        .targets = (const int32_t *)call->in[TARGETS]->data + first,
-        .nll = (float *)call->out[NLL]->data + first,
-        .lse = (float *)call->out[LSE]->data + first,
-        .pred = (int32_t *)call->out[PRED]->data + first,
-        .z_lambda = (float)((const struct attr *)call->attr)->z_lambda,
-    };
-    if (c.dlogits)
-        c.scale = *(const float *)call->gout[LOSS]->data * *(const float *)call->in[WEIGHT]->data;
-    weft_dnn_product_run(plan->logits, rows, rows_x, call->in[P]->data, NULL, NULL, WEFT_F32, c.logits, engine,
+    bool apart = c->row[c->count - 1] - c->row[0] >= c->count;
+    char *from = apart ? call->scratch + plan->rows_x : row_of(x, c->row[0]), *engine = call->scratch + plan->engine;
+    char *to = !dx ? NULL : apart ? call->scratch + plan->rows_dx : row_of(dx, c->row[0]);
+    for (int64_t i = 0; apart && i < c->count; i++)
+        memcpy(from + (size_t)i * row_bytes(x), row_of(x, c->row[i]), row_bytes(x));
+    weft_dnn_product_run(plan->logits, c->count, from, call->in[P]->data, NULL, NULL, WEFT_F32, c->logits, engine,
                          call->local, call->local_stride);
-    weft_parallel(weft_div_up(rows, ROW_TILE), row_tile, &c);
+    weft_parallel(weft_div_up(c->count, ROW_TILE), row_tile, (void *)c);
     if (dx)
-        weft_dnn_product_run(plan->dx, rows, c.dlogits, call->in[P_DX]->data, NULL, NULL, WEFT_F32,
-                             (char *)dx->data + at * (int64_t)weft_dtype_bytes(dx->dtype), engine, call->local,
-                             call->local_stride);
+        weft_dnn_product_run(plan->dx, c->count, c->dlogits, call->in[P_DX]->data, NULL, NULL, WEFT_F32, to, engine,
+                             call->local, call->local_stride);
+    for (int64_t i = 0; dx && apart && i < c->count; i++)
+        memcpy(row_of(dx, c->row[i]), to + (size_t)i * row_bytes(dx), row_bytes(dx));
     if (dw)
-        weft_dnn_outer_run(plan->dw, rows, c.dlogits, rows_x, dw->data, engine, call->local, call->local_stride);
+        weft_dnn_outer_run(plan->dw, c->count, c->dlogits, from, dw->data, engine, call->local, call->local_stride);
 }
 
 static void run(const struct weft_call *call)
 {
     const struct attr *a = call->attr;
-    const int32_t *targets = call->in[TARGETS]->data;
+    const struct plan *plan = call->plan;
     const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
-    int64_t rows = weft_tensor_rows(call->in[X]);
-    for (int64_t first = 0; first < rows; first += CHUNK)
-        run_chunk(call, first, weft_min(rows - first, CHUNK));
+    float weight = *(const float *)call->in[WEIGHT]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]), next = 0;
+    struct chunk c = {.call = call, .logits = (float *)call->scratch};
+    if (call->gout[LOSS]) {
+        c.dlogits = call->scratch + plan->dlogits;
+        c.scale = *(const float *)call->gout[LOSS]->data * weight;
+    }
+    for (take_rows(&c, &next); c.count; take_rows(&c, &next))
+        run_chunk(&c);
     double sum = 0;
     for (int64_t r = 0; r < rows; r++)
-        if (targets[r] >= 0)
-            sum += nll[r] + a->z_lambda * lse[r] * lse[r];
-    *(float *)call->out[LOSS]->data = (float)(sum * *(const float *)call->in[WEIGHT]->data);
+        sum += nll[r] + a->z_lambda * lse[r] * lse[r];
+    *(float *)call->out[LOSS]->data = (float)(sum * weight);
 }
 
 static int products(const struct weft_call *call, struct weft_product *list)
@@ -316,6 +264,7 @@ static const struct weft_case cases[] = {
     {.name = "large z-loss", .n = {6, 37, 16, ALL}, .x = {0.5}},
     {.name = "none scored", .n = {6, 40, 16, NONE}, .x = {1e-2}},
     {.name = "a chunk", .n = {CHUNK, 20, 8, SOME}},
+    {.name = "some of three chunks", .n = {3 * CHUNK, 18, 8, SOME}},
     {.name = "a chunk and one row", .n = {CHUNK + 1, 19, 9, SOME}, .x = {1e-4}},
 };
 

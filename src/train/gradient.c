@@ -39,6 +39,13 @@ static int64_t fill(const struct weft_trainer *t, int64_t micro_batch)
     return weft_trainer_fill(t, &t->net, t->exec, first_sample(t, micro_batch), t->model->spec->batch);
 }
 
+double weft_trainer_flops(const struct weft_trainer *t)
+{
+    const struct weft_spec *spec = t->model->spec;
+    double silent = (double)(spec->batch * t->length - fill(t, 0));
+    return weft_exec_cost(t->exec).flops - silent * 3 * 2 * (double)spec->vocab * (double)spec->width;
+}
+
 static float *number(const struct weft_trainer *t, const struct weft_value *v)
 {
     return weft_exec_tensor(t->exec, v)->data;

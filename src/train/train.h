@@ -174,6 +174,10 @@ int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int6
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
 
+/* Of a micro-batch, forward and backward: of what is told of the model (weft_exec_cost) without the vocabulary's
+ * product of tokens that the task does not score. */
+double weft_trainer_flops(const struct weft_trainer *t);
+
 /* ---- a run's folder (run.c, log.c, events.c, state.c): config.json, log.jsonl, events for
  * TensorBoard, checkpoints */
 

@@ -561,9 +561,10 @@ def score(x, w, targets, weight, z_lambda=0.0):
     targets = torch.tensor(targets)
     logits = x @ w.T
     nll = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
-    lse = torch.logsumexp(logits, 1)
-    loss = (nll + z_lambda * lse.square())[targets != IGNORED].sum() * weight[0]
-    return loss, nll, lse, logits.argmax(1)
+    scored = targets != IGNORED
+    lse = torch.where(scored, torch.logsumexp(logits, 1), 0.0)
+    loss = (nll + z_lambda * lse.square()).sum() * weight[0]
+    return loss, nll, lse, torch.where(scored, logits.argmax(1), -1)
 
 
 def cross_entropy():
