@@ -14,6 +14,7 @@ struct args {
     double seconds;
     int64_t length;
     bool profile, f32;
+    char given[16]; /* keys of options, once each */
 };
 
 static const struct argp_option options[] = {
@@ -30,6 +31,9 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
+    for (const struct argp_option *o = options; o->name; o++)
+        if (o->key == key && !strchr(a->given, key))
+            a->given[strlen(a->given)] = (char)key;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
@@ -193,19 +197,32 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
     return WEFT_OK;
 }
 
-static const struct {
+static const struct bench {
     const char *name;
+    const char *takes; /* keys of options */
     enum weft_status (*run)(struct args *a, struct weft_result *result);
-} benches[] = {
-    {"engine", bench_engine}, {"attention", bench_attention}, {"train", bench_train}, {"variants", bench_variants}};
+} benches[] = {{"engine", "Sf", bench_engine},
+               {"attention", "Slr", bench_attention},
+               {"train", "SpP", bench_train},
+               {"variants", "Spo", bench_variants}};
 enum { BENCHES = sizeof benches / sizeof *benches };
+
+static enum weft_status check_given(const struct args *a, const struct bench *b)
+{
+    for (const struct argp_option *o = options; o->name; o++)
+        if (strchr(a->given, o->key) && !strchr(b->takes, o->key))
+            return FAIL(WEFT_INVALID, "bench %s takes no --%s: see `weft bench --help`", b->name, o->name);
+    return WEFT_OK;
+}
 
 static enum weft_status run_named(struct args *a, struct weft_result *result)
 {
     const char *names[BENCHES];
     for (int i = 0; i < BENCHES; i++) {
-        if (strcmp(a->what, benches[i].name) == 0)
+        if (strcmp(a->what, benches[i].name) == 0) {
+            TRY(check_given(a, &benches[i]));
             return benches[i].run(a, result);
+        }
         names[i] = benches[i].name;
     }
     const char *near = weft_suggest(a->what, names, BENCHES);
