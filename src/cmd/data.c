@@ -150,7 +150,8 @@ static void tell(void *context, const struct weft_prepared *now)
                    (double)now->bytes * 1e-6 / (weft_seconds() - line->start));
 }
 
-static enum weft_status print_prepared(const struct args *a, const struct weft_prepared *sum, double seconds)
+static enum weft_status print_prepared(const struct args *a, const struct weft_tokenizer *tokenizer,
+                                       const struct weft_prepared *sum, double seconds)
 {
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "out", a->out);
@@ -159,6 +160,7 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_p
     weft_result_int(r, "train_tokens", sum->train.tokens);
     weft_result_int(r, "val_tokens", sum->val.tokens);
     weft_result_int(r, "shards", sum->train.files + sum->val.files);
+    weft_result_int(r, "vocab", weft_tokenizer_vocab(tokenizer));
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "mb_per_s", (double)sum->bytes * 1e-6 / seconds);
     enum weft_status status = weft_result_print(r, stdout, a->json);
@@ -175,7 +177,7 @@ static enum weft_status prepare(const struct args *a, const struct weft_tokenize
     enum weft_status status = weft_prepare(&how, &sum);
     weft_line_end(&line);
     if (status == WEFT_OK)
-        status = print_prepared(a, &sum, weft_seconds() - line.start);
+        status = print_prepared(a, tokenizer, &sum, weft_seconds() - line.start);
     return status;
 }
 
