@@ -232,7 +232,8 @@ long-valgrind: build $(TESTS)
 
 # Hostile inputs: one harness is tests/fuzz/NAME.c, its seeds are tests/fuzz/corpus/NAME, and NAME.dict, if there is one,
 # has words to build inputs from. What was found to reach new
-# code is kept in $(BUILD)/fuzz/corpus, what broke something in $(BUILD)/fuzz/found. SEED=0 draws one.
+# code is kept in $(BUILD)/fuzz/corpus, what broke something in $(BUILD)/fuzz/found. SEED=0 draws one. One thread: inputs
+# are small, and threads that wait for them would spin.
 RUNS ?= 20000
 SEED ?= 1
 .PHONY: fuzz long-fuzz fuzz-programs $(FUZZ:%=fuzz-%)
@@ -242,7 +243,7 @@ fuzz-programs:
 	@$(MAKE) --no-print-directory FLAVOUR=fuzz $(FUZZ:%=$(BUILD)/fuzz/tests/fuzz/%)
 $(FUZZ:%=fuzz-%): fuzz-%: fuzz-programs
 	@mkdir -p $(BUILD)/fuzz/corpus/$* $(BUILD)/fuzz/found
-	$(BUILD)/fuzz/tests/fuzz/$* -runs=$(RUNS) -seed=$(SEED) -timeout=10 -verbosity=0 -print_final_stats=1 \
+	OMP_NUM_THREADS=1 $(BUILD)/fuzz/tests/fuzz/$* -runs=$(RUNS) -seed=$(SEED) -timeout=10 -verbosity=0 -print_final_stats=1 \
 		$(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
 $(FUZZ:%=long-fuzz-%): long-fuzz-%:
 	@$(MAKE) --no-print-directory fuzz-$* RUNS=5000000
