@@ -52,7 +52,8 @@ static enum weft_status parse_header(struct weft_safetensors *f, size_t *data)
     uint64_t length;
     json_error_t error;
     memcpy(&length, f->map, sizeof length);
-    if (length < 2 || length > WEFT_LONGEST_HEADER || length > f->bytes - sizeof length || f->map[sizeof length] != '{')
+    if (length < 2 || length > WEFT_SAFETENSORS_LONGEST_HEADER || length > f->bytes - sizeof length ||
+        f->map[sizeof length] != '{')
         return FAIL(WEFT_FORMAT,
                     "%s is no safetensors file, or it was cut off: its header would have %" PRIu64 " bytes", f->path,
                     length);
@@ -141,10 +142,11 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
     {
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: metadata are not all texts", f->path);
-        f->sums |= strncmp(name, WEFT_SUM, strlen(WEFT_SUM)) == 0; /* by any: one name may be what is damaged */
+        f->sums |= strncmp(name, WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) ==
+                   0; /* by any: one name may be what is damaged */
     }
     f->metadata = metadata;
-    const char *sum = weft_safetensors_metadata(f, WEFT_SUM);
+    const char *sum = weft_safetensors_metadata(f, WEFT_SAFETENSORS_SUM);
     if (f->sums && (!sum || strcmp(sum, weft_safetensors_sum_metadata(metadata).text)))
         return FAIL(WEFT_FORMAT, "%s: the metadata are damaged: their checksum is another", f->path);
     return WEFT_OK;
@@ -161,7 +163,7 @@ static enum weft_status read_header(struct weft_safetensors *f)
         return FAIL(WEFT_NOMEM, "no memory for the tensors of %s", f->path);
     json_object_foreach(f->header, name, fields)
     {
-        if (strcmp(name, WEFT_METADATA) == 0)
+        if (strcmp(name, WEFT_SAFETENSORS_METADATA) == 0)
             TRY(read_metadata(f, fields));
         else
             TRY(read_entry(f, data, name, fields, &f->entries[f->count++]));

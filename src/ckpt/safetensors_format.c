@@ -51,43 +51,43 @@ bool weft_safetensors_is_name(const char *name)
     const char *end = name;
     while ((unsigned char)*end >= ' ' && *end != 0x7f)
         end++;
-    return !*end && end - name <= WEFT_LONGEST_NAME;
+    return !*end && end - name <= WEFT_SAFETENSORS_LONGEST_NAME;
 }
 
 /* ---- checksums */
 
-static struct weft_sum hex(uint64_t sum)
+static struct weft_safetensors_sum hex(uint64_t sum)
 {
-    struct weft_sum h;
+    struct weft_safetensors_sum h;
     snprintf(h.text, sizeof h.text, "%016" PRIx64, sum);
     return h;
 }
 
 static uint64_t sum_text(uint64_t before, const char *text) { return weft_checksum(before, text, strlen(text)); }
 
-struct weft_sum weft_safetensors_sum(const struct weft_entry *e, size_t bytes)
+struct weft_safetensors_sum weft_safetensors_sum(const struct weft_entry *e, size_t bytes)
 {
     uint64_t sum = sum_text(sum_text(0, e->name), weft_safetensors_type(e));
     sum = weft_checksum(sum, e->dim, (size_t)e->ndim * sizeof *e->dim);
     return hex(weft_checksum(sum, e->data, bytes));
 }
 
-struct weft_sum weft_safetensors_sum_metadata(json_t *metadata)
+struct weft_safetensors_sum weft_safetensors_sum_metadata(json_t *metadata)
 {
     uint64_t sum = 0;
     const char *name;
     json_t *value;
     json_object_foreach(metadata, name, value)
     {
-        if (strcmp(name, WEFT_SUM))
+        if (strcmp(name, WEFT_SAFETENSORS_SUM))
             sum += sum_text(sum_text(0, name), json_string_value(value));
     }
     return hex(sum);
 }
 
-struct weft_sum_name weft_safetensors_sum_name(const struct weft_entry *e)
+struct weft_safetensors_sum_name weft_safetensors_sum_name(const struct weft_entry *e)
 {
-    struct weft_sum_name n;
-    snprintf(n.text, sizeof n.text, WEFT_SUM ".%s", e->name);
+    struct weft_safetensors_sum_name n;
+    snprintf(n.text, sizeof n.text, WEFT_SAFETENSORS_SUM ".%s", e->name);
     return n;
 }

@@ -18,9 +18,12 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values and checksums are read and written as they lie");
 
-#define WEFT_METADATA "__metadata__"
-#define WEFT_SUM "weft.checksum"
-enum { WEFT_LONGEST_HEADER = 1 << 24 /* some eighty thousand tensors */, WEFT_LONGEST_NAME = 512 };
+#define WEFT_SAFETENSORS_METADATA "__metadata__"
+#define WEFT_SAFETENSORS_SUM "weft.checksum"
+enum {
+    WEFT_SAFETENSORS_LONGEST_HEADER = 1 << 24 /* some eighty thousand tensors */,
+    WEFT_SAFETENSORS_LONGEST_NAME = 512
+};
 
 /* Whether it may end up on a terminal: short, and without control characters. */
 bool weft_safetensors_is_name(const char *name);
@@ -31,15 +34,15 @@ bool weft_safetensors_set_type(struct weft_entry *e, const char *name, size_t *b
 
 /* ---- checksums, as they are written, and what the metadata call a tensor's */
 
-struct weft_sum {
+struct weft_safetensors_sum {
     char text[17];
 };
-struct weft_sum weft_safetensors_sum(const struct weft_entry *e, size_t bytes);
-struct weft_sum weft_safetensors_sum_metadata(json_t *metadata);
+struct weft_safetensors_sum weft_safetensors_sum(const struct weft_entry *e, size_t bytes);
+struct weft_safetensors_sum weft_safetensors_sum_metadata(json_t *metadata);
 
-struct weft_sum_name {
-    char text[sizeof WEFT_SUM + 1 + WEFT_LONGEST_NAME];
+struct weft_safetensors_sum_name {
+    char text[sizeof WEFT_SAFETENSORS_SUM + 1 + WEFT_SAFETENSORS_LONGEST_NAME];
 };
-struct weft_sum_name weft_safetensors_sum_name(const struct weft_entry *e);
+struct weft_safetensors_sum_name weft_safetensors_sum_name(const struct weft_entry *e);
 
 #endif

@@ -39,14 +39,14 @@ static enum weft_status describe_entry(json_t *header, const struct weft_entry *
     size_t bytes, end;
     assert(e->ndim >= 0 && e->ndim <= WEFT_MAX_DIMS);
     if (!weft_safetensors_is_name(e->name) || json_object_get(header, e->name))
-        return FAIL(WEFT_INVALID, "\"%.*s\" is the name of another tensor, or cannot be one", WEFT_LONGEST_NAME,
-                    e->name);
+        return FAIL(WEFT_INVALID, "\"%.*s\" is the name of another tensor, or cannot be one",
+                    WEFT_SAFETENSORS_LONGEST_NAME, e->name);
     TRY(entry_bytes(e, &bytes));
     TRY(weft_size_add(*offset, bytes, &end));
     TRY(set(header, e->name,
             json_pack("{s:s, s:o, s:[I, I]}", "dtype", weft_safetensors_type(e), "shape", list_dims(e), "data_offsets",
                       (json_int_t)*offset, (json_int_t)end)));
-    TRY(set(json_object_get(header, WEFT_METADATA), weft_safetensors_sum_name(e).text,
+    TRY(set(json_object_get(header, WEFT_SAFETENSORS_METADATA), weft_safetensors_sum_name(e).text,
             json_string(weft_safetensors_sum(e, bytes).text)));
     *offset = end;
     return WEFT_OK;
@@ -79,14 +79,14 @@ static enum weft_status fill_header(json_t *header, const struct weft_entry *ent
 {
     struct description d = {.header = header};
     json_t *pairs = json_object();
-    TRY(set(header, WEFT_METADATA, pairs));
+    TRY(set(header, WEFT_SAFETENSORS_METADATA, pairs));
     for (; metadata && metadata[0]; metadata += 2) {
-        if (strncmp(metadata[0], WEFT_SUM, strlen(WEFT_SUM)) == 0)
+        if (strncmp(metadata[0], WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) == 0)
             return FAIL(WEFT_INVALID, "metadata cannot be called %s: that is the file's own", metadata[0]);
         TRY(set(pairs, metadata[0], json_string(metadata[1])));
     }
     TRY(each_entry(entries, count, describe, &d));
-    TRY(set(pairs, WEFT_SUM, json_string(weft_safetensors_sum_metadata(pairs).text)));
+    TRY(set(pairs, WEFT_SAFETENSORS_SUM, json_string(weft_safetensors_sum_metadata(pairs).text)));
     return WEFT_OK;
 }
 
@@ -94,9 +94,9 @@ static enum weft_status add_header(struct weft_file *f, const char *text)
 {
     size_t bytes = strlen(text);
     uint64_t length = (uint64_t)weft_round_up((int64_t)bytes, 8);
-    if (length > WEFT_LONGEST_HEADER)
+    if (length > WEFT_SAFETENSORS_LONGEST_HEADER)
         return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, %d is the most: use several files",
-                    f->path, length, WEFT_LONGEST_HEADER);
+                    f->path, length, WEFT_SAFETENSORS_LONGEST_HEADER);
     TRY(weft_file_add(f, &length, sizeof length));
     TRY(weft_file_add(f, text, bytes));
     TRY(weft_file_add(f, "       ", length - bytes));

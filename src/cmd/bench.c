@@ -28,6 +28,21 @@ static const struct argp_option options[] = {
     {0},
 };
 
+/* Options of some benches only. */
+static const struct {
+    int key;
+    const char *of;
+} limits[] = {{'p', "train variants"}, {'l', "attention"}, {'r', "attention"},
+              {'o', "variants"},       {'f', "engine"},    {'P', "train"}};
+
+static void check_given(struct argp_state *state, const struct args *a)
+{
+    for (const struct argp_option *o = options; o->name; o++)
+        for (size_t i = 0; strchr(a->given, o->key) && i < sizeof limits / sizeof *limits; i++)
+            if (limits[i].key == o->key && !strstr(limits[i].of, a->what))
+                argp_error(state, "--%s is no option of %s", o->name, a->what);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct args *a = state->input;
@@ -66,6 +81,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (a->what)
             argp_error(state, "one bench at a time: engine, attention, train or variants");
         a->what = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (a->what)
+            check_given(state, a);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "which bench? engine, attention, train or variants");
@@ -197,32 +216,19 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
     return WEFT_OK;
 }
 
-static const struct bench {
+static const struct {
     const char *name;
-    const char *takes; /* keys of options */
     enum weft_status (*run)(struct args *a, struct weft_result *result);
-} benches[] = {{"engine", "Sf", bench_engine},
-               {"attention", "Slr", bench_attention},
-               {"train", "SpP", bench_train},
-               {"variants", "Spo", bench_variants}};
+} benches[] = {
+    {"engine", bench_engine}, {"attention", bench_attention}, {"train", bench_train}, {"variants", bench_variants}};
 enum { BENCHES = sizeof benches / sizeof *benches };
-
-static enum weft_status check_given(const struct args *a, const struct bench *b)
-{
-    for (const struct argp_option *o = options; o->name; o++)
-        if (strchr(a->given, o->key) && !strchr(b->takes, o->key))
-            return FAIL(WEFT_INVALID, "bench %s takes no --%s: see `weft bench --help`", b->name, o->name);
-    return WEFT_OK;
-}
 
 static enum weft_status run_named(struct args *a, struct weft_result *result)
 {
     const char *names[BENCHES];
     for (int i = 0; i < BENCHES; i++) {
-        if (strcmp(a->what, benches[i].name) == 0) {
-            TRY(check_given(a, &benches[i]));
+        if (strcmp(a->what, benches[i].name) == 0)
             return benches[i].run(a, result);
-        }
         names[i] = benches[i].name;
     }
     const char *near = weft_suggest(a->what, names, BENCHES);

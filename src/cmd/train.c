@@ -153,11 +153,13 @@ static void tell(void *context, const struct weft_progress *now)
 static void measure_engine(struct line *line, const struct weft_trainer *t)
 {
     const struct weft_spec *spec = t->model->spec;
-    double rate, flops = weft_trainer_flops(t);
-    if (flops * (double)(t->recipe->micro_batches * (t->recipe->steps - t->step)) < 1e13)
+    int64_t tokens = spec->batch * t->length; /* of a micro-batch */
+    double rate, flops = weft_exec_cost(t->exec).flops / (double)tokens;
+    if (flops * (double)(tokens * t->recipe->micro_batches * (t->recipe->steps - t->step)) < 1e13)
         return;
-    if (weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
-        line->shares_per_tokens = flops / (double)(spec->batch * t->length) / rate;
+    if (weft_recipe_flops(t->recipe, spec, flops, &flops) == WEFT_OK &&
+        weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
+        line->shares_per_tokens = flops / rate;
     else
         weft_error_clear();
 }

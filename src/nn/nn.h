@@ -372,9 +372,9 @@ struct weft_net {
     struct weft_value *place;      /* i32 [M]: positions that position schemes see; as at.pos */
     struct weft_value *loss;       /* what is trained: sum over rows of weight * cross-entropy, and the other terms */
     struct weft_value *share;      /* f32 [1]: of the auxiliary terms in the loss (one over the micro-batches) */
-    struct weft_value *prediction; /* i32 [M]: the most likely next token */
+    struct weft_value *prediction; /* i32 [M]: the most likely next token, -1 where not scored */
     struct weft_value *nll,
-        *lse;                  /* f32 [M]: cross-entropy of each row, 0 where not scored; log-sum-exp of its logits */
+        *lse; /* f32 [M]: cross-entropy of each row, log-sum-exp of its logits; both 0 where not scored */
     struct weft_value *logits; /* f32 [M, V], of the uses that give them */
     struct weft_term terms[WEFT_MAX_TERMS];
     int term_count;

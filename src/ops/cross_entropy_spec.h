@@ -8,6 +8,8 @@
 
 #include "ops/ops.h"
 
+#include <math.h>
+
 enum { X, P, P_DX, TARGETS, WEIGHT, W, INPUTS };
 enum { LOSS, NLL, LSE, PRED };
 

@@ -8,6 +8,8 @@
 
 #include "ops/ops.h"
 
+#include <math.h>
+
 enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] only tells S */
 enum { LOSS, UNIT, NORM, NLL, LSE };
 

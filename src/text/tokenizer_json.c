@@ -26,13 +26,13 @@ static enum weft_status check_added(const char *path, const json_t *added)
         for (size_t k = 0; k < sizeof forbidden / sizeof *forbidden; k++)
             if (json_is_true(json_object_get(entry, forbidden[k])))
                 return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" has %s, which is not supported", path,
-                            weft_shown(content).text, forbidden[k]);
+                            weft_name_show(content).text, forbidden[k]);
         if (json_is_false(json_object_get(entry, "special"))) /* Hugging Face finds it in every text */
             return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" is not special, which is not supported", path,
-                        weft_shown(content).text);
+                        weft_name_show(content).text);
         for (size_t k = 0; k < i; k++)
             if (strcmp(content, json_string_value(json_object_get(json_array_get(added, k), "content"))) == 0)
-                return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" stands twice", path, weft_shown(content).text);
+                return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" stands twice", path, weft_name_show(content).text);
     }
     return WEFT_OK;
 }
@@ -69,7 +69,7 @@ static const char *type_of(const json_t *part)
 static enum weft_status refuse(const char *path, const char *what, const json_t *part)
 {
     return FAIL(WEFT_UNSUPPORTED, "%s: its %s (%s) is not supported: byte-level BPE with GPT-2's pattern is", path,
-                what, weft_shown(type_of(part)).text);
+                what, weft_name_show(type_of(part)).text);
 }
 
 /* Switches of the model that would change tokens. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct weft_shown weft_shown(const char *name)
+struct weft_shown weft_name_show(const char *name)
 {
     struct weft_shown s;
     size_t n = strlen(name);
@@ -26,7 +26,7 @@ enum weft_status weft_reading_json(const char *path, const char *json, size_t by
     json_error_t error;
     *value = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!*value)
-        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, weft_shown(error.text).text);
+        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, weft_name_show(error.text).text);
     return WEFT_OK;
 }
 
@@ -43,14 +43,14 @@ static enum weft_status set_token(struct weft_reading *r, const char *name, json
         special = true; /* as it stands */
     }
     if (!size)
-        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" is not written in %s", r->path, weft_shown(name).text,
+        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" is not written in %s", r->path, weft_name_show(name).text,
                     r->t->kind == WEFT_TOKENIZER_CHAR ? "one character" : "the characters that stand for bytes");
     if (id < 0 || id >= r->t->vocab)
         return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has the number %lld, but there are %d tokens", r->path,
-                    weft_shown(name).text, (long long)id, r->t->vocab);
+                    weft_name_show(name).text, (long long)id, r->t->vocab);
     if (r->t->token[id].size)
-        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has the number %lld of another", r->path, weft_shown(name).text,
-                    (long long)id);
+        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has the number %lld of another", r->path,
+                    weft_name_show(name).text, (long long)id);
     TRY(weft_tokenizer_set(r->t, (int32_t)id, special ? name : scratch, size,
                            special && r->t->kind != WEFT_TOKENIZER_CHAR));
     return WEFT_OK;
@@ -73,14 +73,14 @@ static enum weft_status set_tokens(struct weft_reading *r, const json_t *added, 
         json_t *id = json_object_get(entry, "id"), *again = json_object_get(r->vocab, content);
         if (again && !json_equal(id, again))
             return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" has another number in the vocabulary", r->path,
-                        weft_shown(content).text);
+                        weft_name_show(content).text);
         TRY(set_token(r, content, json_integer_value(id), true, scratch));
     }
     for (void *at = json_object_iter((json_t *)r->vocab); at; at = json_object_iter_next((json_t *)r->vocab, at)) {
         const char *name = json_object_iter_key(at);
         const json_t *id = json_object_iter_value(at);
         if (!json_is_integer(id))
-            return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has no number", r->path, weft_shown(name).text);
+            return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has no number", r->path, weft_name_show(name).text);
         if (!is_added(r->t, name, json_integer_value(id)))
             TRY(set_token(r, name, json_integer_value(id), false, scratch));
     }
@@ -113,7 +113,7 @@ static enum weft_status token_of(const struct weft_reading *r, const char *name,
     *id = (int32_t)json_integer_value(found);
     if (!found || r->t->token[*id].special)
         return FAIL(WEFT_FORMAT, "%s: merge %zu needs the token \"%s\", which is not in the vocabulary", r->path,
-                    merge + 1, weft_shown(name).text);
+                    merge + 1, weft_name_show(name).text);
     return WEFT_OK;
 }
 
@@ -138,7 +138,7 @@ enum weft_status weft_reading_merge_line(const struct weft_reading *r, size_t i,
     char *space = strchr(line, ' ');
     if (!space)
         return FAIL(WEFT_FORMAT, "%s: merge %zu is \"%s\", not two tokens with a space between", r->path, i + 1,
-                    weft_shown(line).text);
+                    weft_name_show(line).text);
     *space = 0;
     return weft_reading_merge(r, i, line, space + 1);
 }

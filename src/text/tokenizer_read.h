@@ -20,7 +20,7 @@ struct weft_reading {
 struct weft_shown {
     char text[48];
 };
-struct weft_shown weft_shown(const char *name);
+struct weft_shown weft_name_show(const char *name);
 
 /* Makes the tokenizer, with every token of the vocabulary and of `added` and room for the merges. An entry of `added`
  * has a text as its content and a number as its id. */

@@ -39,13 +39,6 @@ static int64_t fill(const struct weft_trainer *t, int64_t micro_batch)
     return weft_trainer_fill(t, &t->net, t->exec, first_sample(t, micro_batch), t->model->spec->batch);
 }
 
-double weft_trainer_flops(const struct weft_trainer *t)
-{
-    const struct weft_spec *spec = t->model->spec;
-    double silent = (double)(spec->batch * t->length - fill(t, 0));
-    return weft_exec_cost(t->exec).flops - silent * 3 * 2 * (double)spec->vocab * (double)spec->width;
-}
-
 static float *number(const struct weft_trainer *t, const struct weft_value *v)
 {
     return weft_exec_tensor(t->exec, v)->data;
@@ -55,12 +48,11 @@ static float *number(const struct weft_trainer *t, const struct weft_value *v)
 static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
 {
     const struct weft_net *net = &t->net;
-    const int32_t *targets = weft_exec_tensor(t->exec, net->targets)->data;
     const float *nll = number(t, net->nll), *lse = number(t, net->lse);
     double weight = *number(t, net->weight), main = 0, squares = 0;
     for (int64_t i = 0; i < t->model->spec->batch * t->length; i++) {
         main += nll[i];
-        squares += targets[i] < 0 ? 0 : (double)lse[i] * lse[i];
+        squares += (double)lse[i] * lse[i];
     }
     struct weft_loss *to = l->list;
     (to++)->value += *number(t, net->loss);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 static const char *const task_names[] = {
 #define TASK(name) #name,
@@ -97,6 +98,22 @@ enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec 
 {
     if (r->task->open)
         TRY(r->task->open(spec, r->task_options, &r->arena));
+    return WEFT_OK;
+}
+
+/* What is not scored does without the three products of the vocabulary: logits, and the gradients of rows and weights.
+ */
+enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all, double *flops)
+{
+    int64_t length = r->task->length(r->task_options), silent = 0;
+    int32_t *sample = calloc((size_t)length, 2 * sizeof *sample);
+    if (!sample)
+        return FAIL(WEFT_NOMEM, "no memory for a sample");
+    r->task->sample(spec, r->task_options, 0, sample, sample + length);
+    for (int64_t i = length; i < 2 * length; i++)
+        silent += sample[i] < 0;
+    free(sample);
+    *flops = all - (double)silent / (double)length * 3 * 2 * (double)spec->vocab * (double)spec->width;
     return WEFT_OK;
 }
 

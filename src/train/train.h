@@ -92,6 +92,10 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec 
 /* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
+/* FLOPs of a token in training, when they are `all` where every token is scored, as in text: of the others the task's
+ * first sample, once opened, tells how many there are. */
+enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all,
+                                   double *flops);
 /* Linear warm-up, then as the schedule says; steps count from 1. */
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step);
 /* Groups of micro-batches whose gradients are summed apart: as many as asked for, at most M. */
@@ -173,10 +177,6 @@ int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int6
 /* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
-
-/* Of a micro-batch, forward and backward: of what is told of the model (weft_exec_cost) without the vocabulary's
- * product of tokens that the task does not score. */
-double weft_trainer_flops(const struct weft_trainer *t);
 
 /* ---- a run's folder (run.c, log.c, events.c, state.c): config.json, log.jsonl, events for
  * TensorBoard, checkpoints */

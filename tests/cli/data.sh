@@ -25,7 +25,8 @@ sed 's/{"text": "\(.*\)"}/\1/' "$scratch/a.jsonl" >"$scratch/a.txt"
 bytes=$(wc -c <"$scratch/a.txt")
 
 json=$("$weft" data prepare "$scratch/a.txt" --out "$scratch/text" --shard-tokens 1000 --json 2>/dev/null)
-[[ $(field bytes <<<"$json") == "$bytes" && $(field val_tokens <<<"$json") == $((bytes / 10)) ]]
+[[ $(field bytes <<<"$json") == "$bytes" && $(field val_tokens <<<"$json") == $((bytes / 10)) &&
+   $(field vocab <<<"$json") == 257 ]]
 result $? "plain text: every byte is counted, a tenth is for validation"
 
 json=$("$weft" data info "$scratch/text" --length 100 --json)

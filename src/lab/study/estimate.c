@@ -99,11 +99,13 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
 {
     const struct weft_recipe *r = &arm->recipe;
     int64_t tokens = r->micro_batches * arm->spec.batch * r->task->length(r->task_options);
-    double rate, step;
+    double rate, step, flops = arm->account.flops_train;
     TRY(weft_bare_rate(arm->spec.compute, 0.05, &rate));
-    step = arm->account.flops_train * (double)tokens / (SHARE_OF_ENGINE * rate);
     if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK)
         note(e, arm);
+    else
+        TRY(weft_recipe_flops(r, &arm->spec, flops, &flops));
+    step = flops * (double)tokens / (SHARE_OF_ENGINE * rate);
     if (*e->obstacle || step > LONG_STEP || (double)arm->account.params > MANY_WEIGHTS)
         e->timed = false;
     else
