@@ -93,3 +93,9 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
     weft_sha256_hex(&sha, hex);
     return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
 }
+
+enum weft_status weft_program_hash(char hex[65])
+{
+    TRY(weft_sha256_file("/proc/self/exe", hex));
+    return WEFT_OK;
+}

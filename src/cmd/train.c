@@ -223,6 +223,9 @@ static void tell_resumed(const struct weft_run *run, const struct weft_trainer *
         fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
               "from the start\n",
               stderr);
+    if (strstr(run->changes, "isa ") || strstr(run->changes, "program_sha256 "))
+        fputs("its bits from here on are those of this program and instruction set: another would not repeat them\n",
+              stderr);
 }
 
 static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_run *run,

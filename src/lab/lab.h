@@ -101,7 +101,6 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
  * program and instruction set are. */
 enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
 enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
-enum weft_status weft_program_hash(char hex[65]); /* SHA-256 of the program that runs */
 
 /* ---- combinations of a model's choices (gate/combine.c), all at one tiny size */
 

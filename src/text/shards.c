@@ -48,6 +48,17 @@ int64_t weft_shards_windows(const struct weft_shards *s, int64_t length)
     return s->tokens > length ? (s->tokens - 1) / length : 0;
 }
 
+void weft_shards_fingerprint(const struct weft_shards *s, struct weft_sha256 *sha)
+{
+    enum { ENDS = 1024 };
+    for (const struct weft_shard *f = s->shards; f < s->shards + s->count; f++) {
+        int64_t n = weft_min(f->count, ENDS);
+        weft_sha256_add(sha, &f->count, sizeof f->count);
+        weft_sha256_add(sha, (const char *)f->map + f->header, (size_t)(n * f->width));
+        weft_sha256_add(sha, (const char *)f->map + f->header + (f->count - n) * f->width, (size_t)(n * f->width));
+    }
+}
+
 /* ---- reading */
 
 static const struct weft_shard *find(const struct weft_shards *s, int64_t token)

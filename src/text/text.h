@@ -61,6 +61,9 @@ int64_t weft_shards_documents(const struct weft_shards *s);     /* 0: not known 
 int64_t weft_shards_bytes(const struct weft_shards *s);         /* of text, 0: not known */
 const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of its tokenizer.json, "": not known */
 int32_t weft_shards_top(const struct weft_shards *s);           /* no token is larger: the vocabulary must be */
+/* Adds what tells these files from others at little cost: their lengths, first and last tokens, in their order. */
+struct weft_sha256;
+void weft_shards_fingerprint(const struct weft_shards *s, struct weft_sha256 *sha);
 /* `count` tokens from `first` on, across files; the range must be within the tokens. Fails, with file and place, when a
  * token is above the top: the file was damaged. */
 enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens);

@@ -7,10 +7,19 @@
 
 #include "train/train.h"
 
+/* ---- what is another than it was (run.c, origin.c) */
+
+void weft_run_change(struct weft_run *run, const char *name, const char *before, const char *now);
+const char *weft_origin_name(int i);
+enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed);
+/* Other data are refused, other changes noted. */
+enum weft_status weft_origin_compare(struct weft_run *run, const struct weft_origin *before);
+
 /* ---- records (log.c) */
 
 enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *t);
-enum weft_status weft_log_change(struct weft_run *run, int64_t step, const char *changes);
+/* Of run->changes; not again where the log ends with just this record. */
+enum weft_status weft_log_change(struct weft_run *run, int64_t step);
 enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now);
 enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer *t, const struct weft_scores *scores);
 enum weft_status weft_log_diagnosis(struct weft_run *run, const struct weft_trainer *t);

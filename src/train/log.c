@@ -6,6 +6,7 @@
  * last. So the log of a run that was killed and went on, cut back to where it went on from, is that of one never
  * killed.
  */
+#define _GNU_SOURCE
 #include "base/json.h"
 #include "train/internal.h"
 
@@ -44,12 +45,23 @@ enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *
     return WEFT_OK;
 }
 
-enum weft_status weft_log_change(struct weft_run *run, int64_t step, const char *changes)
+/* A kill may have come between this record and what it tells of. */
+enum weft_status weft_log_change(struct weft_run *run, int64_t step)
 {
+    char *text = NULL;
+    size_t bytes;
     struct weft_result *r = begin_record(step);
-    weft_result_text(r, "changed", changes);
-    TRY(write_record(run, r));
-    return WEFT_OK;
+    weft_result_text(r, "changed", run->changes);
+    FILE *memory = open_memstream(&text, &bytes);
+    enum weft_status status = memory ? weft_result_print(r, memory, true) : FAIL(WEFT_NOMEM, "no memory for a record");
+    if (memory)
+        fclose(memory);
+    bool again = status == WEFT_OK && run->last && strcmp(text, run->last) == 0;
+    free(text);
+    if (status == WEFT_OK && !again)
+        return write_record(run, r);
+    weft_result_free(r);
+    return status;
 }
 
 enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now)
@@ -137,8 +149,11 @@ enum weft_status weft_log_cut(struct weft_run *run, int64_t step, int64_t *kept)
     *kept = 0;
     rewind(run->log);
     while ((n = getline(&line, &room, run->log)) > 0 && line[n - 1] == '\n' &&
-           sscanf(line, "{\"step\": %lld", &of) == 1 && of <= step)
+           sscanf(line, "{\"step\": %lld", &of) == 1 && of <= step) {
         *kept += n;
+        free(run->last);
+        run->last = strdup(line);
+    }
     free(line);
     if (ftruncate(fileno(run->log), *kept) || fseek(run->log, 0, SEEK_END))
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", run->folder, strerror(errno));

@@ -34,7 +34,7 @@ static enum weft_status save(struct weft_loop *l, struct pace *pace, bool record
         TRY(weft_log_weights(run, l->trainer, hash));
     if (fsync(fileno(run->log)) || fsync(fileno(run->events)))
         return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", run->folder, strerror(errno));
-    TRY(weft_state_save(l->trainer, run->folder, run->config, hash));
+    TRY(weft_state_save(l->trainer, run, hash));
     pace->save = longer(pace->save, weft_seconds() - start);
     return WEFT_OK;
 }

@@ -3,7 +3,7 @@
  * run.c - a run's folder: who may write into it, and going on with what is there.
  *
  * A run is its config: one that goes on must have the same, but for options that change nothing in what is learned
- * by a given step, and for `steps`, which is told.
+ * by a given step, and for `steps`, which is told. So is another program or instruction set; other data are refused.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -101,18 +101,22 @@ static void find(void *context, const struct weft_opt *opt, const char *value)
     }
 }
 
+void weft_run_change(struct weft_run *run, const char *name, const char *before, const char *now)
+{
+    size_t used = strlen(run->changes);
+    snprintf(run->changes + used, sizeof run->changes - used, "%s%s %s -> %s", used ? ", " : "", name, before, now);
+}
+
 static enum weft_status compare_entry(void *context, const char *name, const char *value)
 {
     struct weft_run *run = context;
     struct finding now = {.name = name};
-    size_t used = strlen(run->changes);
     weft_settings_each(run->settings, &now, find);
     if (strcmp(name, "preset") == 0 || (now.found && strcmp(now.value, value) == 0))
         return WEFT_OK;
     for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
         if (strcmp(name, may_change[i]) == 0) {
-            snprintf(run->changes + used, sizeof run->changes - used, "%s%s %s -> %s", used ? ", " : "", name, value,
-                     now.value);
+            weft_run_change(run, name, value, now.value);
             return WEFT_OK;
         }
     return FAIL(WEFT_INVALID,
@@ -163,14 +167,17 @@ enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool re
 enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t)
 {
     int64_t kept;
+    struct weft_origin before = {0};
     const char *path = in_folder(run, "config.json");
-    TRY(weft_state_load(t, run->folder));
+    TRY(weft_origin_find(&run->origin, t->recipe, run->gates_failed));
+    TRY(weft_state_load(t, run->folder, &before));
+    TRY(weft_origin_compare(run, &before));
     TRY(weft_log_cut(run, t->step, &kept));
     TRY(weft_events_open(run, t->step));
     if (kept == 0)
         TRY(weft_log_head(run, t));
     if (*run->changes)
-        TRY(weft_log_change(run, t->step, run->changes));
+        TRY(weft_log_change(run, t->step));
     if (!path)
         return FAIL(WEFT_NOMEM, "no memory for a path");
     TRY(weft_file_replace(path, run->config, strlen(run->config)));
@@ -190,6 +197,7 @@ void weft_run_close(struct weft_run *run)
     if (run->events)
         fclose(run->events);
     free(run->config);
+    free(run->last);
     weft_arena_release(&run->arena);
     *run = (struct weft_run){0};
 }

@@ -4,14 +4,15 @@
  *
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: step, weights_sha256
- *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), loss, seconds
+ *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), loss, seconds, and what the
+ *                            bits come from (origin.c)
  *     tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
  */
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
-#include "train/train.h"
+#include "train/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static enum weft_status save_model(const struct weft_trainer *t, const char *pat
     return WEFT_OK;
 }
 
-static enum weft_status save_optimizer(const struct weft_trainer *t, const char *path, struct weft_arena *arena)
+static enum weft_status save_optimizer(const struct weft_trainer *t, const char *path, const struct weft_origin *origin,
+                                       struct weft_arena *arena)
 {
     const struct weft_params *p = &t->model->params;
     struct weft_entry *entries = weft_arena_alloc(arena, 2 * (size_t)p->count * sizeof *entries);
@@ -72,13 +74,17 @@ static enum weft_status save_optimizer(const struct weft_trainer *t, const char 
     snprintf(seconds, sizeof seconds, "%.3f", t->seconds);
     TRY(add_array(p, t->moments[0], "moments.0.", arena, entries));
     TRY(add_array(p, t->moments[1], "moments.1.", arena, entries + p->count));
-    TRY(weft_safetensors_write(
-        path, entries, 2 * p->count,
-        (const char *const[]){"step", step, "samples", samples, "loss", loss, "seconds", seconds, NULL}));
+    const char *metadata[8 + 2 * WEFT_ORIGINS + 1] = {"step", step, "samples", samples,
+                                                      "loss", loss, "seconds", seconds};
+    for (int i = 0; i < WEFT_ORIGINS; i++) {
+        metadata[8 + 2 * i] = weft_origin_name(i);
+        metadata[9 + 2 * i] = origin->text[i];
+    }
+    TRY(weft_safetensors_write(path, entries, 2 * p->count, metadata));
     return WEFT_OK;
 }
 
-static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const char *config,
+static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const struct weft_run *run,
                                    const char *hash, struct weft_arena *arena)
 {
     char path[ROOM + 32];
@@ -86,30 +92,35 @@ static enum weft_status save_files(const struct weft_trainer *t, const char *fol
     size_t bytes = 0;
     const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
     snprintf(path, sizeof path, "%s/config.json", folder);
-    TRY(weft_file_replace(path, config, strlen(config)));
+    TRY(weft_file_replace(path, run->config, strlen(run->config)));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     TRY(save_model(t, path, hash, arena));
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    TRY(save_optimizer(t, path, arena));
+    TRY(save_optimizer(t, path, &run->origin, arena));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (tokenizer)
         TRY(weft_file_replace(path, tokenizer, bytes));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_save(const struct weft_trainer *t, const char *run, const char *config, const char *hash)
+enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_run *run, const char *hash)
 {
     char folder[ROOM];
     struct weft_arena arena = {0};
-    TRY(weft_ckpt_begin(run, t->step, folder, sizeof folder));
-    enum weft_status status = save_files(t, folder, config, hash, &arena);
+    TRY(weft_ckpt_begin(run->folder, t->step, folder, sizeof folder));
+    enum weft_status status = save_files(t, folder, run, hash, &arena);
     weft_arena_release(&arena);
     TRY(status);
-    TRY(weft_ckpt_commit(run, t->step, (int)t->recipe->keep));
+    TRY(weft_ckpt_commit(run->folder, t->step, (int)t->recipe->keep));
     return WEFT_OK;
 }
 
 /* ---- loading */
+
+struct loading {
+    struct weft_trainer *t;
+    struct weft_origin *origin;
+};
 
 static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_params *p, float *array,
                                    const char *prefix)
@@ -143,8 +154,18 @@ static enum weft_status read_count(const struct weft_safetensors *f, const char 
     return WEFT_OK;
 }
 
-static enum weft_status read_optimizer(struct weft_trainer *t, const struct weft_safetensors *f)
+/* Checkpoints of before it was kept have none. */
+static void read_origin(const struct weft_safetensors *f, struct weft_origin *origin)
 {
+    for (int i = 0; i < WEFT_ORIGINS; i++) {
+        const char *text = weft_safetensors_metadata(f, weft_origin_name(i));
+        snprintf(origin->text[i], sizeof origin->text[i], "%s", text ? text : "");
+    }
+}
+
+static enum weft_status read_optimizer(const struct loading *l, const struct weft_safetensors *f)
+{
+    struct weft_trainer *t = l->t;
     const struct weft_params *p = &t->model->params;
     int64_t step, samples, each = step_samples(t);
     TRY(read_count(f, "step", &step));
@@ -155,43 +176,46 @@ static enum weft_status read_optimizer(struct weft_trainer *t, const struct weft
         return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
                     step, each);
     t->step = step;
+    read_origin(f, l->origin);
     TRY(read_array(f, p, t->moments[0], "moments.0."));
     TRY(read_array(f, p, t->moments[1], "moments.1."));
     return WEFT_OK;
 }
 
-static enum weft_status read_model(struct weft_trainer *t, const struct weft_safetensors *f)
+static enum weft_status read_model(const struct loading *l, const struct weft_safetensors *f)
 {
-    TRY(read_array(f, &t->model->params, t->model->params.weights, ""));
+    const struct weft_params *p = &l->t->model->params;
+    TRY(read_array(f, p, p->weights, ""));
     return WEFT_OK;
 }
 
-static enum weft_status load_file(struct weft_trainer *t, const char *folder, const char *name,
-                                  enum weft_status (*read)(struct weft_trainer *, const struct weft_safetensors *))
+static enum weft_status load_file(const struct loading *l, const char *folder, const char *name,
+                                  enum weft_status (*read)(const struct loading *, const struct weft_safetensors *))
 {
     char path[ROOM + 32];
     struct weft_safetensors *f;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     TRY(weft_safetensors_open(&f, path));
-    enum weft_status status = read(t, f);
+    enum weft_status status = read(l, f);
     weft_safetensors_close(f);
     return status;
 }
 
 /* To verify a checkpoint is to load it: each byte is read once. */
-static enum weft_status load(const char *folder, void *trainer)
+static enum weft_status load(const char *folder, void *loading)
 {
-    TRY(load_file(trainer, folder, "optimizer.safetensors", read_optimizer));
-    TRY(load_file(trainer, folder, "model.safetensors", read_model));
+    TRY(load_file(loading, folder, "optimizer.safetensors", read_optimizer));
+    TRY(load_file(loading, folder, "model.safetensors", read_model));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run)
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin)
 {
+    struct loading loading = {t, origin};
     char folder[ROOM];
     int64_t any, good;
     TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, sizeof folder));
-    TRY(weft_ckpt_latest(run, load, t, &good, folder, sizeof folder));
+    TRY(weft_ckpt_latest(run, load, &loading, &good, folder, sizeof folder));
     if (any >= 0 && good < 0)
         return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: begin again, in another folder", run);
     if (good >= 0 && good != t->step)

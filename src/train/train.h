@@ -34,12 +34,14 @@ struct weft_task {
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
     /* Optional, of tasks that read files: opening and closing them, how many samples there are for validation or
-     * the test, the first failure of a sample, and the bytes of the data's tokenizer.json (NULL: none). */
+     * the test, the first failure of a sample, the bytes of the data's tokenizer.json (NULL: none), and what tells
+     * these data from others. */
     enum weft_status (*open)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
     void (*close)(void *options);
     int64_t (*held_out)(const void *options, bool test);
     enum weft_status (*failure)(const void *options);
     const char *(*tokenizer)(const void *options, size_t *bytes);
+    void (*fingerprint)(const void *options, char hash[65]);
 };
 
 /* What an optimiser needs at one step. All arrays are flat and begin at the same element. */
@@ -181,6 +183,12 @@ int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *n
 /* ---- a run's folder (run.c, log.c, events.c, state.c): config.json, log.jsonl, events for
  * TensorBoard, checkpoints */
 
+/* What the bits of a run come from beside its config; "": not known. */
+enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
+struct weft_origin {
+    char text[WEFT_ORIGINS][65];
+};
+
 struct weft_run {
     const char *folder;
     const struct weft_settings *settings;
@@ -188,7 +196,9 @@ struct weft_run {
     char config_sha256[65];
     FILE *log, *events;
     int gates_checks, gates_failed; /* for the head of the log; set before weft_run_begin */
-    char changes[512];              /* of options, between what the folder says and what is asked now; "": none */
+    struct weft_origin origin;      /* of the bits from here on */
+    char changes[1024]; /* of options and origin, between what the folder says and what is asked now; "": none */
+    char *last;         /* the record that the log ends with, to be freed; NULL: none */
     struct weft_arena arena;
 };
 
@@ -202,10 +212,10 @@ enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool re
 enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t);
 void weft_run_close(struct weft_run *run);
 
-/* Writes a checkpoint into the run's folder, or takes up the newest good one; without one the trainer stays as it is.
- */
-enum weft_status weft_state_save(const struct weft_trainer *t, const char *run, const char *config, const char *hash);
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run);
+/* Writes a checkpoint into the run's folder, or takes up the newest good one and tells its origin; without one the
+ * trainer stays as it is. */
+enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_run *run, const char *hash);
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
 /* Step and SHA-256 of the weights of the newest good checkpoint; -1: there is none. */
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
 /* ---- scoring (score.c): what given tokens cost a model, in nats. No result depends on the batch. */

@@ -47,6 +47,21 @@ long=$(printf './%.0s' {1..700})data
 "$weft" train gpt2 "${small[@]}" --set "data=$long" --set steps=1 --out long >/dev/null 2>&1 &&
     "$weft" train long --resume --set steps=2 >/dev/null 2>&1
 result $? "a run goes on whose data's path is long"
+cp -r data other
+"$weft" train gpt2 "${small[@]}" --set data=other --set steps=1 --out swapped >/dev/null 2>&1
+rev input.txt >reversed.txt && rm -r other && "$weft" data prepare reversed.txt --out other --tokenizer char >/dev/null 2>&1
+refuses 'the data are not those that the run in swapped was trained on' train swapped --resume --set steps=2
+changes() { grep -c '"changed":' "$1/log.jsonl"; }
+cp -r long extended
+"$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]] &&
+    cp long/config.json extended && rm -r extended/step-000000003 &&
+    "$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]]
+result $? "a change is told once, even if a kill comes before the config is written"
+WEFT_ISA=base "$weft" train gpt2 "${small[@]}" --set steps=1 --out elsewhere-run >/dev/null 2>&1
+"$weft" train elsewhere-run --resume --set steps=2 >/dev/null 2>err
+isa=$("$weft" version --json | field isa)
+[[ $isa == base ]] || { grep -q "isa base -> $isa" elsewhere-run/log.jsonl && grep -q 'another would not repeat them' err; }
+result $? "another instruction set is told, on the terminal and in the log"
 metadata() { # FILE NAME VALUE: writes another value into a checkpoint
     python3 - "$@" <<'END'
 import json, struct, sys

@@ -11,12 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum weft_status weft_program_hash(char hex[65])
-{
-    TRY(weft_sha256_file("/proc/self/exe", hex));
-    return WEFT_OK;
-}
-
 struct stamp {
     const char *config;
     char program[65];

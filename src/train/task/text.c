@@ -127,6 +127,19 @@ static const char *tokenizer(const void *opts, size_t *bytes)
     return o->tokenizer;
 }
 
+static void fingerprint(const void *opts, char hash[65])
+{
+    const struct text *o = opts;
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, o->tokenizer, o->tokenizer_bytes);
+    weft_shards_fingerprint(o->train, &sha);
+    weft_shards_fingerprint(o->val, &sha);
+    if (o->test)
+        weft_shards_fingerprint(o->test, &sha);
+    weft_sha256_hex(&sha, hash);
+}
+
 /* The window of a sample, and whose. */
 static uint64_t find(const struct weft_spec *spec, const struct text *o, uint64_t index, const struct weft_shards **s)
 {
@@ -167,4 +180,5 @@ const struct weft_task weft_task_text = {
     .sample = sample,
     .failure = failure,
     .tokenizer = tokenizer,
+    .fingerprint = fingerprint,
 };
