@@ -196,7 +196,7 @@ static void add_text(struct weft_result *r, const struct weft_text_score *s)
     double loss = s->nll / (double)s->tokens;
     weft_result_int(r, "bytes", s->bytes);
     weft_result_real(r, "loss", loss);
-    weft_result_real(r, "perplexity", exp(loss));
+    weft_result_real(r, "ppl", exp(loss));
     if (s->bytes)
         weft_result_real(r, "bits_per_byte", s->nll / M_LN2 / (double)s->bytes);
 }

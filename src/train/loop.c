@@ -13,14 +13,18 @@
 
 /* How long things take, for --time: the longest so far. */
 struct pace {
-    double round; /* a step and all that is due after it */
+    double step;  /* without what is due after it */
+    double score; /* of one held-out sample */
+    double diagnosis;
     double save;
 };
 
-static bool due(const struct weft_trainer *t, int64_t every)
+static bool due_at(const struct weft_trainer *t, int64_t step, int64_t every)
 {
-    return t->step == t->recipe->steps || (every && t->step % every == 0);
+    return step == t->recipe->steps || (every && step % every == 0);
 }
+
+static bool due(const struct weft_trainer *t, int64_t every) { return due_at(t, t->step, every); }
 
 static double longer(double a, double b) { return a > b ? a : b; }
 
@@ -39,25 +43,37 @@ static enum weft_status save(struct weft_loop *l, struct pace *pace, bool record
     return WEFT_OK;
 }
 
-static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now)
+static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now, struct pace *pace)
 {
     struct weft_trainer *t = l->trainer;
+    double start = weft_seconds();
     now->diagnosis = NULL;
     if (!t->recipe->diagnose_every || !due(t, t->recipe->diagnose_every))
         return WEFT_OK;
     TRY(weft_trainer_diagnose(t));
+    pace->diagnosis = longer(pace->diagnosis, weft_seconds() - start);
     now->diagnosis = &t->diagnosis;
     if (l->run)
         TRY(weft_log_diagnosis(l->run, t));
     return WEFT_OK;
 }
 
-/* The test takes part in no decision on the way. */
-static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *scores)
+/* Samples that are scored after a step: of the test at the end only, for it takes part in no decision on the way. */
+static double scored_samples(const struct weft_trainer *t, int64_t step)
 {
+    int64_t wanted = t->recipe->eval_samples, samples = weft_trainer_held_out(t, WEFT_HELD_OUT, wanted);
+    if (step == t->recipe->steps)
+        samples += weft_trainer_held_out(t, WEFT_TEST, wanted);
+    return (double)samples;
+}
+
+static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *scores, struct pace *pace)
+{
+    double start = weft_seconds();
     TRY(weft_trainer_evaluate(t, WEFT_HELD_OUT, &scores->val));
     if (t->step == t->recipe->steps)
         TRY(weft_trainer_evaluate(t, WEFT_TEST, &scores->test));
+    pace->score = longer(pace->score, (weft_seconds() - start) / scored_samples(t, t->step));
     return WEFT_OK;
 }
 
@@ -73,11 +89,11 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     if (l->run && due(t, r->log_every))
         TRY(weft_log_losses(l->run, t, now));
     if (*scored) {
-        TRY(evaluate(t, scores));
+        TRY(evaluate(t, scores, pace));
         if (l->run)
             TRY(weft_log_scores(l->run, t, scores));
     }
-    TRY(diagnose(l, now));
+    TRY(diagnose(l, now, pace));
     if (*saved) {
         TRY(save(l, pace, true));
     } else if (*scored && l->run) {
@@ -87,12 +103,25 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     return WEFT_OK;
 }
 
-/* Whether there is no time for another round and a checkpoint. */
+/* What the next step takes, with all that is due after it and a checkpoint. Until one was measured, a sample is scored
+ * in a third of the time that it is learned in, and a diagnosis takes as long as a step. */
+static double next_round(const struct weft_trainer *t, const struct pace *pace)
+{
+    const struct weft_recipe *r = t->recipe;
+    double seconds = pace->step + pace->save;
+    double score = pace->score > 0 ? pace->score : pace->step / (double)(3 * r->micro_batches * t->model->spec->batch);
+    if (due_at(t, t->step + 1, r->eval_every))
+        seconds += score * scored_samples(t, t->step + 1);
+    if (r->diagnose_every && due_at(t, t->step + 1, r->diagnose_every))
+        seconds += pace->diagnosis > 0 ? pace->diagnosis : pace->step;
+    return seconds;
+}
+
 static bool must_stop(const struct weft_loop *l, const struct pace *pace)
 {
     if (l->signal && *l->signal)
         return true;
-    return l->deadline > 0 && weft_seconds() + 1.5 * pace->round + 1.5 * pace->save > l->deadline;
+    return l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
 }
 
 static void measure(struct weft_progress *now, const struct weft_trainer *t, int64_t steps)
@@ -108,23 +137,23 @@ enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_sco
     struct weft_trainer *t = l->trainer;
     struct weft_progress now = {.step = t->step, .steps = t->recipe->steps};
     /* Until a save was measured: weights and moments at 100 MB/s. */
-    struct pace pace = {0, l->run ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
-    double start = weft_seconds(), before = t->seconds, last = start;
+    struct pace pace = {.save = l->run ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
+    double start = weft_seconds(), before = t->seconds;
     int64_t first = t->step;
     bool scored = false, saved = false;
     while (t->step < now.steps && !must_stop(l, &pace)) {
+        double begun = weft_seconds();
         TRY(weft_trainer_step(t, &now.losses));
+        pace.step = longer(pace.step, weft_seconds() - begun);
         now.seconds = weft_seconds() - start;
         t->seconds = before + now.seconds;
         measure(&now, t, t->step - first);
         TRY(follow_up(l, &now, &pace, scores, &scored, &saved));
         l->report(l->context, &now);
-        pace.round = longer(pace.round, weft_seconds() - last);
-        last = weft_seconds();
     }
     *finished = t->step == now.steps;
     if (*finished && !scored)
-        TRY(evaluate(t, scores));
+        TRY(evaluate(t, scores, &pace));
     if (!*finished && l->run && !saved)
         TRY(save(l, &pace, false));
     return WEFT_OK;

@@ -50,7 +50,7 @@ bytes=$(wc -c <"$scratch/text")
     python3 -c 'import json, math, sys
 r = json.load(sys.stdin)
 near = lambda a, b: abs(a - b) < 1e-6 * b
-sys.exit(not (near(r["perplexity"], math.exp(r["loss"])) and
+sys.exit(not (near(r["ppl"], math.exp(r["loss"])) and
               near(r["bits_per_byte"], r["loss"] * r["tokens"] / math.log(2) / r["bytes"])))' <<<"$one"
 result $? "every byte but the first is a token; perplexity and bits per byte follow from the loss"
 near "$(field loss <<<"$one")" 5.55 0.1

@@ -128,6 +128,9 @@ done
 timed=$("$weft" train "$scratch/TERM" --resume --json --time 0.05 2>"$scratch/err") &&
     (($(field steps <<<"$timed") < 1000000)) && grep -q 'time is over' "$scratch/err" && [[ -e $(printf '%s/step-%09d' "$scratch/TERM" "$(field steps <<<"$timed")") ]]
 result $? "--time: saves and ends before the last step"
+timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err") &&
+    (($(field steps <<<"$timed") < 3))
+result $? "--time: counts the scoring that is due at the end"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show tells what recomputing saves"
