@@ -176,6 +176,9 @@ static enum weft_status prepare(const struct args *a, const struct weft_tokenize
     struct weft_prepare how = {a->paths, a->out, tokenizer, a->field, a->val_share, a->shard_tokens, tell, &line};
     enum weft_status status = weft_prepare(&how, &sum);
     weft_line_end(&line);
+    if (status == WEFT_OK && sum.documents > 1 && weft_tokenizer_end(tokenizer) < 0)
+        weft_note_once("end", "the tokenizer has no end-of-text token: nothing stands between documents. One trained "
+                              "with --special '<|endoftext|>' has one");
     if (status == WEFT_OK)
         status = print_prepared(a, tokenizer, &sum, weft_seconds() - line.start);
     return status;

@@ -162,11 +162,26 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
     return status;
 }
 
+/* Their words would be learned, too. */
+static enum weft_status check_plain(const struct args *a)
+{
+    for (int i = 0; i < a->input_count; i++) {
+        const char *path = a->inputs[i];
+        if (weft_ends_in(path, ".zst"))
+            return FAIL(WEFT_INVALID, "%s is compressed: say `zstd -dc %s | weft tokenizer train ..`", path, path);
+        if (weft_ends_in(path, ".jsonl"))
+            return FAIL(WEFT_INVALID, "%s is JSONL: give its texts, as in `jq -r .text %s | weft tokenizer train ..`",
+                        path, path);
+    }
+    return WEFT_OK;
+}
+
 static enum weft_status train(struct args *a, FILE *from)
 {
     struct weft_tokenizer *t = NULL;
     if (!a->vocab || !a->out)
         return FAIL(WEFT_INVALID, "train needs --vocab N and --out FILE");
+    TRY(check_plain(a));
     enum weft_status status = weft_tokenizer_train(&t, from, a->vocab, a->specials, a->special_count);
     if (status == WEFT_OK)
         status = weft_tokenizer_save(t, a->out);

@@ -43,6 +43,9 @@ val=$("$weft" data info "$scratch/lines" --split val --json | field documents)
 [[ $(field documents <<<"$json") == 400 ]] && ((val > 40 && val < 130))
 result $? "JSONL: a line is a document, about a fifth is for validation"
 
+"$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'nothing stands between documents' &&
+    ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'nothing stands'
+result $? "says that a tokenizer has no token to stand between documents"
 "$weft" data prepare "$scratch/a.txt" --out "$scratch/char" --tokenizer char >/dev/null &&
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
 result $? "characters that occur are the vocabulary"

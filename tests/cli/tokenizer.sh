@@ -48,6 +48,8 @@ says 1 "did you mean encode?" encod
 says 1 "needs --vocab N and --out FILE" train
 says 1 "needs --tokenizer FILE" encode
 says 1 "give 257" train --vocab 100 --special '<s>' --out "$scratch/x"
+says 1 "a.jsonl is JSONL: give its texts" train --vocab 300 --out "$scratch/x" a.jsonl
+says 1 "say \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
 says 2 "give a number" train --vocab many --out "$scratch/x"
 says 1 "No such file" train --vocab 300 --out "$scratch/x" "$scratch/none"
 says 1 "could not be written" train --vocab 300 --out /dev/full "$scratch/a.md"
