@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROOM = 4096, NAME = 256, NUMBER = 40 };
 
@@ -234,18 +235,32 @@ static enum weft_status verify_model(const char *folder, void *context)
     return WEFT_OK;
 }
 
+/* Step and hash as the weights' file tells them; -1: it does not say. */
+static enum weft_status read_found(const char *path, int64_t *step, char hash[65])
+{
+    struct weft_safetensors *f;
+    TRY(weft_safetensors_open(&f, path));
+    const char *found = weft_safetensors_metadata(f, "weights_sha256");
+    if (!found || read_count(f, "step", step) != WEFT_OK)
+        *step = -1;
+    snprintf(hash, 65, "%s", found ? found : "");
+    weft_safetensors_close(f);
+    weft_error_clear();
+    return WEFT_OK;
+}
+
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65])
 {
     char folder[ROOM], path[ROOM + 32];
-    struct weft_safetensors *f;
     hash[0] = 0;
+    snprintf(path, sizeof path, "%s/model.safetensors", run);
+    if (access(path, F_OK) == 0) { /* a checkpoint itself */
+        TRY(weft_safetensors_check(path));
+        return read_found(path, step, hash);
+    }
     TRY(weft_ckpt_latest(run, verify_model, NULL, step, folder, sizeof folder));
     if (*step < 0)
         return WEFT_OK;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    TRY(weft_safetensors_open(&f, path));
-    const char *found = weft_safetensors_metadata(f, "weights_sha256");
-    snprintf(hash, 65, "%s", found ? found : "");
-    weft_safetensors_close(f);
-    return WEFT_OK;
+    return read_found(path, step, hash);
 }

@@ -216,7 +216,7 @@ void weft_run_close(struct weft_run *run);
  * trainer stays as it is. */
 enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_run *run, const char *hash);
 enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
-/* Step and SHA-256 of the weights of the newest good checkpoint; -1: there is none. */
+/* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
 /* ---- scoring (score.c): what given tokens cost a model, in nats. No result depends on the batch. */
 

@@ -77,6 +77,8 @@ END
 result $? "its events can be read by TensorBoard"
 shown=$("$weft" show "$run" --json) && [[ $(field step <<<"$shown") == 3 && $(field weights_sha256 <<<"$shown") == "$weights" ]]
 result $? "show tells step and weights of its newest checkpoint"
+[[ $("$weft" show "$run/step-000000003" --json) == "$shown" ]]
+result $? "a checkpoint is shown as its run is"
 
 refuses() { # TEXT ARGUMENTS...
     local text=$1
