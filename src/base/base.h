@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * base.h - the ground floor: errors, checked sizes, arenas, threads, randomness, clock, messages.
+ * base.h - the ground floor: errors, checked sizes, arenas, threads, randomness, clock, memory, messages.
  *
  * Invariants:
  *  - A function that can fail returns enum weft_status; FAIL writes the story, TRY adds its own line to it.
@@ -123,9 +123,17 @@ uint64_t weft_below(uint64_t key, uint64_t element, uint64_t n);
 
 /* ---- clock (clock.c) */
 
-double weft_seconds(void);         /* monotonic */
+double weft_seconds(void); /* monotonic */
+
+/* ---- memory (memory.c) */
+
 int64_t weft_resident_bytes(void); /* of this process, now; -1 when the system does not tell */
-int64_t weft_free_bytes(void);     /* of memory that can be had without swapping; INT64_MAX when nobody tells */
+/* Of memory that can be had without swapping, on the machine and in the control groups of this process; INT64_MAX when
+ * nobody tells. */
+int64_t weft_free_bytes(void);
+/* The least that a control group ("/a/b") and those above it still allow, by their folders under root; INT64_MAX: they
+ * have no limit. */
+int64_t weft_cgroup_free_bytes(const char *root, const char *group);
 
 /* ---- SHA-256 (sha256.c): fingerprints of weights and files */
 

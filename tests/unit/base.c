@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * base.c - failures and their stories, checked sizes, arenas, threads, fingerprints, suggestions.
+ * base.c - failures and their stories, checked sizes, arenas, limits of memory, threads, fingerprints,
+ * suggestions.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -8,7 +9,10 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -103,6 +107,82 @@ static void pages(void **state)
     weft_pages_free(p, bytes);
     assert_null(weft_pages_alloc(SIZE_MAX / 2));
     weft_pages_free(NULL, 0);
+}
+
+static char scratch[] = "/tmp/weft-base-XXXXXX";
+
+static int make_scratch(void **state)
+{
+    (void)state;
+    return mkdtemp(scratch) ? 0 : -1;
+}
+
+static int remove_scratch(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", scratch);
+    return system(command);
+}
+
+/* NULL: there is no such file. */
+static void write_file(const char *group, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s%s/%s", scratch, group, name);
+    remove(path);
+    if (!text)
+        return;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* What is in memory.max, memory.current and memory.stat. */
+static void write_group(const char *group, const char *const texts[3])
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s%s", scratch, group);
+    mkdir(path, 0700);
+    write_file(group, "memory.max", texts[0]);
+    write_file(group, "memory.current", texts[1]);
+    write_file(group, "memory.stat", texts[2]);
+}
+
+static void memory_of_control_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *leaf[3], *parent[3], *root[3];
+        int64_t free;
+    } rows[] = {
+        {{0}, {0}, {0}, INT64_MAX},
+        {{"max\n", "4096\n", "anon 4096\ninactive_file 0\n"}, {"max\n", "8192\n", ""}, {0}, INT64_MAX},
+        {{"10000\n", "4000\n", "anon 1\nfile 999\ninactive_file 1000\nactive_file 9\n"}, {"max\n"}, {0}, 7000},
+        {{"10000\n", "4000\n"}, {"9000\n", "5000\n", "inactive_file 500\n"}, {0}, 4500},
+        {{"5000\n", "4000\n"}, {"90000\n", "5000\n"}, {"80000\n", "10\n"}, 1000},
+        {{"max\n", "4000\n"}, {0}, {"5000\n", "10\n"}, 4990}, /* as a container sees it */
+        {{"many\n", "4000\n"}, {"9e3\n", "1\n"}, {"-5\n", "1\n"}, INT64_MAX},
+        {{"", "4000\n"}, {"99999999999999999999\n", "1\n"}, {"12x\n", "1\n"}, INT64_MAX},
+        {{"10000\n", "few\n"}, {0}, {0}, INT64_MAX},
+        {{"10000\n", "4000\n", "inactive_file lots\n"}, {0}, {0}, 6000},
+        {{"10000\n", "4000\n", "inactive_file 5000\n"}, {0}, {0}, 10000},
+        {{"10000\n", "12000\n", "inactive_file 1000\n"}, {"max\n"}, {0}, 0},
+        {{"0\n", "0\n"}, {0}, {0}, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_group("", rows[i].root);
+        write_group("/job", rows[i].parent);
+        write_group("/job/step", rows[i].leaf);
+        assert_true(weft_cgroup_free_bytes(scratch, "/job/step") == rows[i].free);
+    }
+    write_group("", (const char *const[3]){"700\n", "200\n"});
+    assert_int_equal(weft_cgroup_free_bytes(scratch, "/"), 500);
+    assert_int_equal(weft_cgroup_free_bytes(scratch, ""), 500);
+    assert_int_equal(weft_cgroup_free_bytes(scratch, "/nowhere/near"), 500);
+    assert_true(weft_cgroup_free_bytes("/nowhere", "/near") == INT64_MAX);
+    assert_true(weft_free_bytes() > 0);
 }
 
 enum { TILES = 1000 };
@@ -222,6 +302,7 @@ int main(void)
         cmocka_unit_test(sizes_do_not_wrap),
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),
+        cmocka_unit_test_setup_teardown(memory_of_control_groups, make_scratch, remove_scratch),
         cmocka_unit_test(every_tile_once),
         cmocka_unit_test(threads_have_cores_of_their_own_only_if_they_are_as_many),
         cmocka_unit_test(sha256),
