@@ -143,28 +143,57 @@ static enum weft_status count_beside(const struct weft_model *m, enum weft_use u
     return status;
 }
 
-enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
+/* What training takes, in bytes. */
+struct need {
+    int64_t state, spare_sums; /* weights, gradients and moments; of these, sums that grad_groups=1 does without */
+    int64_t step, saved;       /* a step's one buffer; what recompute=yes would save of it */
+    int64_t eval;
+};
+
+static enum weft_status count_need(const struct weft_model *m, const struct weft_recipe *r, struct need *n)
 {
-    const double gib = 1 << 30;
-    int64_t length = r->task->length(r->task_options), kept, again, eval = 0;
-    int64_t state = m->params.total * weft_recipe_state_bytes(r);
+    int64_t length = r->task->length(r->task_options), kept, again;
     double flops;
-    bool recompute = m->spec->recompute;
     TRY(count_training(m, length, false, &kept, &flops));
     TRY(count_training(m, length, true, &again, &flops));
-    TRY(count_beside(m, WEFT_EVAL, length, &eval));
+    *n = (struct need){.state = m->params.total * weft_recipe_state_bytes(r)};
+    n->spare_sums = n->state - m->params.total * WEFT_STATE_BYTES;
+    n->step = m->spec->recompute ? again : kept;
+    n->saved = n->step - again;
+    TRY(count_beside(m, WEFT_EVAL, length, &n->eval));
     if (r->diagnose_every)
-        TRY(count_beside(m, WEFT_WATCH, length, &eval));
-    int64_t step = recompute ? again : kept, all = state + step + eval;
-    char advice[64] = "";
+        TRY(count_beside(m, WEFT_WATCH, length, &n->eval));
+    return WEFT_OK;
+}
+
+static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
+
+/* What helps, and only that: where the state alone is too much, nothing that makes a step smaller does. */
+static void advise(const struct need *n, int64_t batch, int64_t available, char *text, size_t size)
+{
+    bool smaller_step = n->state <= available;
+    char samples[64] = "", groups[64] = "", recompute[64] = "";
+    if (smaller_step && batch > 1)
+        snprintf(samples, sizeof samples, "a batch below %lld (and more micro_batches), ", (long long)batch);
+    if (n->spare_sums > 0)
+        snprintf(groups, sizeof groups, "grad_groups=1 (saves %.2f GiB), ", gib(n->spare_sums));
+    if (smaller_step && n->saved > 0)
+        snprintf(recompute, sizeof recompute, "recompute=yes (saves %.2f GiB), ", gib(n->saved));
+    bool any = *groups || *samples || *recompute;
+    snprintf(text, size, "%s%s%s%sa smaller model", samples, groups, recompute, any ? "or " : "");
+}
+
+enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
+{
+    struct need n;
+    char advice[256];
+    TRY(count_need(m, r, &n));
+    int64_t all = n.state + n.step + n.eval;
     if (all <= available)
         return WEFT_OK;
-    if (!recompute)
-        snprintf(advice, sizeof advice, ", recompute=yes (saves %.2f GiB)", (double)(kept - again) / gib);
+    advise(&n, m->spec->batch, available, advice, sizeof advice);
     return FAIL(WEFT_NOMEM,
                 "training would take %.2f GiB and %.2f GiB are free: %.2f for weights, gradients and moments, %.2f for "
-                "a step, %.2f for the evaluation. Set a batch below %lld (and more micro_batches)%s, or a smaller "
-                "model",
-                (double)all / gib, (double)available / gib, (double)state / gib, (double)step / gib, (double)eval / gib,
-                (long long)m->spec->batch, advice);
+                "a step, %.2f for the evaluation. Try %s",
+                gib(all), gib(available), gib(n.state), gib(n.step), gib(n.eval), advice);
 }

@@ -93,7 +93,7 @@ refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
 refuses 'which run is to go on?' train gpt2 --resume
-refuses 'Set a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
+refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
     --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
 refuses 'another process trains in' train "$run" --resume

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * account.c - what a refusal for want of memory advises: only what would help.
+ */
+#include "lab/lab.h"
+#include "train/train.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct stage {
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    struct weft_model *model;
+};
+
+static void check(enum weft_status status)
+{
+    if (status != WEFT_OK)
+        fail_msg("%s", weft_error());
+}
+
+static void open_stage(struct stage *s, const char *settings)
+{
+    char text[256], *rest = text;
+    *s = (struct stage){0};
+    snprintf(text, sizeof text, "layers=2 width=256 heads=4 context=128 recall_length=64 %s", settings);
+    for (char *one; (one = strtok_r(rest, " ", &rest));)
+        check(weft_settings_add(&s->settings, one));
+    check(weft_spec_init(&s->spec, "gpt2", &s->settings));
+    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
+    check(weft_model_create(&s->model, &s->spec));
+}
+
+static void close_stage(struct stage *s)
+{
+    weft_model_free(s->model);
+    weft_recipe_release(&s->recipe);
+    weft_spec_release(&s->spec);
+    weft_settings_release(&s->settings);
+}
+
+static int64_t state_bytes(const struct stage *s)
+{
+    return s->model->params.total * weft_recipe_state_bytes(&s->recipe);
+}
+
+/* The advice when this much more is free than the weights, gradients and moments take, or less. */
+static const char *advice(const struct stage *s, int64_t more)
+{
+    assert_int_equal(weft_account_fit(s->model, &s->recipe, state_bytes(s) + more), WEFT_NOMEM);
+    const char *text = strstr(weft_error(), "GiB are free");
+    assert_non_null(text);
+    text = strstr(text, ". Try ");
+    assert_non_null(text);
+    return text;
+}
+
+static void expect(const char *settings, int64_t more, const char *text)
+{
+    struct stage s;
+    open_stage(&s, settings);
+    const char *got = advice(&s, more);
+    if (strncmp(got + 6, text, strlen(text)) != 0)
+        fail_msg("%s: \"%s\", not \"%s\"", settings, got, text);
+    assert_true(strcspn(weft_error(), "\n") < 400); /* a study tells no more of it */
+    check(weft_account_fit(s.model, &s.recipe, INT64_MAX));
+    close_stage(&s);
+}
+
+static void only_what_helps_is_advised(void **state)
+{
+    (void)state;
+    expect("batch=8", 0, "a batch below 8 (and more micro_batches), recompute=yes (saves 0.0");
+    expect("batch=8 recompute=yes", 0, "a batch below 8 (and more micro_batches), or a smaller model\n");
+    expect("batch=1", 0, "recompute=yes (saves 0.00 GiB), or a smaller model\n");
+    expect("batch=1 recompute=yes", 0, "a smaller model\n");
+    expect("batch=8", -1, "a smaller model\n");
+    expect("batch=8 micro_batches=4", -1, "grad_groups=1 (saves 0.01 GiB), or a smaller model\n");
+    expect("batch=8 micro_batches=4 recompute=yes", 0,
+           "a batch below 8 (and more micro_batches), grad_groups=1 (saves 0.01 GiB), or a smaller model\n");
+    expect("batch=8 micro_batches=4 grad_groups=1", -1, "a smaller model\n");
+}
+
+/* The gradients that are said to be saved are those that are not made. */
+static void one_group_saves_what_it_says(void **state)
+{
+    (void)state;
+    struct stage many, one;
+    open_stage(&many, "batch=1 micro_batches=8 width=1024");
+    open_stage(&one, "batch=1 micro_batches=8 width=1024 grad_groups=1");
+    char text[64];
+    snprintf(text, sizeof text, "grad_groups=1 (saves %.2f GiB)",
+             (double)(state_bytes(&many) - state_bytes(&one)) / (1 << 30));
+    assert_int_equal(weft_recipe_sums(&many.recipe), 4);
+    assert_non_null(strstr(advice(&many, -1), text));
+    assert_null(strstr(advice(&one, -1), "grad_groups"));
+    close_stage(&many);
+    close_stage(&one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_helps_is_advised),
+        cmocka_unit_test(one_group_saves_what_it_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
