@@ -3,57 +3,10 @@
  * shards.c - llm.c's and nanoGPT's files read as they are, singly and as folders of many; what is damaged is refused
  * with file and place.
  */
-#include "text/text.h"
+#include "shards.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char folder[64];
-
-static const char *at(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s", "/tmp/weft-shards-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static void save(const char *name, const void *header, size_t header_bytes, const void *tokens, size_t bytes)
-{
-    FILE *f = fopen(at(name), "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(header, 1, header_bytes, f), header_bytes);
-    assert_int_equal(fwrite(tokens, 1, bytes, f), bytes);
-    fclose(f);
-}
-
-static void save_llmc(const char *name, int width, int32_t count, const void *tokens)
-{
-    int32_t header[256] = {width == 2 ? 20240520 : 20240801, width == 2 ? 1 : 7, count};
-    save(name, header, sizeof header, tokens, (size_t)count * (size_t)width);
-}
 
 static struct weft_shards *opened(const char *path, const char *split)
 {

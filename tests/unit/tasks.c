@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tasks.c - samples of the synthetic tasks keep every rule of their definition, what is held out is never trained on,
- * nor validated on if it is for the test, and samples stay what they were.
+ * tasks.c - samples of the synthetic tasks keep every rule of their definition, those of texts are every window once,
+ * what is held out is never trained on, nor validated on if it is for the test, and samples stay what they were.
  */
+#include "shards.h"
 #include "train/train.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 512 }; /* tokens of a sample here */
 
@@ -33,6 +28,7 @@ static enum weft_status open_stage(struct stage *s, const char *settings)
         TRY(weft_settings_add(&s->settings, one));
     TRY(weft_spec_init(&s->spec, "gpt2", &s->settings));
     TRY(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
+    TRY(weft_recipe_open(&s->recipe, &s->spec));
     s->length = s->recipe.task->length(s->recipe.task_options);
     assert_true(s->length <= MOST);
     return WEFT_OK;
@@ -269,6 +265,112 @@ static void entailment_needs_both_tokens(void **state)
     refuses("task=entailment vocab=2", "too small");
 }
 
+/* ---- text: windows of token files, whose tokens tell where they are from */
+
+enum { CONTEXT = 8, WINDOWS = 61, VAL_WINDOWS = 23, TEST_WINDOWS = 9, VAL_FIRST = 1000, TEST_FIRST = 2000 };
+
+/* The last four tokens are of no window. */
+static int save_windows(const char *split, int32_t first, int windows)
+{
+    return save_counting(split, first, windows * CONTEXT + 5);
+}
+
+static void open_text(struct stage *s, const char *others)
+{
+    char settings[256];
+    assert_true(save_windows("train", 0, WINDOWS) > 5);
+    assert_true(save_windows("val", VAL_FIRST, VAL_WINDOWS) > 3);
+    snprintf(settings, sizeof settings, "task=text vocab=4096 context=%d data=%s %s", CONTEXT, folder, others);
+    if (open_stage(s, settings) != WEFT_OK)
+        fail_msg("%s", weft_error());
+    assert_int_equal(s->length, CONTEXT);
+}
+
+/* The window that a sample is, of the files whose first token is given. */
+static int64_t draw_window(struct stage *s, uint64_t index, int32_t first)
+{
+    draw(s, index);
+    assert_int_equal(s->recipe.task->failure(s->recipe.task_options), WEFT_OK);
+    for (int i = 0; i < CONTEXT; i++)
+        assert_int_equal(s->targets[i], s->tokens[i] + 1);
+    return window_of(s->tokens, CONTEXT, first);
+}
+
+/* Draws `count` samples and counts how often each of `windows` came. */
+static void visit(struct stage *s, uint64_t from, int64_t count, int32_t first, int *visits, int64_t windows)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t window = draw_window(s, from + (uint64_t)i, first);
+        assert_in_range(window, 0, windows - 1);
+        visits[window]++;
+    }
+}
+
+static void each_once(const int *visits, int64_t windows)
+{
+    for (int64_t i = 0; i < windows; i++)
+        if (visits[i] != 1)
+            fail_msg("window %lld was read %d times", (long long)i, visits[i]);
+}
+
+static int64_t held_out(const struct stage *s, bool test)
+{
+    return s->recipe.task->held_out(s->recipe.task_options, test);
+}
+
+static void text_epochs_are_all_windows(void **state)
+{
+    (void)state;
+    struct stage s;
+    int64_t same = 0;
+    open_text(&s, "");
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        int visits[WINDOWS] = {0};
+        visit(&s, epoch * WINDOWS, WINDOWS, 0, visits, WINDOWS);
+        each_once(visits, WINDOWS);
+    }
+    for (uint64_t i = 0; i < WINDOWS; i++)
+        same += draw_window(&s, i, 0) == draw_window(&s, WINDOWS + i, 0);
+    assert_true(same < 10); /* one is expected */
+    close_stage(&s);
+}
+
+/* Without test files, which the next test writes. */
+static void text_halves_val(void **state)
+{
+    (void)state;
+    struct stage s, other;
+    int visits[VAL_WINDOWS] = {0};
+    open_text(&s, "");
+    open_text(&other, "seed=2");
+    assert_int_equal(held_out(&s, false), VAL_WINDOWS - VAL_WINDOWS / 2);
+    assert_int_equal(held_out(&s, true), VAL_WINDOWS / 2);
+    visit(&s, WEFT_HELD_OUT, held_out(&s, false), VAL_FIRST, visits, VAL_WINDOWS);
+    visit(&s, WEFT_TEST, held_out(&s, true), VAL_FIRST, visits, VAL_WINDOWS);
+    each_once(visits, VAL_WINDOWS);
+    for (uint64_t i = 0; i < VAL_WINDOWS / 2; i++) /* no seed draws others */
+        assert_int_equal(draw_window(&s, WEFT_HELD_OUT + i, VAL_FIRST),
+                         draw_window(&other, WEFT_HELD_OUT + i, VAL_FIRST));
+    close_stage(&other);
+    close_stage(&s);
+}
+
+static void text_reads_test_files(void **state)
+{
+    (void)state;
+    struct stage s;
+    int visits[VAL_WINDOWS] = {0}, test_visits[TEST_WINDOWS] = {0};
+    save_windows("test", TEST_FIRST, TEST_WINDOWS);
+    open_text(&s, "");
+    assert_int_equal(held_out(&s, false), VAL_WINDOWS);
+    assert_int_equal(held_out(&s, true), TEST_WINDOWS);
+    visit(&s, WEFT_HELD_OUT, VAL_WINDOWS, VAL_FIRST, visits, VAL_WINDOWS);
+    visit(&s, WEFT_TEST, TEST_WINDOWS, TEST_FIRST, test_visits, TEST_WINDOWS);
+    each_once(visits, VAL_WINDOWS);
+    each_once(test_visits, TEST_WINDOWS);
+    close_stage(&s);
+}
+
 /* ---- held out */
 
 static uint64_t hash(const struct stage *s)
@@ -370,8 +472,11 @@ int main(void)
         cmocka_unit_test(mqar_refuses_what_is_impossible),
         cmocka_unit_test(entailment_is_a_tree),
         cmocka_unit_test(entailment_needs_both_tokens),
+        cmocka_unit_test(text_epochs_are_all_windows),
+        cmocka_unit_test(text_halves_val),
+        cmocka_unit_test(text_reads_test_files),
         cmocka_unit_test(held_out_samples_are_never_trained_on),
         cmocka_unit_test(samples_are_golden),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * shards.h - for the tests beside it that read token files: a folder that is gone when the test is over, and files
+ * in it.
+ */
+#ifndef WEFT_TEST_SHARDS_H
+#define WEFT_TEST_SHARDS_H
+
+#include "text/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static inline const char *at(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", "/tmp/weft-shards-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static inline void save(const char *name, const void *header, size_t header_bytes, const void *tokens, size_t bytes)
+{
+    FILE *f = fopen(at(name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(header, 1, header_bytes, f), header_bytes);
+    assert_int_equal(fwrite(tokens, 1, bytes, f), bytes);
+    fclose(f);
+}
+
+static inline void save_llmc(const char *name, int width, int32_t count, const void *tokens)
+{
+    int32_t header[256] = {width == 2 ? 20240520 : 20240801, width == 2 ? 1 : 7, count};
+    save(name, header, sizeof header, tokens, (size_t)count * (size_t)width);
+}
+
+/* The tokens first, first + 1, .. of a split, in files that grow and are of both widths: where a window is from can be
+ * told by its tokens. Gives the number of files. */
+static inline int save_counting(const char *split, int32_t first, int32_t count)
+{
+    int files = 0;
+    for (int32_t done = 0, size; done < count; done += size, files++) {
+        char name[64];
+        uint16_t narrow[2048];
+        uint32_t wide[2048];
+        size = (int32_t)weft_min(weft_min(1 + 13 * files * files, 2048), count - done);
+        for (int32_t i = 0; i < size; i++)
+            narrow[i] = (uint16_t)(wide[i] = (uint32_t)(first + done + i));
+        snprintf(name, sizeof name, "%s_%06d.bin", split, files);
+        save_llmc(name, files % 2 ? 4 : 2, size, files % 2 ? (void *)wide : narrow);
+    }
+    return files;
+}
+
+/* Which window of `length` these tokens are, of those that save_counting wrote from `first` on. */
+static inline int64_t window_of(const int32_t *tokens, int64_t length, int32_t first)
+{
+    assert_true(tokens[0] >= first);
+    assert_int_equal((tokens[0] - first) % length, 0);
+    for (int64_t i = 1; i < length; i++)
+        assert_int_equal(tokens[i], tokens[0] + i);
+    return (tokens[0] - first) / length;
+}
+
+#endif
