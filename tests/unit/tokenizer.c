@@ -171,35 +171,50 @@ static void gpt2_vectors(void **state)
     weft_tokenizer_free(t);
 }
 
-static void check_stream(const struct weft_tokenizer *t, const json_t *line)
+static void same_stream(const struct weft_tokenizer *t, struct text text, int64_t expected, const char *hash)
 {
-    const char *name = json_string_value(json_object_get(line, "file"));
-    const char *hash = json_string_value(json_object_get(line, "sha256_u16le"));
-    struct text text = hash ? slurp(data(name)) : (struct text){0};
     struct weft_sha256 sha;
     char hex[65];
-    if (!text.bytes || (SANITIZED && text.size > 1 << 21)) {
-        print_message("# %s: not here, or too large for a sanitizer\n", name);
-        free(text.bytes);
-        return;
-    }
-    int32_t *tokens = malloc(text.size * sizeof *tokens);
+    int32_t *tokens = malloc(text.size * sizeof *tokens + 1);
     size_t count = encode(t, text.bytes, text.size, false, tokens);
     weft_sha256_init(&sha);
     for (size_t i = 0; i < count; i++)
         weft_sha256_add(&sha, (unsigned char[]){(unsigned char)tokens[i], (unsigned char)(tokens[i] >> 8)}, 2);
     weft_sha256_hex(&sha, hex);
-    assert_int_equal(count, json_integer_value(json_object_get(line, "tokens")));
+    assert_int_equal(count, expected);
     assert_string_equal(hex, hash);
     free(tokens);
+}
+
+static int streams, streams_checked;
+
+static void check_stream(const struct weft_tokenizer *t, const json_t *line)
+{
+    const char *name = json_string_value(json_object_get(line, "file"));
+    const char *hash = json_string_value(json_object_get(line, "sha256_u16le"));
+    if (!hash) /* counts of parts of a stream */
+        return;
+    struct text text = slurp(data(name));
+    bool large = SANITIZED && text.size > 1 << 21;
+    streams++;
+    if (text.bytes && !large) {
+        same_stream(t, text, json_integer_value(json_object_get(line, "tokens")), hash);
+        streams_checked++;
+    } else {
+        print_message("# %s: %s\n", name, large ? "too large for a sanitizer" : "not here");
+    }
     free(text.bytes);
 }
 
+/* Of the streams one stands beside the list of them, so it is here when the list is. */
 static void gpt2_streams(void **state)
 {
     (void)state;
     struct weft_tokenizer *t = load(data("gpt2-bpe"));
+    streams = streams_checked = 0;
     each_line(data("gpt2-bpe/golden_token_counts.jsonl"), check_stream, t);
+    print_message("# %d of %d streams are as they should be\n", streams_checked, streams);
+    assert_true(streams_checked > 0);
     weft_tokenizer_free(t);
 }
 
