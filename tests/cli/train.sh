@@ -36,6 +36,38 @@ result $? "which instruction set runs is told once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'they are emulated') == 1 ]]
 result $? "emulated bf16 is warned of once"
 
+# The progress line: elsewhere than on a terminal some twenty of them, with the terms of the loss where there are several.
+number='[0-9.e+-]+' left='[0-9]+ tokens/s  [0-9]+ s left'
+"$weft" "${quiet[@]}" --set steps=40 --set ffn=ws 2>&1 >/dev/null | grep '^step ' >"$scratch/lines"
+[[ $(grep -cE "^step [0-9]+/40  loss $number \(main $number, ws_z $number, ws_c $number\)  $left\$" "$scratch/lines") == 20 &&
+    $(cut -d ' ' -f 2 "$scratch/lines" | tr '\n' ' ') == "$(seq -f %.0f/40 -s ' ' 2 2 40) " ]]
+result $? "progress: step, loss and its terms, tokens/s, time left"
+python3 - "$scratch/lines" <<'END'
+import re, sys
+for line in open(sys.argv[1]):
+    loss, main, z, c = map(float, re.findall(r"(?:loss|main|ws_z|ws_c) ([^ ,)]+)", line))
+    assert 0 < main < 100 and z > 0 and c > 0 and abs(loss - main - z - c) < 1e-3 * loss, line
+END
+result $? "progress: the terms add up to the loss"
+[[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -cE "^step [12]/2  loss $number  $left\$") == 2 ]]
+result $? "progress: one term is not told twice, nor the engine's share of a short run"
+# A long run on a terminal is watched until it says so.
+python3 - "$weft" "${quiet[@]}" --set steps=1000000000 --time 1 <<'END'
+import os, pty, re, signal, sys
+pid, terminal = pty.fork()
+if not pid:
+    os.execv(sys.argv[1], sys.argv[1:])
+line = rb"\rstep [0-9]+/1000000000  loss [0-9.]+  [1-9][0-9]* tokens/s \([0-9]+ % of the engine\)  [1-9][0-9]* s left    "
+seen = b""
+try:
+    while not re.search(line, seen):
+        seen += os.read(terminal, 4096)
+except OSError:  # it ended
+    sys.exit(seen.decode())
+os.kill(pid, signal.SIGKILL)
+END
+result $? "progress: a long run tells the share of the engine's speed"
+
 run=$scratch/runs/one
 weights=$(train --set checkpoint_every=2 --out "$run" | field weights_sha256)
 [[ ${#weights} == 64 && $weights == $(train | field weights_sha256) && -s $run/step-000000003/optimizer.safetensors &&
