@@ -3,6 +3,7 @@
 #
 # resume.sh - runs that are killed again and again, and go on, come to the weights and the log of one never killed:
 # killed at any moment, within the writing of a checkpoint, or with the power (shim.c); with other numbers of threads.
+# Those whose disk fails or is full end with an error, those that are interrupted while they write go on by themselves.
 # WEFT_KILLED_RUNS is how many, 20 if not set.
 set -u
 source tests/tap
@@ -24,20 +25,41 @@ train() { # FOLDER THREADS: the run's JSON; takes the place of the shell
 weights() { sed -n 's/.*"weights_sha256": "\([0-9a-f]*\)".*/\1/p'; }
 timeless() { sed -E 's/, "(tokens_per_s|seconds)":.*//' "$1/log.jsonl"; }
 
-# Kills it after a while, or at one of the calls that change files; its status tells whether it came to the end.
+ways=(fail full short kill cut torn)
+declare -A hits=() wrong=()
+
+# Whether it ended as it has to when the disk did so.
+as_it_should() { # FOLDER WAY STATUS
+    case $2 in
+    fail | full) if [[ -e $1.failed ]]; then (($3 == 1)); else (($3 == 0)); fi ;;
+    short) (($3 == 0)) ;;
+    *) (($3 == 137 || $3 == 0)) ;;
+    esac
+}
+
+# Goes wrong at one of the calls that change files; its status tells whether it came to the end all the same.
+hit() { # FOLDER WAY
+    rm -f "$1.failed"
+    (
+        export LD_PRELOAD=$shim WEFT_FAULT_UNDER=$1 WEFT_FAULT_AT=$((RANDOM % 500 + 1))
+        WEFT_FAULT_HOW=$2 train "$1" $((RANDOM % 3 + 1)) >"$scratch/json"
+    )
+    local status=$?
+    hits[$2]=$((${hits[$2]:-0} + 1))
+    as_it_should "$1" "$2" $status || wrong[$2]+="$status "
+    return $status
+}
+
+# Kills it after a while, or hits it.
 killed() { # FOLDER
-    local threads=$((RANDOM % 3 + 1)) ways=(kill cut torn)
     if ((RANDOM % 2)); then
-        train "$1" $threads >"$scratch/json" &
+        train "$1" $((RANDOM % 3 + 1)) >"$scratch/json" &
         sleep "0.$(printf %03d $((RANDOM % 600)))"
         kill -KILL $!
         wait $!
     else
-        (
-            export LD_PRELOAD=$shim WEFT_FAULT_UNDER=$1 WEFT_FAULT_AT=$((RANDOM % 500 + 1))
-            WEFT_FAULT_HOW=${ways[RANDOM % 3]} train "$1" $threads >"$scratch/json"
-        )
-    fi 2>/dev/null
+        hit "$1" "${ways[RANDOM % 6]}"
+    fi
 }
 
 whole=$(train "$scratch/whole" 2 | weights)
@@ -60,7 +82,7 @@ kills=0
 for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     run=$scratch/run-$i
     for ((n = 0; n < 6; n++)); do
-        killed "$run" && break
+        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # all ways have their turn
         kills=$((kills + 1))
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")
@@ -69,8 +91,12 @@ for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     status=$?
     result $status "killed $n times"
     ((status == 0)) || { diff <(timeless "$run") "$scratch/log"; ls -a "$run"; tail -n 5 "$scratch/err"; } | sed 's/^/# /'
-    rm -rf "$run"
+    rm -rf "$run" "$run".*
+done
+for way in "${ways[@]}"; do
+    ((${hits[$way]:-0} > 0)) && [[ -z ${wrong[$way]:-} ]]
+    result $? "$way: ${hits[$way]:-0} runs ended as they should${wrong[$way]:+, but for those with ${wrong[$way]}}"
 done
 ((kills > i))
-result $? "$kills kills in all"
+result $? "$kills kills and failures in all"
 finish

@@ -14,6 +14,8 @@
  *             changed since their folder was synced are as before; but what was removed stays removed
  *     torn    the power goes, but only the files' contents are lost, not the names
  *
+ * Where a call failed there is a file FOLDER.failed.
+ *
  * cut and torn are the two ends of what a file system may do with names; contents written over in place are not
  * modelled, for nothing here does that. fsync itself only keeps the books, which makes the many runs of a test quick.
  */
@@ -204,18 +206,25 @@ static void die(void)
 
 static bool deadly(void) { return is("kill") || is("cut") || is("torn"); }
 
+/* Leaves word that a call failed, for who looks at how the program ended. */
+static bool fail_with(int error)
+{
+    char path[ROOM];
+    snprintf(path, sizeof path, "%s.failed", under);
+    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT, 0666));
+    errno = error;
+    return true;
+}
+
 /* Counts a call; dies there, or tells whether it is to fail. */
 static bool strike(bool makes)
 {
     calls++;
     if (calls == at && deadly())
         die();
-    if (calls >= at && at && is("full") && makes) {
-        errno = ENOSPC;
-        return true;
-    }
-    errno = EIO;
-    return calls == at && is("fail");
+    if (calls >= at && at && is("full") && makes)
+        return fail_with(ENOSPC);
+    return calls == at && is("fail") && fail_with(EIO);
 }
 
 /* ---- the calls */
@@ -289,6 +298,7 @@ int rename(const char *from, const char *to)
         return -1;
     if (stat(to, &st) == 0 && S_ISREG(st.st_mode)) {
         snprintf(lost, sizeof lost, "%s.lost-%ld", under, links++);
+        syscall(SYS_unlink, lost); /* a process that ended before this one may have left it */
         if (syscall(SYS_link, to, lost))
             abort();
     }
