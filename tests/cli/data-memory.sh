@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# data-memory.sh - preparing a stream of MEGABYTES (64), as JSONL and as plain text, stays below 200 MB of memory and
-# loses no byte. Twice as many bytes of token files are written for a moment.
+# data-memory.sh - preparing a stream of MEGABYTES (64), as JSONL, as plain text and as plain text compressed with
+# Zstandard, stays below 200 MB of memory and loses no byte. Twice as many bytes of token files are written for a moment.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -13,29 +13,33 @@ trap 'rm -rf "$scratch"' EXIT
 
 feed() { # KIND: runs weft on a stream; prints its peak memory in MB and whether it counted every byte
     python3 - "$1" "$megabytes" "$weft" "$scratch/out" <<'END'
-import json, random, resource, subprocess, sys
+import json, os, random, subprocess, sys
 kind, megabytes, weft, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 random.seed(1)
 words = ["".join(random.choices("etaoinshrdlu", k=random.randint(1, 9))) for _ in range(5000)]
 texts = [" ".join(random.choices(words, k=random.randint(5, 800))) for _ in range(500)]
 command = [weft, "data", "prepare", "-", "--out", out, "--json", "--shard-tokens", "50000000"]
-command += ["--field", "text"] if kind == "jsonl" else []
+command += ["--field", "text"] if "jsonl" in kind else []
 run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+stream = run.stdin
+if "zst" in kind:
+    stream = subprocess.Popen(["zstd", "-q"], stdin=subprocess.PIPE, stdout=run.stdin).stdin
+    run.stdin.close()
 sent = number = 0
 while sent < megabytes * 1000000:
     text = f"{number} {texts[number % len(texts)]}\n"
-    run.stdin.write((json.dumps({"text": text}) + "\n" if kind == "jsonl" else text).encode())
+    stream.write((json.dumps({"text": text}) + "\n" if "jsonl" in kind else text).encode())
     sent += len(text)
     number += 1
-run.stdin.close()
+stream.close()
 result = json.loads(run.stdout.read())
-assert run.wait() == 0
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
-print(f"{peak:.0f} {result['bytes'] == sent} {result['mb_per_s']:.0f}")
+_, status, usage = os.wait4(run.pid, 0)
+assert status == 0
+print(f"{usage.ru_maxrss / 1000:.0f} {result['bytes'] == sent} {result['mb_per_s']:.0f}")
 END
 }
 
-for kind in jsonl plain; do
+for kind in jsonl plain plain.zst; do
     read -r peak counted speed < <(feed $kind)
     echo "# $kind: $megabytes MB, peak ${peak:-?} MB, ${speed:-?} MB/s"
     ((${peak:-999} < 200))
