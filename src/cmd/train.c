@@ -228,6 +228,19 @@ static void tell_resumed(const struct weft_run *run, const struct weft_trainer *
               stderr);
 }
 
+/* Samples are drawn anew for every use: where there are few, the same ones come again. */
+static void warn_of_repeats(const struct weft_trainer *t)
+{
+    const struct weft_recipe *r = t->recipe;
+    const struct weft_spec *spec = t->model->spec;
+    if (!r->task->different)
+        return;
+    double read = (double)r->steps * (double)r->micro_batches * (double)spec->batch;
+    double there = r->task->different(spec, r->task_options);
+    if (read > there / 100)
+        weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", there);
+}
+
 static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_run *run,
                                    struct outcome *o)
 {
@@ -241,6 +254,7 @@ static enum weft_status take_steps(const struct args *a, struct weft_trainer *t,
     }
     weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
                    weft_threads());
+    warn_of_repeats(t);
     measure_engine(&o->line, t);
     enum weft_status status = weft_train(&loop, &o->finished, &o->scores);
     if (o->line.terminal && o->line.last.step && !o->finished)

@@ -33,6 +33,8 @@ struct weft_task {
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
     void (*sample)(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                    int32_t *targets);
+    /* Optional, of tasks that keep no samples from training but by chance: how many different ones there are. */
+    double (*different)(const struct weft_spec *spec, const void *options);
     /* Optional, of tasks that read files: opening and closing them, how many samples there are for validation or
      * the test, the first failure of a sample, the bytes of the data's tokenizer.json (NULL: none), and what tells
      * these data from others. */

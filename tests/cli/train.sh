@@ -35,6 +35,11 @@ quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 
 result $? "which instruction set runs is told once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'they are emulated') == 1 ]]
 result $? "emulated bf16 is warned of once"
+[[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
+    grep -c 'weft: only 6 different samples exist: held-out ones occur in training') == 1 ]]
+result $? "samples so few that they come again are warned of once"
+! "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -q 'different samples'
+result $? "others are not"
 
 # The progress line: elsewhere than on a terminal some twenty of them, with the terms of the loss where there are several.
 number='[0-9.e+-]+' left='[0-9]+ tokens/s  [0-9]+ s left'

@@ -421,6 +421,38 @@ static void held_out_samples_are_never_trained_on(void **state)
     }
 }
 
+/* Of so many samples every one that there is comes, most likely: the counts are small. */
+static void different_samples_are_counted(void **state)
+{
+    (void)state;
+    enum { DRAWN = 40000 };
+    static const struct {
+        const char *settings;
+        double different;
+    } rows[] = {
+        {"task=recall vocab=3 recall_length=2", 6},
+        {"task=recall vocab=5 recall_length=5", 120},
+        {"task=mqar vocab=5 mqar_length=4 mqar_pairs=1", 1 * 3 * 1},
+        {"task=mqar vocab=11 mqar_length=10 mqar_pairs=2", 4 * 3 * 6 * 5 * 3 * 2},
+    };
+    static uint64_t drawn[DRAWN];
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct stage s;
+        int64_t different = 1;
+        assert_int_equal(open_stage(&s, rows[r].settings), WEFT_OK);
+        draw_many(&s, 0, drawn, DRAWN);
+        for (int i = 1; i < DRAWN; i++)
+            different += drawn[i] != drawn[i - 1];
+        assert_float_equal(s.recipe.task->different(&s.spec, s.recipe.task_options), rows[r].different, 0);
+        assert_int_equal(different, rows[r].different);
+        close_stage(&s);
+    }
+    struct stage s;
+    assert_int_equal(open_stage(&s, "task=recall vocab=65536 recall_length=256"), WEFT_OK); /* no number is so large */
+    assert_true(isinf(s.recipe.task->different(&s.spec, s.recipe.task_options)));
+    close_stage(&s);
+}
+
 /* ---- samples stay what they were: the first of each, in training and held out */
 
 static void samples_are_golden(void **state)
@@ -476,6 +508,7 @@ int main(void)
         cmocka_unit_test(text_halves_val),
         cmocka_unit_test(text_reads_test_files),
         cmocka_unit_test(held_out_samples_are_never_trained_on),
+        cmocka_unit_test(different_samples_are_counted),
         cmocka_unit_test(samples_are_golden),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * draw.h - drawing tokens of which none comes twice.
+ * draw.h - drawing tokens of which none comes twice, and in how many ways that can be done.
  */
 #ifndef WEFT_DRAW_H
 #define WEFT_DRAW_H
@@ -33,6 +33,15 @@ static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, c
         if (i == n)
             return token;
     }
+}
+
+/* In how many ways n different ones of `count` stand one after another: count! / (count-n)! */
+static inline double draw_ways(int64_t count, int64_t n)
+{
+    double ways = 1;
+    for (int64_t i = 0; i < n; i++)
+        ways *= (double)(count - i);
+    return ways;
 }
 
 #endif

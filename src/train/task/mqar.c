@@ -99,6 +99,14 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
             tokens[i] = (int32_t)draw_below(&d, spec->vocab);
 }
 
+/* Keys, values and gaps; what fills the slots between makes no sample another. */
+static double different(const struct weft_spec *spec, const void *opts)
+{
+    const struct mqar *o = opts;
+    int64_t half = spec->vocab / 2;
+    return draw_ways(half - 1, o->pairs) * draw_ways(spec->vocab - half, o->pairs) * draw_ways(space(o), o->pairs);
+}
+
 const struct weft_task weft_task_mqar = {
     .name = "mqar",
     .summary = "answer n queries with the values that followed their keys",
@@ -107,4 +115,5 @@ const struct weft_task weft_task_mqar = {
     .resolve = resolve,
     .length = length,
     .sample = sample,
+    .different = different,
 };

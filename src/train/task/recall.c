@@ -41,6 +41,11 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
         targets[i] = i < s ? -1 : tokens[i - s + 1];
 }
 
+static double different(const struct weft_spec *spec, const void *opts)
+{
+    return draw_ways(spec->vocab, ((const struct recall *)opts)->symbols);
+}
+
 const struct weft_task weft_task_recall = {
     .name = "recall",
     .summary = "repeat a sequence of S different tokens",
@@ -49,4 +54,5 @@ const struct weft_task weft_task_recall = {
     .resolve = resolve,
     .length = length,
     .sample = sample,
+    .different = different,
 };
