@@ -81,7 +81,7 @@ static void round_results(struct weft_exec *exec, const struct weft_node *node)
     }
 }
 
-static void run_step(struct weft_exec *exec, struct step *step)
+void weft_exec_step(struct weft_exec *exec, struct step *step)
 {
     const struct weft_op *op = step->node->op;
     const struct weft_kernel *k = step->node->backward ? &op->bwd : &op->fwd;
@@ -100,14 +100,14 @@ static void run_step(struct weft_exec *exec, struct step *step)
 void weft_exec_prepare(struct weft_exec *exec)
 {
     for (int s = 0; s < exec->prepare_count; s++)
-        run_step(exec, &exec->prepare[s]);
+        weft_exec_step(exec, &exec->prepare[s]);
 }
 
 void weft_exec_run(struct weft_exec *exec)
 {
     assert(weft_threads() <= exec->threads);
     for (int s = 0; s < exec->run_count; s++)
-        run_step(exec, &exec->run[s]);
+        weft_exec_step(exec, &exec->run[s]);
 }
 
 static bool untouched(const char *bytes, size_t n)

@@ -242,6 +242,18 @@ bool weft_node_reads_state(const struct weft_node *node)
     return false;
 }
 
+bool weft_value_is_fixed(const struct weft_value *v)
+{
+    if (!v->node)
+        return v->kind == WEFT_PARAM;
+    struct weft_value *list[MAX_TOUCHED];
+    int n = weft_node_reads(v->node, list);
+    bool fixed = !v->node->backward && !v->node->every_run;
+    for (int i = 0; fixed && i < n; i++)
+        fixed = weft_value_is_fixed(list[i]);
+    return fixed;
+}
+
 /* A state's memory holds its latest value only. */
 static enum weft_status check_states(const struct weft_node *node)
 {

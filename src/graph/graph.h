@@ -177,7 +177,11 @@ size_t weft_exec_bytes(const struct weft_exec *exec); /* of the one buffer */
 /* After guarded runs: the first value or scratch whose guard bytes were written over, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);
 
-/* ---- looking at it (profile.c, print.c) */
+/* ---- looking at it (bad.c, profile.c, print.c) */
+
+/* Prepares and runs once more, step by step, and tells the first value that is not finite; false: there is none. What
+ * the host wrote into inputs must be there again; gradients are added to as by any run. */
+bool weft_exec_find_bad(struct weft_exec *exec, char *text, size_t size);
 
 /* Time, FLOPs and bytes per op since the profile was switched on, as a table ordered by time. */
 void weft_exec_profile(struct weft_exec *exec, bool on);

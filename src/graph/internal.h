@@ -48,6 +48,7 @@ int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_T
 const struct weft_value *weft_value_root(const struct weft_value *v);
 bool weft_value_is_bound(const struct weft_value *v); /* its memory is the host's */
 bool weft_node_reads_state(const struct weft_node *node);
+bool weft_value_is_fixed(const struct weft_value *v); /* a weight, or what prepare makes of weights */
 
 /* ---- the plan (plan.c), placing (place.c) */
 
@@ -88,5 +89,6 @@ struct weft_exec {
 enum { GUARD = 128 }; /* bytes before a piece, and at least after it, in a guarded execution */
 
 enum weft_status weft_exec_plan(struct weft_exec *exec);
+void weft_exec_step(struct weft_exec *exec, struct step *step);
 
 #endif

@@ -56,24 +56,11 @@ void weft_graph_print(const struct weft_graph *g, FILE *to)
     }
 }
 
-/* Weights, and what prepare makes of them. */
-static bool is_fixed(const struct weft_value *v)
-{
-    if (!v->node)
-        return v->kind == WEFT_PARAM;
-    struct weft_value *list[MAX_TOUCHED];
-    int n = weft_node_reads(v->node, list);
-    bool fixed = !v->node->backward && !v->node->every_run;
-    for (int i = 0; fixed && i < n; i++)
-        fixed = is_fixed(list[i]);
-    return fixed;
-}
-
 /* A loss that makes its gradient on the way stands for the forward node it replaced. */
 static bool is_drawn(const struct weft_node *node)
 {
     bool forward = !node->reverse || (node->backward && node->op->bwd_yields_out);
-    return forward && !is_fixed(node->out[0]);
+    return forward && !weft_value_is_fixed(node->out[0]);
 }
 
 /* What the host gave, through whatever prepare made of it; a line each. */
@@ -82,7 +69,7 @@ static void print_sources(const struct weft_value *v, FILE *to)
     struct weft_value *list[MAX_TOUCHED];
     if (!v->node)
         fprintf(to, "\\n%s", v->name);
-    int n = v->node && is_fixed(v) ? weft_node_reads(v->node, list) : 0;
+    int n = v->node && weft_value_is_fixed(v) ? weft_node_reads(v->node, list) : 0;
     for (int i = 0; i < n; i++)
         print_sources(list[i], to);
 }

@@ -63,12 +63,17 @@ static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
         to->value += weight * t->model->spec->logits_z * squares;
 }
 
-static void run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float weight)
 {
     fill(t, micro_batch);
     weft_net_stamp(&t->net, t->exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step, first_sample(t, micro_batch));
     *number(t, t->net.weight) = weight;
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
+}
+
+static void run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+{
+    set_inputs(t, micro_batch, weight);
     weft_exec_run(t->exec);
     add_losses(t, &sum->losses);
 }
@@ -103,14 +108,24 @@ static void add_span(void *context, int64_t tile, int thread)
         to[i] += a->from[span->first + i];
 }
 
-static void sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+/* What runs add their gradients to from here on. */
+static void begin_sum(const struct weft_trainer *t, struct weft_sum *sum)
 {
-    int64_t micro_batches = t->recipe->micro_batches, groups = weft_recipe_groups(t->recipe);
     sum->losses = make_losses(t);
     weft_parallel(t->span_count, add_span, &(struct adding){t, sum->grads, NULL});
     if (t->sum_count > 1) /* else it was bound once and for all */
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
-    for (int64_t m = group * micro_batches / groups; m < (group + 1) * micro_batches / groups; m++)
+}
+
+static int64_t first_of_group(const struct weft_trainer *t, int64_t group)
+{
+    return group * t->recipe->micro_batches / weft_recipe_groups(t->recipe);
+}
+
+static void sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+{
+    begin_sum(t, sum);
+    for (int64_t m = first_of_group(t, group); m < first_of_group(t, group + 1); m++)
         run(t, m, weight, sum);
 }
 
@@ -124,18 +139,44 @@ static int join(const struct weft_trainer *t, int open)
     return open - 1;
 }
 
-void weft_trainer_gradient(struct weft_trainer *t)
+/* Of a scored token in the loss. */
+static float token_weight(const struct weft_trainer *t)
 {
     int64_t scored = 0;
-    int open = 0;
     for (int64_t m = 0; m < t->recipe->micro_batches; m++)
         scored += fill(t, m);
+    return 1 / (float)weft_max(1, scored);
+}
+
+void weft_trainer_gradient(struct weft_trainer *t)
+{
+    float weight = token_weight(t);
+    int open = 0;
     weft_exec_prepare(t->exec);
     for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++) {
-        sum_group(t, group, 1 / (float)weft_max(1, scored), &t->sums[open++]);
+        sum_group(t, group, weight, &t->sums[open++]);
         for (int64_t closed = group + 1; closed % 2 == 0; closed /= 2)
             open = join(t, open);
     }
     while (open > 1)
         open = join(t, open);
+}
+
+bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)
+{
+    float weight = token_weight(t);
+    int64_t micro_batches = t->recipe->micro_batches, group = 0, m = 0;
+    bool found = false;
+    for (; m < micro_batches && !found; m++) {
+        if (m == first_of_group(t, group)) {
+            begin_sum(t, &t->sums[0]);
+            group++;
+        }
+        set_inputs(t, m, weight);
+        found = weft_exec_find_bad(t->exec, text, size);
+    }
+    size_t length = found ? strlen(text) : 0;
+    if (found && micro_batches > 1)
+        snprintf(text + length, size - length, " in micro-batch %lld of %lld", (long long)m, (long long)micro_batches);
+    return found;
 }

@@ -121,20 +121,32 @@ static void update_span(void *context, int64_t tile, int thread)
     u->t->recipe->optim->update(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
 }
 
-/* Names the first weight, then the first gradient, that is not finite. */
-static enum weft_status not_finite(const struct weft_trainer *t, double loss, double norm)
+/* Tells the first number in an array of the parameters' layout that is not finite. */
+static bool find_bad(const struct weft_params *p, const float *array, const char *what, char *text, size_t size)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int64_t e = 0; e < p->list[i].count; e++)
+            if (!isfinite(array[p->list[i].offset + e])) {
+                snprintf(text, size, "the %s of %s is not finite at element %lld", what, p->list[i].name, (long long)e);
+                return true;
+            }
+    return false;
+}
+
+/* Names a weight that is not finite, or what went bad first on the way to the gradient; a gradient where computing it
+ * again finds nothing (two groups may be finite and their sum not). */
+static enum weft_status not_finite(struct weft_trainer *t, double loss, double norm)
 {
     const struct weft_params *p = &t->model->params;
-    const float *arrays[] = {p->weights, t->sums[0].grads};
-    for (int a = 0; a < 2; a++)
-        for (int i = 0; i < p->count; i++)
-            for (int64_t e = 0; e < p->list[i].count; e++)
-                if (!isfinite(arrays[a][p->list[i].offset + e]))
-                    return FAIL(WEFT_CHECK,
-                                "step %lld: the loss is %g and the %s of %s is not finite at element %lld; no weight "
-                                "was changed by this step. Try a lower lr, a longer warmup or dtype=f32",
-                                (long long)t->step + 1, fabs(loss), a ? "gradient" : "value", p->list[i].name,
-                                (long long)e);
+    char text[256], gradient[256];
+    bool in_weights = find_bad(p, p->weights, "value", text, sizeof text);
+    bool in_gradient = find_bad(p, t->sums[0].grads, "gradient", gradient, sizeof gradient);
+    bool found = in_weights || weft_trainer_find_bad(t, text, sizeof text);
+    if (found || in_gradient)
+        return FAIL(WEFT_CHECK,
+                    "step %lld: the loss is %g and %s; no weight was changed by this step. Try a lower lr, a longer "
+                    "warmup or dtype=f32",
+                    (long long)t->step + 1, fabs(loss), found ? text : gradient);
     return FAIL(WEFT_CHECK,
                 "step %lld: the loss is %g and the norm of the gradients %g; no weight was changed by this step. Try a "
                 "lower lr or a longer warmup",

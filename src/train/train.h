@@ -170,6 +170,9 @@ void weft_trainer_free(struct weft_trainer *t);
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses);
 /* Gradient and losses of the next step's global batch, into sums[0]. */
 void weft_trainer_gradient(struct weft_trainer *t);
+/* Computes it again, step by step, and tells the first value that is not finite; false: there is none. The sums are
+ * lost. */
+bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
 enum weft_status weft_trainer_update(struct weft_trainer *t);
 /* On held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. */
