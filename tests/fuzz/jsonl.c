@@ -8,7 +8,6 @@
 
 #include "text/internal.h"
 
-#include <string.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -55,7 +54,7 @@ static bool swells(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    bool packed = size >= 4 && (memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(data + 1, "\x2a\x4d\x18", 3) == 0);
+    bool packed = fuzz_is_zstd(data, size);
     if (packed && swells(data, size))
         return 0;
     struct text lines = {0}, plain = {packed ? NULL : data, size, 0};
