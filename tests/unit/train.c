@@ -1,76 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - a step: optimisers against golden weights (golden/optim.json) and under spikes, what is not finite,
- * schedules, sums over micro-batches and their order, losses by term.
+ * train.c - a step: optimisers against golden weights (golden/optim.json) and under spikes, schedules, sums over
+ * micro-batches and their order, losses by term. What is not finite is finite.c's.
  */
-#include "train/train.h"
+#include "stage.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-struct stage {
-    struct weft_settings settings;
-    struct weft_spec spec;
-    struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *t;
-};
-
-static void check(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
-
-static void set(struct stage *s, const char *setting) { check(weft_settings_add(&s->settings, setting)); }
-
-/* `task`, when given, takes the place of the recipe's. */
-static void open_settings(struct stage *s, const char *preset, const struct weft_task *task)
-{
-    check(weft_spec_init(&s->spec, preset, &s->settings));
-    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
-    if (task)
-        s->recipe.task = task;
-    check(weft_model_create(&s->model, &s->spec));
-    check(weft_model_init(s->model));
-    check(weft_trainer_create(&s->t, s->model, &s->recipe));
-}
-
-/* Small, and f32; settings are one text, parted by spaces. */
-static void open_stage(struct stage *s, const char *preset, const char *settings, const struct weft_task *task)
-{
-    char text[512], *rest = text;
-    *s = (struct stage){0};
-    snprintf(text, sizeof text, "dtype=f32 layers=1 width=32 heads=2 ffn_width=64 context=16 recall_length=8 %s",
-             settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        set(s, one);
-    open_settings(s, preset, task);
-}
-
-static void close_stage(struct stage *s)
-{
-    weft_trainer_free(s->t);
-    weft_model_free(s->model);
-    weft_recipe_release(&s->recipe);
-    weft_spec_release(&s->spec);
-    weft_settings_release(&s->settings);
-}
-
-static size_t bytes(const struct stage *s) { return (size_t)s->model->params.total * sizeof(float); }
-
-static float *copy_of(const struct stage *s, const float *array)
-{
-    float *copy = malloc(bytes(s));
-    assert_non_null(copy);
-    return memcpy(copy, array, bytes(s));
-}
 
 /* |a - b| / |b| */
 static double distance(const struct stage *s, const float *a, const float *b)
@@ -231,156 +167,6 @@ static void spikes_move_adamwspam_less(void **state)
 }
 
 /* ---- what is not finite */
-
-static float *find_weight(const struct stage *s, const char *name)
-{
-    const struct weft_params *p = &s->model->params;
-    int i = 0;
-    while (i < p->count && strcmp(p->list[i].name, name) != 0)
-        i++;
-    assert_true(i < p->count);
-    return p->weights + p->list[i].offset;
-}
-
-/* Cutting a spike must not hide that it was infinite. What is bad in the sum alone is named by its weight. */
-static void what_is_not_finite_is_refused(void **state)
-{
-    (void)state;
-    static const char *const optims[] = {"optim=adamw batch=2", "optim=adamwspam batch=2"};
-    static const float bad[] = {INFINITY, -INFINITY, NAN};
-    static const char *const names[] = {"wte", "blocks.0.ffn.fc", "norm.bias"};
-    for (int i = 0; i < 6; i++) {
-        struct stage s;
-        struct weft_losses losses;
-        open_stage(&s, "gpt2", optims[i % 2], NULL);
-        while (s.t->step < 30)
-            check(weft_trainer_step(s.t, &losses));
-        float *before = copy_of(&s, s.model->params.weights);
-        weft_trainer_gradient(s.t);
-        s.t->sums[0].grads[find_weight(&s, names[i / 2]) - s.model->params.weights + 5] = bad[i / 2];
-        assert_int_equal(weft_trainer_update(s.t), WEFT_CHECK);
-        char text[128];
-        snprintf(text, sizeof text, "gradient of %s is not finite at element 5", names[i / 2]);
-        assert_non_null(strstr(weft_error(), text));
-        assert_memory_equal(before, s.model->params.weights, bytes(&s));
-        assert_int_equal(s.t->step, 30);
-        free(before);
-        close_stage(&s);
-    }
-}
-
-static void expect_refusal(struct stage *s, const char *text)
-{
-    struct weft_losses losses;
-    int64_t step = s->t->step;
-    float *before = copy_of(s, s->model->params.weights);
-    assert_int_equal(weft_trainer_step(s->t, &losses), WEFT_CHECK);
-    if (!strstr(weft_error(), text))
-        fail_msg("\"%s\" is not in: %s", text, weft_error());
-    assert_memory_equal(before, s->model->params.weights, bytes(s));
-    assert_int_equal(s->t->step, step);
-    free(before);
-}
-
-static void a_bad_weight_is_named(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "gpt2", "layers=3 batch=2", NULL);
-    find_weight(&s, "blocks.1.ffn.fc")[7] = NAN;
-    expect_refusal(&s, "the value of blocks.1.ffn.fc is not finite at element 7; no weight");
-    close_stage(&s);
-}
-
-/* Finite weights whose products are not, with everything behind them bad as well, in every dtype and with whatever is
- * made twice. */
-static void what_overflows_is_named(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"dtype=f32", "dtype=bf16", "dtype=f32 recompute=yes",
-                                           "dtype=f32 dropout=0.3"};
-    for (int i = 0; i < 4; i++) {
-        struct stage s;
-        char text[128];
-        snprintf(text, sizeof text, "layers=3 batch=2 %s", settings[i]);
-        open_stage(&s, "gpt2", text, NULL);
-        find_weight(&s, "blocks.1.norm2.bias")[3] = 4;
-        find_weight(&s, "blocks.1.ffn.fc")[9 * 32 + 3] = 3e38f;
-        expect_refusal(&s,
-                       "the output of linear with blocks.1.ffn.fc in layer 1 is not finite at row 0, element 9; no");
-        close_stage(&s);
-    }
-}
-
-/* The forward pass is finite: a huge weight meets an activation of 0. */
-static void a_gradient_that_overflows_is_named(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "gpt2", "layers=3 batch=2", NULL);
-    memset(find_weight(&s, "blocks.1.ffn.fc") + 9 * 32, 0, 32 * sizeof(float));
-    for (int i = 0; i < 32; i++) {
-        find_weight(&s, "blocks.1.ffn.proj")[i * 64 + 9] = i % 2 ? 3e38f : -3e38f;
-        find_weight(&s, "norm.gain")[i] = 1000;
-    }
-    expect_refusal(&s, "the gradient from linear with blocks.1.ffn.proj in layer 1 is not finite at row ");
-    assert_non_null(strstr(weft_error(), ", element 9; no"));
-    close_stage(&s);
-}
-
-static int64_t marked_length(const void *options)
-{
-    (void)options;
-    return 8;
-}
-
-/* Token 1 is in sample 3 alone, at place 5. */
-static void marked_sample(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
-                          int32_t *targets)
-{
-    (void)spec;
-    (void)options;
-    for (int i = 0; i < 8; i++) {
-        tokens[i] = index == 3 && i == 5 ? 1 : 2;
-        targets[i] = 3;
-    }
-}
-
-static void the_bad_micro_batch_is_named(void **state)
-{
-    (void)state;
-    static const struct weft_task marked = {.name = "marked", .length = marked_length, .sample = marked_sample};
-    static const char *const settings[] = {"grad_groups=1", "grad_groups=2", "grad_groups=8"};
-    for (int i = 0; i < 3; i++) {
-        struct stage s;
-        char text[128];
-        snprintf(text, sizeof text, "batch=2 micro_batches=3 %s", settings[i]);
-        open_stage(&s, "gpt2", text, &marked);
-        find_weight(&s, "wte")[32] = 2e38f;
-        find_weight(&s, "wpe")[5 * 32] = 2e38f;
-        expect_refusal(&s, "the output of add is not finite at row 13, element 0 in micro-batch 2 of 3; no weight");
-        close_stage(&s);
-    }
-}
-
-static void nothing_bad_is_found_in_good_steps(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"layers=2 vocab=64 batch=2 dropout=0.2",
-                                           "layers=2 vocab=64 batch=2 dtype=bf16 micro_batches=3 recompute=yes"};
-    const char *preset, *summary;
-    for (int i = 0; (preset = weft_preset_at(i, &summary)); i++)
-        for (int j = 0; j < 2; j++) {
-            struct stage s;
-            char text[256] = "";
-            struct weft_losses losses;
-            open_stage(&s, preset, settings[j], NULL);
-            check(weft_trainer_step(s.t, &losses));
-            if (weft_trainer_find_bad(s.t, text, sizeof text))
-                fail_msg("%s: %s", preset, text);
-            close_stage(&s);
-        }
-}
 
 /* ---- schedules */
 
@@ -599,12 +385,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_golden),
         cmocka_unit_test(spikes_move_adamwspam_less),
-        cmocka_unit_test(what_is_not_finite_is_refused),
-        cmocka_unit_test(a_bad_weight_is_named),
-        cmocka_unit_test(what_overflows_is_named),
-        cmocka_unit_test(a_gradient_that_overflows_is_named),
-        cmocka_unit_test(the_bad_micro_batch_is_named),
-        cmocka_unit_test(nothing_bad_is_found_in_good_steps),
         cmocka_unit_test(schedules),
         cmocka_unit_test(micro_batches_give_the_gradient_of_one),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
