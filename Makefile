@@ -118,7 +118,7 @@ $(OUT)/obj/%.o: src/%.c $(OUT)/flags
 	$(COMPILE) -c $< -o $@
 
 # What it takes in as bytes the compiler does not tell of.
-$(OUT)/obj/lab/report/assets.o: $(wildcard src/lab/report/*.html src/lab/report/*.css src/lab/report/*.js third_party/uPlot/*)
+$(OUT)/obj/report/assets.o: $(wildcard src/report/*.html src/report/*.css src/report/*.js third_party/uPlot/*)
 
 # A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
 define LEVEL_RULES

@@ -2,7 +2,7 @@
  *
  * gates.c - presets and some odd combinations pass all six gates, in f32 and bf16.
  */
-#include "lab/lab.h"
+#include "check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * models.c - combinations in which all pairs of choices occur pass the gates, and every mutant is noticed by its own.
  */
-#include "lab/lab.h"
+#include "check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  * A mutant is the right descriptor with one kernel wrapped. The wrapper calls the right kernel and then (or before)
  * does one thing wrong, so that nothing but the intended defect is there.
  */
-#include "base/vmath.h"
-#include "lab/lab.h"
+#include "base/vmath_inl.h"
+#include "check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

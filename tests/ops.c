@@ -2,7 +2,7 @@
  *
  * ops.c - every op of the registry through the harness, one test an op: what `weft check` does.
  */
-#include "lab/lab.h"
+#include "check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,13 +9,18 @@ set -u -o pipefail
 declare -A floor=(
     [base]=1
     [tensor]=2 [text]=2
-    [graph]=3 [dnn]=3 [comm]=3 [ckpt]=3
-    [ops]=4
-    [nn]=5
-    [train]=6 [infer]=6 [export]=6
-    [lab]=7 [serve]=7
-    [cmd]=8
-    [main]=9
+    [ckpt]=3 [comm]=3
+    [graph]=4 [dnn]=4
+    [ops]=5
+    [nn]=6 [stats]=6
+    [train]=7 [infer]=7 [export]=7
+    [check]=8
+    [run]=9 [bench]=9
+    [study]=10
+    [report]=11
+    [api]=12
+    [cmd]=13
+    [main]=14
 )
 
 c_files() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }
@@ -69,24 +74,25 @@ check_onednn() {
 # (The processes of sweep.c and launch.c are their own to end.)
 check_printing() {
     matches '(^|[^_[:alnum:]])(printf|puts|putchar|exit|_exit|abort)\(' ! -path 'src/cmd/*' ! -path src/main.c \
-        ! -path src/lab/gate/sweep.c ! -path src/lab/study/launch.c |
+        ! -path src/check/sweep.c ! -path src/study/launch.c |
         sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
 
-# both_ways TABLE MACRO FOLDER: every MACRO(name row of the table has its file in the folder, and every file its row,
-# except the files that serve the others.
+# both_ways TABLE MACRO FOLDER...: every MACRO(name row of the table has its file in one of the folders, and every file its
+# row, except the files that serve the others.
 both_ways() {
-    local table=$1 folder=$3 rows files
+    local table=$1 macro=$2 folder=$3 rows files
+    shift 2
     [[ -e $table ]] || return 0
-    rows=$(sed -nE "s/^$2\(([a-z0-9_]+).*/\1/p" "$table" | sort)
-    files=$(find "$folder" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
+    rows=$(sed -nE "s/^$macro\(([a-z0-9_]+).*/\1/p" "$table" | sort)
+    files=$(find "$@" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
     comm -13 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$folder/&.c has no row in $table|"
     comm -23 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$table: the row & has no file $folder/&.c|"
     uniq -d <<<"$rows" | sed "s|.*|$table: two rows name &|"
 }
 
 check_rows() {
-    both_ways src/ops/ops.def OP src/ops
+    both_ways src/ops/ops.def OP src/ops src/ops/attention
     both_ways src/cmd/cmds.def CMD src/cmd
     both_ways src/nn/variants.def GEOM src/nn/geom
     both_ways src/nn/variants.def ATTN src/nn/attn

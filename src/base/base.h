@@ -47,7 +47,7 @@ static inline int64_t weft_div_up(int64_t n, int64_t unit) { return (n + unit - 
 static inline int64_t weft_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t weft_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* ---- element types: here because vmath.h loads and stores them; what they are is tensor.h's */
+/* ---- element types: here because vmath_inl.h loads and stores them; what they are is tensor.h's */
 
 enum weft_dtype { WEFT_F32, WEFT_BF16, WEFT_F64, WEFT_I32 };
 

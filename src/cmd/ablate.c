@@ -4,7 +4,8 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/study/queue.h"
+#include "report/report.h"
+#include "study/queue.h"
 
 #include <math.h>
 #include <stdlib.h>

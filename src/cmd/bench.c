@@ -2,9 +2,9 @@
  *
  * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step).
  */
+#include "bench/bench.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/lab.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  *
  * check - runs every op of the registry through the harness, on this machine.
  */
+#include "check/check.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/lab.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/study/study.h"
+#include "report/report.h"
 
 struct args {
     const char *folder[2];

@@ -4,7 +4,7 @@
  * Kconfig kept what a defconfig asks for.
  */
 #include "cmd/cmd.h"
-#include "lab/study/study.h"
+#include "study/study.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
 #include "cmd/cmd.h"
-#include "lab/study/study.h"
 #include "ops/ops.h"
+#include "study/study.h"
 
 #include <string.h>
 

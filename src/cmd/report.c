@@ -2,9 +2,9 @@
  *
  * report - what a study came to, from its folder: the verdict table, and report.html, .md and .csv.
  */
+#include "report/report.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/study/study.h"
 
 struct args {
     const char *folder;

@@ -4,7 +4,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "lab/lab.h"
+#include "train/account.h"
 
 #include <string.h>
 

@@ -3,8 +3,10 @@
  * train - trains a model on a task and scores it on held-out samples; with --out it leaves a run's folder.
  */
 #include "base/json.h"
+#include "bench/bench.h"
+#include "check/check.h"
 #include "cmd/cmd.h"
-#include "lab/lab.h"
+#include "train/account.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -90,7 +92,7 @@ static enum weft_status check_gates(const struct args *a, struct weft_gates *rep
 }
 
 /* What was found before in the same folder by the same program holds. */
-static enum weft_status check_gates_once(const struct args *a, struct weft_run *run, struct weft_gates *report)
+static enum weft_status check_gates_once(const struct args *a, struct weft_record *run, struct weft_gates *report)
 {
     bool same = false;
     char path[4096];
@@ -214,7 +216,7 @@ static enum weft_status print_result(const struct weft_common *c, const struct w
 }
 
 /* Where a run that goes on stands, and what is another than it was. */
-static void tell_resumed(const struct weft_run *run, const struct weft_trainer *t)
+static void tell_resumed(const struct weft_record *run, const struct weft_trainer *t)
 {
     fprintf(stderr, "%s goes on from step %lld\n", run->folder, (long long)t->step);
     if (*run->changes)
@@ -241,14 +243,14 @@ static void warn_of_repeats(const struct weft_trainer *t)
         weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", there);
 }
 
-static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_run *run,
+static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_record *run,
                                    struct outcome *o)
 {
-    struct weft_loop loop = {.trainer = t, .run = run, .report = tell, .context = &o->line, .signal = &caught};
+    struct weft_loop loop = {.trainer = t, .record = run, .report = tell, .context = &o->line, .signal = &caught};
     if (a->minutes > 0)
         loop.deadline = a->start + 60 * a->minutes;
     if (run) {
-        TRY(weft_run_begin(run, t));
+        TRY(weft_record_begin(run, t));
         if (t->step)
             tell_resumed(run, t);
     }
@@ -267,7 +269,7 @@ static enum weft_status take_steps(const struct args *a, struct weft_trainer *t,
     return WEFT_OK;
 }
 
-static enum weft_status train(const struct args *a, struct weft_model *model, struct weft_run *run)
+static enum weft_status train(const struct args *a, struct weft_model *model, struct weft_record *run)
 {
     struct weft_trainer *t = NULL;
     struct outcome o = {.line = {.terminal = isatty(STDERR_FILENO)}};
@@ -298,16 +300,16 @@ static enum weft_status choose_folder(struct args *a)
 
 static enum weft_status train_in_folder(struct args *a, struct weft_model *model)
 {
-    struct weft_run run = {0};
+    struct weft_record run = {0};
     TRY(choose_folder(a));
     TRY(weft_account_fit(model, &a->common.recipe, weft_free_bytes()));
     if (!a->out)
         return train(a, model, NULL);
     catch_signals();
-    enum weft_status status = weft_run_open(&run, a->out, a->resume, &a->common.recipe, &a->common.settings);
+    enum weft_status status = weft_record_open(&run, a->out, a->resume, &a->common.recipe, &a->common.settings);
     if (status == WEFT_OK)
         status = train(a, model, &run);
-    weft_run_close(&run);
+    weft_record_close(&run);
     return status;
 }
 

@@ -3,8 +3,8 @@
  * verify - the six gates on a model, on the presets, on combinations of all choices; and mutants through the gates.
  */
 #include "base/json.h"
+#include "check/check.h"
 #include "cmd/cmd.h"
-#include "lab/lab.h"
 
 #include <string.h>
 #include <unistd.h>

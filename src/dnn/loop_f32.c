@@ -14,7 +14,7 @@
  * bf16 operands are widened when packed or copied (f32 weights are rounded to bf16 first), so products are exact and
  * sums f32, as in a true bf16 engine.
  */
-#include "dnn/store.h"
+#include "dnn/store_inl.h"
 
 /* Registers decide: 24 of 32 sums with AVX-512, 12 of 16 elsewhere. A piece is one register. */
 #if defined(__AVX512F__)

@@ -11,7 +11,7 @@
  * time. Running allocates inside oneDNN: a map of arguments per call, and the memory objects.
  */
 #include "dnn/onednn.h"
-#include "dnn/store.h"
+#include "dnn/store_inl.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
  *
  * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time.
  */
-#include "dnn/store.h"
+#include "dnn/store_inl.h"
 
 #include <immintrin.h>
 

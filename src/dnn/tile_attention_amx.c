@@ -10,7 +10,7 @@
  * The packers move 32-bit pairs: a right operand holds the pairs (2p, 2p+1) along the depth, so packing rows that lie
  * across the depth is a transposition of pairs, and packing rows that lie along it interleaves two rows.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "dnn/dnn.h"
 
 #include <immintrin.h>

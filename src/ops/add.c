@@ -5,14 +5,14 @@
  *
  * The backward kernel, da += dy, is not this op's derivative but the graph's way to add a gradient to a buffer.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 static double exact(double a, double b) { return a + b; }
 VINLINE vf value(vf a, vf b) { return a + b; }
 
 #define BUILDER weft_add
-#include "ops/binary.h"
+#include "ops/binary_inl.h"
 
 static void bwd_ref(const struct weft_call *call)
 {

@@ -5,7 +5,7 @@
  * x gets y's gradient as it is. db += sum over rows of dy: each column sums blocks of BLOCK rows and adds the blocks in
  * order, whatever thread has the column, so the order is fixed and long sums lose little.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows of a forward tile, columns of a backward tile */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * bucket_mean - c[m,l] = beta[head(l)] * mean of h[m,f] over the f of bucket l. h [M,F], beta f32 [heads], c [M,L] in
- * h's dtype. Buckets and heads are those of bucket.h.
+ * h's dtype. Buckets and heads are those of bucket_inl.h.
  *
  * Backward: dh[m,f] = beta dc[m,l] / |l|,  dbeta += sum over m and the head's l of dc times the mean, which is made of
  * h again.
  */
-#include "ops/bucket.h"
+#include "ops/bucket_inl.h"
 
 enum { H, BETA };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * bucket_spread - h[m,f] = gamma[head(l)] * c[m,l], l = bucket(f): the way back of bucket_mean. c [M,L], gamma f32
- * [heads], h [M,F] in c's dtype. Buckets and heads are those of bucket.h.
+ * [heads], h [M,F] in c's dtype. Buckets and heads are those of bucket_inl.h.
  *
  * Backward, with s[m,l] = sum of dh[m,f] over the f of bucket l:  dc = gamma s,  dgamma += sum over m and the head's l
  * of c s. Both inputs are read again.
  */
-#include "ops/bucket.h"
+#include "ops/bucket_inl.h"
 
 enum { C, GAMMA };
 

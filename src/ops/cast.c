@@ -2,7 +2,7 @@
  *
  * cast - y = x in another float type (f32 or bf16, to nearest even). Its gradient is the cast back.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 16384 }; /* elements */

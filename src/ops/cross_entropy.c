@@ -19,8 +19,8 @@
  * the backward node makes the forward outputs on its way (bwd_yields_out), no product is done twice, and one kernel is
  * both. Nothing is saved.
  */
-#include "base/vmath.h"
-#include "ops/cross_entropy_spec.h"
+#include "base/vmath_inl.h"
+#include "ops/cross_entropy_reference_inl.h"
 
 /* Scored rows of a chunk: every chunk reads W and adds to dW once more, every row of it costs scratch. At V = 50304, C
  * = 768 a chunk of 512 took five sixths of the processor time of 256, and 1024 nine tenths of that again for twice the

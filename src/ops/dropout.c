@@ -6,7 +6,7 @@
  * So threads, ranks, micro-batches and chunks see the same mask, backward makes it again instead of saving it, and y is
  * linear in x.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* per tile */

@@ -5,7 +5,7 @@
  * Backward: table row id += dy row, in row order; parallel over columns, so that no two threads share a sum. The host
  * checks ids; one outside 0 .. V-1 reads as zeros here and is not written.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16, COLUMNS = 64 }; /* rows of a forward tile, columns of a backward tile */

@@ -2,7 +2,7 @@
  *
  * fill - y = value everywhere, f32, of any shape. Zeroes the sums that gradients are added to.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 16384 }; /* elements */

@@ -6,7 +6,7 @@
  * Backward, with e[m,h] = sum_d dz o:  do = s dz,  dgate = alpha e,  dalpha += sum over m, h of (gate - 1) e. Blocks of
  * ROWS rows leave their part of dalpha in scratch; then the blocks are added in order. All three inputs are read again.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* of a tile; it orders the sum */

@@ -10,7 +10,7 @@
  * Backward, with g = dy + 2 y dnorm: dmean = g's first part, draw = g's second part sigmoid(raw). Reads raw and y.
  */
 #include "ops/ops.h"
-#include "ops/softplus.h"
+#include "ops/softplus_inl.h"
 
 enum { ROWS = 16 }; /* per tile */
 enum { MEAN, RAW };

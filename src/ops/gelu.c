@@ -5,7 +5,7 @@
  * Since (1 + tanh u)/2 = sigmoid(2u), it is computed as y = x s, s = sigmoid(2u): one exponential, and no cancellation
  * where x is very negative. Backward reads x and computes s again: dx = dy (s + x s (1-s) 2u').
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 #define ROOT 0.79788456080286535588 /* sqrt(2/pi) */
@@ -34,7 +34,7 @@ VINLINE vf slope(vf x)
 }
 
 #define BUILDER weft_gelu
-#include "ops/unary.h"
+#include "ops/unary_inl.h"
 
 const struct weft_op WEFT_OP(gelu) = {
     .name = "gelu",

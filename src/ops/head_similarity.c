@@ -7,7 +7,7 @@
  * which is (|sum_h u_h|^2 - n) / (n (n - 1)): one pass instead of one over pairs. Heads with |z_h| < 1e-6 have no
  * direction and do not count; with fewer than two left it is 0. There is no derivative: this is for looking.
  */
-#include "ops/tiles.h"
+#include "ops/attention/tiles_inl.h"
 
 #define LEAST 1e-6f
 

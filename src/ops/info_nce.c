@@ -20,8 +20,8 @@
  * time: nothing of size n x n exists. 1 - p_i,pos is taken from nll, as -expm1(-nll): where the contrast is nearly
  * solved, p is too close to 1.
  */
-#include "base/vmath.h"
-#include "ops/info_nce_spec.h"
+#include "base/vmath_inl.h"
+#include "ops/info_nce_reference_inl.h"
 
 enum { ROWS = 16 }; /* of z, per tile of dz */
 

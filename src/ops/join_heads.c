@@ -8,7 +8,7 @@
  * copies bytes. Backward takes y's gradient apart again; a part that several heads read gets the sum over them, in f32
  * and in the order of heads. Nothing is saved.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* per tile */

@@ -10,14 +10,14 @@
  * Backward, with t = gain dy:  dx = rstd (t - mean(t) - xhat mean(t xhat)),  dgain += sum dy xhat,  db += sum dy.
  * Tiles and sums are norm.h's.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { X, GAIN, B };
 enum { Y, MEAN, RSTD };
 
 enum { WEIGHTS = 2 };
-#include "ops/norm.h"
+#include "ops/norm_inl.h"
 
 static enum weft_status shape(struct weft_node *node)
 {

@@ -18,7 +18,7 @@
  *
  * Only x is kept for it. W is an input so that grad can find it; no kernel reads it.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { X, P, B, ADDEND, W, INPUTS };

@@ -7,7 +7,7 @@
  * So y is kept only where alpha is learned. Blocks of TILE elements leave their sums in scratch, which are then added
  * in order.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 8192 }; /* elements; it orders the sum */

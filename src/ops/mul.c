@@ -4,14 +4,14 @@
  *
  * The gradients are products again, dy * b and dy * a, so they are emitted as such.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 static double exact(double a, double b) { return a * b; }
 VINLINE vf value(vf a, vf b) { return a * b; }
 
 #define BUILDER weft_mul
-#include "ops/binary.h"
+#include "ops/binary_inl.h"
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {

@@ -7,7 +7,7 @@
  * Rows leave their sums in scratch, in double, which are then added in order. There is no derivative: this is for
  * looking.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 struct attr {

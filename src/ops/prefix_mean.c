@@ -14,7 +14,7 @@
  * first; `whole`: the sum over all t of dy_t / (last+1), for every s. Nothing is saved. Both directions may work in
  * place: a row is read before it is written, and not again.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { COLUMNS = 64, VECTORS = COLUMNS / VLANES }; /* a tile is one sequence and this many columns */

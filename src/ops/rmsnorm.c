@@ -8,14 +8,14 @@
  *
  * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Tiles and sums are norm.h's.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { X, GAIN };
 enum { Y, RSTD };
 
 enum { WEIGHTS = 1 };
-#include "ops/norm.h"
+#include "ops/norm_inl.h"
 
 static enum weft_status shape(struct weft_node *node)
 {

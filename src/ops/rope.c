@@ -8,7 +8,7 @@
  * heads, in double by own arithmetic, rounded to f32: they depend on (pos, i, D, base) alone, need no table whose
  * length would bound the positions, and cost little beside reading x.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16, DLANES = 8 }; /* rows of a tile, doubles of a vector */

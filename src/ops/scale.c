@@ -2,7 +2,7 @@
  *
  * scale - y = factor * x, a constant factor, elementwise. May run in place; the gradient is scaled alike.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 16384 }; /* elements */

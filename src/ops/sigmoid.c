@@ -2,7 +2,7 @@
  *
  * sigmoid - y = 1 / (1 + e^-x), elementwise. Backward reads x: dx = dy y (1 - y).
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 static double exact(double x) { return 1 / (1 + exp(-x)); }
@@ -19,7 +19,7 @@ VINLINE vf slope(vf x)
 }
 
 #define BUILDER weft_sigmoid
-#include "ops/unary.h"
+#include "ops/unary_inl.h"
 
 const struct weft_op WEFT_OP(sigmoid) = {
     .name = "sigmoid",

@@ -2,7 +2,7 @@
  *
  * silu - y = x s, s = sigmoid(x), elementwise. Backward reads x and computes s again: dx = dy s (1 + x (1-s)).
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 static double exact(double x) { return x / (1 + exp(-x)); }
@@ -22,7 +22,7 @@ VINLINE vf slope(vf x)
 }
 
 #define BUILDER weft_silu
-#include "ops/unary.h"
+#include "ops/unary_inl.h"
 
 const struct weft_op WEFT_OP(silu) = {
     .name = "silu",

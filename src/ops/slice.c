@@ -4,7 +4,7 @@
  *
  * Backward writes dy into those columns and zeros around it.
  */
-#include "ops/columns.h"
+#include "ops/columns_inl.h"
 
 struct attr {
     int64_t first, width;

@@ -2,8 +2,8 @@
  *
  * softplus - y = ln(1 + e^x) + offset, elementwise. Backward reads x: dx = dy sigmoid(x).
  */
-#include "ops/softplus.h"
 #include "ops/ops.h"
+#include "ops/softplus_inl.h"
 
 struct attr {
     double offset;
@@ -21,7 +21,7 @@ VINLINE vf slope(vf x) { return vsigmoid(x); }
 #define VALUE(call, x) (vsoftplus(x) + vset((float)added(call)))
 /* Only cases with an op behind have an offset: it would hide the small values of the others. */
 #define BUILDER(g, x) weft_softplus(g, x, c->n[2] ? 0.25 : 0)
-#include "ops/unary.h"
+#include "ops/unary_inl.h"
 
 const struct weft_op WEFT_OP(softplus) = {
     .name = "softplus",

@@ -3,7 +3,7 @@
  * split - cuts x [M, W] into columns: y_o [M, w_o], o = 0, 1, .., the w_o adding up to W. The inverse of joining: dx is
  * the rows of all dy_o side by side, zeros where one has no gradient. Nothing is saved.
  */
-#include "ops/columns.h"
+#include "ops/columns_inl.h"
 
 struct attr {
     int count;

@@ -7,7 +7,7 @@
  * needs nothing of the sum, so the backward node makes the loss on its way (bwd_yields_out): one kernel is both, and z
  * is read once. Nothing is saved.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 8192 }; /* elements; it orders the sum */

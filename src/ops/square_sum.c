@@ -4,7 +4,7 @@
  *
  * Backward reads x: dx = 2 x dn.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* per tile */

@@ -4,7 +4,7 @@
  *
  * Backward reads gate and up, with s = sigmoid(gate): dup = dy gate s, dgate = dy up s (1 + gate (1-s)).
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { TILE = 16384 }; /* elements */

@@ -4,7 +4,7 @@
  *
  * Backward reads theta: dtheta += -dy y tau / (tau + eps). A few numbers, so one thread does them.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 struct attr {

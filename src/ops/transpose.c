@@ -6,7 +6,7 @@
  * Meant for weights used both ways, so dimensions are fixed; of a parameter it runs in prepare. The gradient is
  * transposed back. Nothing is saved.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 static enum weft_status shape(struct weft_node *node)

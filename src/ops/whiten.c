@@ -9,7 +9,7 @@
  * Backward reads mu and sigma: dmu = dy / sqrt(sigma), and over the heads that read s, in order,
  * dsigma = (sum dlog_det - sum dy mu / (2 sqrt(sigma))) / sigma.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* per tile */

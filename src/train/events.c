@@ -63,10 +63,10 @@ static uint32_t masked_crc(const void *data, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static enum weft_status add(struct weft_run *run, int64_t step, int field, const void *data, size_t n)
+static enum weft_status add(struct weft_record *record, int64_t step, int field, const void *data, size_t n)
 {
     struct timespec now;
-    struct bytes event = {.count = 0}, record = {.count = 0};
+    struct bytes event = {.count = 0}, framed = {.count = 0};
     clock_gettime(CLOCK_REALTIME, &now);
     double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     uint64_t wall;
@@ -76,16 +76,16 @@ static enum weft_status add(struct weft_run *run, int64_t step, int field, const
     put_varint(&event, 2 << 3);
     put_varint(&event, (uint64_t)step);
     put_field(&event, field, data, n);
-    put_number(&record, event.count, 8);
-    put_number(&record, masked_crc(record.data, 8), 4);
-    put(&record, event.data, event.count);
-    put_number(&record, masked_crc(event.data, event.count), 4);
-    if (fwrite(record.data, 1, record.count, run->events) != record.count || fflush(run->events))
-        return FAIL(WEFT_IO, "%s/%s cannot be written: is the disk full?", run->folder, WEFT_EVENTS);
+    put_number(&framed, event.count, 8);
+    put_number(&framed, masked_crc(framed.data, 8), 4);
+    put(&framed, event.data, event.count);
+    put_number(&framed, masked_crc(event.data, event.count), 4);
+    if (fwrite(framed.data, 1, framed.count, record->events) != framed.count || fflush(record->events))
+        return FAIL(WEFT_IO, "%s/%s cannot be written: is the disk full?", record->folder, WEFT_EVENTS);
     return WEFT_OK;
 }
 
-enum weft_status weft_events_add(struct weft_run *run, int64_t step, const char *tag, double value)
+enum weft_status weft_events_add(struct weft_record *record, int64_t step, const char *tag, double value)
 {
     struct bytes scalar = {.count = 0}, summary = {.count = 0};
     float x = (float)value;
@@ -95,7 +95,7 @@ enum weft_status weft_events_add(struct weft_run *run, int64_t step, const char 
     put_varint(&scalar, 2 << 3 | 5);
     put_number(&scalar, bits, 4);
     put_field(&summary, 1, scalar.data, scalar.count);
-    TRY(add(run, step, 5, summary.data, summary.count));
+    TRY(add(record, step, 5, summary.data, summary.count));
     return WEFT_OK;
 }
 
@@ -117,19 +117,19 @@ static long next_record(FILE *f, int64_t step)
     return of <= (uint64_t)step ? (long)(HEAD + n + TAIL) : 0;
 }
 
-enum weft_status weft_events_open(struct weft_run *run, int64_t step)
+enum weft_status weft_events_open(struct weft_record *record, int64_t step)
 {
     static const char version[] = "brain.Event:2";
-    const char *path = weft_arena_print(&run->arena, "%s/%s", run->folder, WEFT_EVENTS);
+    const char *path = weft_arena_print(&record->arena, "%s/%s", record->folder, WEFT_EVENTS);
     int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-    if (fd < 0 || !(run->events = fdopen(fd, "a+")))
-        return FAIL(WEFT_IO, "%s/%s cannot be opened: %s", run->folder, WEFT_EVENTS, strerror(errno));
+    if (fd < 0 || !(record->events = fdopen(fd, "a+")))
+        return FAIL(WEFT_IO, "%s/%s cannot be opened: %s", record->folder, WEFT_EVENTS, strerror(errno));
     long kept = 0, n;
-    while ((n = next_record(run->events, step)))
+    while ((n = next_record(record->events, step)))
         kept += n;
-    if (ftruncate(fd, kept) || fseek(run->events, 0, SEEK_END))
-        return FAIL(WEFT_IO, "%s/%s cannot be cut back: %s", run->folder, WEFT_EVENTS, strerror(errno));
+    if (ftruncate(fd, kept) || fseek(record->events, 0, SEEK_END))
+        return FAIL(WEFT_IO, "%s/%s cannot be cut back: %s", record->folder, WEFT_EVENTS, strerror(errno));
     if (kept == 0)
-        TRY(add(run, 0, 3, version, sizeof version - 1));
+        TRY(add(record, 0, 3, version, sizeof version - 1));
     return WEFT_OK;
 }

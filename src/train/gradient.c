@@ -10,7 +10,7 @@
  * Samples are functions of their index: they are made once to be counted and once more to be run, instead of being
  * kept.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "train/train.h"
 
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,

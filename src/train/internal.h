@@ -9,29 +9,31 @@
 
 /* ---- what is another than it was (run.c, origin.c) */
 
-void weft_run_change(struct weft_run *run, const char *name, const char *before, const char *now);
+void weft_record_change(struct weft_record *record, const char *name, const char *before, const char *now);
 const char *weft_origin_name(int i);
 enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed);
 /* Other data are refused, other changes noted. */
-enum weft_status weft_origin_compare(struct weft_run *run, const struct weft_origin *before);
+enum weft_status weft_origin_compare(struct weft_record *record, const struct weft_origin *before);
 
 /* ---- records (log.c) */
 
-enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *t);
+enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t);
 /* Of run->changes; not again where the log ends with just this record. */
-enum weft_status weft_log_change(struct weft_run *run, int64_t step);
-enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now);
-enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer *t, const struct weft_scores *scores);
-enum weft_status weft_log_diagnosis(struct weft_run *run, const struct weft_trainer *t);
-enum weft_status weft_log_weights(struct weft_run *run, const struct weft_trainer *t, const char *hash);
+enum weft_status weft_log_change(struct weft_record *record, int64_t step);
+enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
+                                 const struct weft_progress *now);
+enum weft_status weft_log_scores(struct weft_record *record, const struct weft_trainer *t,
+                                 const struct weft_scores *scores);
+enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t);
+enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash);
 /* Drops all records after the step, and one that is not whole; tells how many bytes are left. */
-enum weft_status weft_log_cut(struct weft_run *run, int64_t step, int64_t *kept);
+enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept);
 
 /* ---- TensorBoard (events.c) */
 
 #define WEFT_EVENTS "events.out.tfevents.weft"
 /* Opens the file, without what is after the step. */
-enum weft_status weft_events_open(struct weft_run *run, int64_t step);
-enum weft_status weft_events_add(struct weft_run *run, int64_t step, const char *tag, double value);
+enum weft_status weft_events_open(struct weft_record *record, int64_t step);
+enum weft_status weft_events_add(struct weft_record *record, int64_t step, const char *tag, double value);
 
 #endif

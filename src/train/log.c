@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum weft_status write_record(struct weft_run *run, struct weft_result *r)
+static enum weft_status write_record(struct weft_record *record, struct weft_result *r)
 {
-    enum weft_status status = weft_result_print(r, run->log, true);
+    enum weft_status status = weft_result_print(r, record->log, true);
     weft_result_free(r);
     if (status != WEFT_OK)
-        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", run->folder);
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
     return WEFT_OK;
 }
 
@@ -31,7 +31,7 @@ static struct weft_result *begin_record(int64_t step)
     return r;
 }
 
-enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *t)
+enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t)
 {
     struct weft_result *r = begin_record(0);
     weft_result_text(r, "weft", weft_version());
@@ -39,32 +39,33 @@ enum weft_status weft_log_head(struct weft_run *run, const struct weft_trainer *
     weft_result_text(r, "preset", t->model->spec->preset);
     weft_result_text(r, "task", t->recipe->task->name);
     weft_result_int(r, "params", t->model->params.elements);
-    weft_result_int(r, "gates_checks", run->gates_checks);
-    weft_result_int(r, "gates_failed", run->gates_failed);
-    TRY(write_record(run, r));
+    weft_result_int(r, "gates_checks", record->gates_checks);
+    weft_result_int(r, "gates_failed", record->gates_failed);
+    TRY(write_record(record, r));
     return WEFT_OK;
 }
 
 /* A kill may have come between this record and what it tells of. */
-enum weft_status weft_log_change(struct weft_run *run, int64_t step)
+enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
     char *text = NULL;
     size_t bytes;
     struct weft_result *r = begin_record(step);
-    weft_result_text(r, "changed", run->changes);
+    weft_result_text(r, "changed", record->changes);
     FILE *memory = open_memstream(&text, &bytes);
     enum weft_status status = memory ? weft_result_print(r, memory, true) : FAIL(WEFT_NOMEM, "no memory for a record");
     if (memory)
         fclose(memory);
-    bool again = status == WEFT_OK && run->last && strcmp(text, run->last) == 0;
+    bool again = status == WEFT_OK && record->last && strcmp(text, record->last) == 0;
     free(text);
     if (status == WEFT_OK && !again)
-        return write_record(run, r);
+        return write_record(record, r);
     weft_result_free(r);
     return status;
 }
 
-enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer *t, const struct weft_progress *now)
+enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
+                                 const struct weft_progress *now)
 {
     struct weft_result *r = begin_record(t->step);
     for (int i = 0; i < now->losses.count; i++)
@@ -74,13 +75,14 @@ enum weft_status weft_log_losses(struct weft_run *run, const struct weft_trainer
     weft_result_int(r, "tokens", now->tokens);
     weft_result_real(r, "tokens_per_s", now->tokens_per_s);
     weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(run, r));
-    TRY(weft_events_add(run, t->step, "train/loss", now->losses.list[0].value));
-    TRY(weft_events_add(run, t->step, "train/lr", weft_recipe_lr(t->recipe, t->step)));
+    TRY(write_record(record, r));
+    TRY(weft_events_add(record, t->step, "train/loss", now->losses.list[0].value));
+    TRY(weft_events_add(record, t->step, "train/lr", weft_recipe_lr(t->recipe, t->step)));
     return WEFT_OK;
 }
 
-enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer *t, const struct weft_scores *scores)
+enum weft_status weft_log_scores(struct weft_record *record, const struct weft_trainer *t,
+                                 const struct weft_scores *scores)
 {
     struct weft_result *r = begin_record(t->step);
     weft_result_real(r, "val_loss", scores->val.loss);
@@ -90,72 +92,72 @@ enum weft_status weft_log_scores(struct weft_run *run, const struct weft_trainer
         weft_result_real(r, "test_accuracy", scores->test.accuracy);
     }
     weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(run, r));
-    TRY(weft_events_add(run, t->step, "val/loss", scores->val.loss));
+    TRY(write_record(record, r));
+    TRY(weft_events_add(record, t->step, "val/loss", scores->val.loss));
     return WEFT_OK;
 }
 
-static enum weft_status log_finding(struct weft_run *run, int64_t step, struct weft_result *r, const char *name,
+static enum weft_status log_finding(struct weft_record *record, int64_t step, struct weft_result *r, const char *name,
                                     double value)
 {
     char tag[96];
     snprintf(tag, sizeof tag, "diagnostics/%s", name);
     weft_result_real(r, name, value);
-    TRY(weft_events_add(run, step, tag, value));
+    TRY(weft_events_add(record, step, tag, value));
     return WEFT_OK;
 }
 
-static enum weft_status log_findings(struct weft_run *run, int64_t step, struct weft_result *r,
+static enum weft_status log_findings(struct weft_record *record, int64_t step, struct weft_result *r,
                                      const struct weft_symptom *f, int layers)
 {
     char name[64];
-    TRY(log_finding(run, step, r, f->name, f->mean));
+    TRY(log_finding(record, step, r, f->name, f->mean));
     for (int layer = 0; layer < layers; layer++) {
         snprintf(name, sizeof name, "%s/layer%d", f->name, layer);
-        TRY(log_finding(run, step, r, name, f->layer[layer]));
+        TRY(log_finding(record, step, r, name, f->layer[layer]));
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_log_diagnosis(struct weft_run *run, const struct weft_trainer *t)
+enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t)
 {
     const struct weft_diagnosis *d = &t->diagnosis;
     struct weft_result *r = begin_record(t->step);
     enum weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < d->count; i++)
-        status = log_findings(run, t->step, r, &d->list[i], d->layers);
+        status = log_findings(record, t->step, r, &d->list[i], d->layers);
     weft_result_real(r, "seconds", t->seconds);
     if (status == WEFT_OK)
-        return write_record(run, r);
+        return write_record(record, r);
     weft_result_free(r);
     return status;
 }
 
-enum weft_status weft_log_weights(struct weft_run *run, const struct weft_trainer *t, const char *hash)
+enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash)
 {
     struct weft_result *r = begin_record(t->step);
     weft_result_text(r, "weights_sha256", hash);
     weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(run, r));
+    TRY(write_record(record, r));
     return WEFT_OK;
 }
 
-enum weft_status weft_log_cut(struct weft_run *run, int64_t step, int64_t *kept)
+enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept)
 {
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
     long long of;
     *kept = 0;
-    rewind(run->log);
-    while ((n = getline(&line, &room, run->log)) > 0 && line[n - 1] == '\n' &&
+    rewind(record->log);
+    while ((n = getline(&line, &room, record->log)) > 0 && line[n - 1] == '\n' &&
            sscanf(line, "{\"step\": %lld", &of) == 1 && of <= step) {
         *kept += n;
-        free(run->last);
-        run->last = strdup(line);
+        free(record->last);
+        record->last = strdup(line);
     }
     free(line);
-    if (ftruncate(fileno(run->log), *kept) || fseek(run->log, 0, SEEK_END))
-        return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", run->folder, strerror(errno));
+    if (ftruncate(fileno(record->log), *kept) || fseek(record->log, 0, SEEK_END))
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", record->folder, strerror(errno));
     return WEFT_OK;
 }

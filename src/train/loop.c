@@ -30,15 +30,15 @@ static double longer(double a, double b) { return a > b ? a : b; }
 
 static enum weft_status save(struct weft_loop *l, struct pace *pace, bool recorded)
 {
-    struct weft_run *run = l->run;
+    struct weft_record *record = l->record;
     double start = weft_seconds();
     char hash[65];
     weft_params_hash(&l->trainer->model->params, hash);
     if (recorded)
-        TRY(weft_log_weights(run, l->trainer, hash));
-    if (fsync(fileno(run->log)) || fsync(fileno(run->events)))
-        return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", run->folder, strerror(errno));
-    TRY(weft_state_save(l->trainer, run, hash));
+        TRY(weft_log_weights(record, l->trainer, hash));
+    if (fsync(fileno(record->log)) || fsync(fileno(record->events)))
+        return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", record->folder, strerror(errno));
+    TRY(weft_state_save(l->trainer, record, hash));
     pace->save = longer(pace->save, weft_seconds() - start);
     return WEFT_OK;
 }
@@ -53,8 +53,8 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now,
     TRY(weft_trainer_diagnose(t));
     pace->diagnosis = longer(pace->diagnosis, weft_seconds() - start);
     now->diagnosis = &t->diagnosis;
-    if (l->run)
-        TRY(weft_log_diagnosis(l->run, t));
+    if (l->record)
+        TRY(weft_log_diagnosis(l->record, t));
     return WEFT_OK;
 }
 
@@ -85,20 +85,20 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     struct weft_trainer *t = l->trainer;
     const struct weft_recipe *r = t->recipe;
     *scored = due(t, r->eval_every);
-    *saved = l->run && due(t, r->checkpoint_every);
-    if (l->run && due(t, r->log_every))
-        TRY(weft_log_losses(l->run, t, now));
+    *saved = l->record && due(t, r->checkpoint_every);
+    if (l->record && due(t, r->log_every))
+        TRY(weft_log_losses(l->record, t, now));
     if (*scored) {
         TRY(evaluate(t, scores, pace));
-        if (l->run)
-            TRY(weft_log_scores(l->run, t, scores));
+        if (l->record)
+            TRY(weft_log_scores(l->record, t, scores));
     }
     TRY(diagnose(l, now, pace));
     if (*saved) {
         TRY(save(l, pace, true));
-    } else if (*scored && l->run) {
+    } else if (*scored && l->record) {
         weft_params_hash(&t->model->params, hash);
-        TRY(weft_log_weights(l->run, t, hash));
+        TRY(weft_log_weights(l->record, t, hash));
     }
     return WEFT_OK;
 }
@@ -137,7 +137,7 @@ enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_sco
     struct weft_trainer *t = l->trainer;
     struct weft_progress now = {.step = t->step, .steps = t->recipe->steps};
     /* Until a save was measured: weights and moments at 100 MB/s. */
-    struct pace pace = {.save = l->run ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
+    struct pace pace = {.save = l->record ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
     double start = weft_seconds(), before = t->seconds;
     int64_t first = t->step;
     bool scored = false, saved = false;
@@ -154,7 +154,7 @@ enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_sco
     *finished = t->step == now.steps;
     if (*finished && !scored)
         TRY(evaluate(t, scores, &pace));
-    if (!*finished && l->run && !saved)
+    if (!*finished && l->record && !saved)
         TRY(save(l, &pace, false));
     return WEFT_OK;
 }

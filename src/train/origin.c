@@ -24,18 +24,18 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
     return WEFT_OK;
 }
 
-enum weft_status weft_origin_compare(struct weft_run *run, const struct weft_origin *before)
+enum weft_status weft_origin_compare(struct weft_record *record, const struct weft_origin *before)
 {
     for (int i = 0; i < WEFT_ORIGINS; i++) {
-        const char *was = before->text[i], *is = run->origin.text[i];
+        const char *was = before->text[i], *is = record->origin.text[i];
         if (!*was || strcmp(was, is) == 0)
             continue;
         if (i == WEFT_ORIGIN_DATA)
             return FAIL(WEFT_INVALID,
                         "the data are not those that the run in %s was trained on: bring those back, or give another "
                         "folder",
-                        run->folder);
-        weft_run_change(run, weft_origin_name(i), was, is);
+                        record->folder);
+        weft_record_change(record, weft_origin_name(i), was, is);
     }
     return WEFT_OK;
 }

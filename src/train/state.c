@@ -85,7 +85,7 @@ static enum weft_status save_optimizer(const struct weft_trainer *t, const char 
     return WEFT_OK;
 }
 
-static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const struct weft_run *run,
+static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const struct weft_record *record,
                                    const char *hash, struct weft_arena *arena)
 {
     char path[ROOM + 32];
@@ -93,26 +93,26 @@ static enum weft_status save_files(const struct weft_trainer *t, const char *fol
     size_t bytes = 0;
     const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
     snprintf(path, sizeof path, "%s/config.json", folder);
-    TRY(weft_file_replace(path, run->config, strlen(run->config)));
+    TRY(weft_file_replace(path, record->config, strlen(record->config)));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     TRY(save_model(t, path, hash, arena));
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    TRY(save_optimizer(t, path, &run->origin, arena));
+    TRY(save_optimizer(t, path, &record->origin, arena));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (tokenizer)
         TRY(weft_file_replace(path, tokenizer, bytes));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_run *run, const char *hash)
+enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash)
 {
     char folder[ROOM];
     struct weft_arena arena = {0};
-    TRY(weft_ckpt_begin(run->folder, t->step, folder, sizeof folder));
-    enum weft_status status = save_files(t, folder, run, hash, &arena);
+    TRY(weft_ckpt_begin(record->folder, t->step, folder, sizeof folder));
+    enum weft_status status = save_files(t, folder, record, hash, &arena);
     weft_arena_release(&arena);
     TRY(status);
-    TRY(weft_ckpt_commit(run->folder, t->step, (int)t->recipe->keep));
+    TRY(weft_ckpt_commit(record->folder, t->step, (int)t->recipe->keep));
     return WEFT_OK;
 }
 

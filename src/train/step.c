@@ -2,7 +2,7 @@
  *
  * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 #include "train/train.h"
 
 #include <stdlib.h>

@@ -185,7 +185,7 @@ int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int6
 int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
                           uint64_t index, int64_t count);
 
-/* ---- a run's folder (run.c, log.c, events.c, state.c): config.json, log.jsonl, events for
+/* ---- a run's folder (record.c, log.c, events.c, state.c): config.json, log.jsonl, events for
  * TensorBoard, checkpoints */
 
 /* What the bits of a run come from beside its config; "": not known. */
@@ -194,13 +194,13 @@ struct weft_origin {
     char text[WEFT_ORIGINS][65];
 };
 
-struct weft_run {
+struct weft_record {
     const char *folder;
     const struct weft_settings *settings;
     char *config; /* the text of config.json */
     char config_sha256[65];
     FILE *log, *events;
-    int gates_checks, gates_failed; /* for the head of the log; set before weft_run_begin */
+    int gates_checks, gates_failed; /* for the head of the log; set before weft_record_begin */
     struct weft_origin origin;      /* of the bits from here on */
     char changes[1024]; /* of options and origin, between what the folder says and what is asked now; "": none */
     char *last;         /* the record that the log ends with, to be freed; NULL: none */
@@ -208,18 +208,18 @@ struct weft_run {
 };
 
 /* The text of config.json, to be freed, and the SHA-256 of that: who a run is. */
-enum weft_status weft_run_config(const struct weft_settings *settings, char **config, char hash[65]);
+enum weft_status weft_record_config(const struct weft_settings *settings, char **config, char hash[65]);
 /* Makes the folder and holds it against other processes. One that is not empty is refused, or, to resume, compared
  * with the settings. Close also after a failure. */
-enum weft_status weft_run_open(struct weft_run *run, const char *folder, bool resume, const struct weft_recipe *recipe,
-                               const struct weft_settings *settings);
+enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
+                                  const struct weft_recipe *recipe, const struct weft_settings *settings);
 /* Takes the trainer to the newest good checkpoint, if there is one, cuts the log back to it, and writes the config. */
-enum weft_status weft_run_begin(struct weft_run *run, struct weft_trainer *t);
-void weft_run_close(struct weft_run *run);
+enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t);
+void weft_record_close(struct weft_record *record);
 
 /* Writes a checkpoint into the run's folder, or takes up the newest good one and tells its origin; without one the
  * trainer stays as it is. */
-enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_run *run, const char *hash);
+enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash);
 enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
 /* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
@@ -293,8 +293,8 @@ typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 
 struct weft_loop {
     struct weft_trainer *trainer;
-    struct weft_run *run;     /* NULL: nothing is written */
-    weft_progress_fn *report; /* called after every step */
+    struct weft_record *record; /* NULL: nothing is written */
+    weft_progress_fn *report;   /* called after every step */
     void *context;
     const volatile sig_atomic_t *signal; /* stop when it is not 0; NULL: nobody does */
     double deadline;                     /* by weft_seconds; stop before it; 0: none */

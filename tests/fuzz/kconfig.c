@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "lab/study/study.h"
+#include "study/study.h"
 
 #include <string.h>
 

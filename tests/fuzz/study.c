@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "lab/report/results.h"
+#include "report/results.h"
 
 static void tell(const struct weft_results *r)
 {

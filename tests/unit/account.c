@@ -2,7 +2,7 @@
  *
  * account.c - what a refusal for want of memory advises: only what would help.
  */
-#include "lab/lab.h"
+#include "train/account.h"
 #include "train/train.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * ledger.c - lines of the ledger return bit for bit, whoever adds them and whatever was cut off before; lines that were
  * changed are refused with their number.
  */
-#include "lab/study/study.h"
+#include "study/study.h"
 
 #include <math.h>
 #include <setjmp.h>

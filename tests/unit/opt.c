@@ -4,7 +4,7 @@
  * good and hostile; pages; and that the tables of this program are sound.
  */
 #define _GNU_SOURCE
-#include "lab/study/study.h"
+#include "study/study.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * stats.c - distributions against golden values (golden/stats.json), comparisons and their words against answers done
  * by hand, and studies simulated by the hundred thousand: what is promised about chances is counted.
  */
-#include "lab/stats.h"
+#include "report/report.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  *
  * study.c - planning a study: widths that match, the list of runs, what a run is known by.
  */
-#include "lab/study/queue.h"
+#include "study/queue.h"
 
 #include <math.h>
 #include <setjmp.h>

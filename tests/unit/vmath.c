@@ -4,7 +4,7 @@
  * values; and that a result's bits depend neither on its lane nor on how full the vector is. Compiled once per
  * instruction-set level: the level's rounding is what is tested.
  */
-#include "base/vmath.h"
+#include "base/vmath_inl.h"
 
 #include "tensor/tensor.h"
 

@@ -8,7 +8,7 @@
  * cancels. Positions turn mu~. tau_h = exp(theta_h) begins at 1, which is very peaked. A key is not linear in its mean:
  * latents are expanded when decoding.
  */
-#include "nn/geom/gaussian.h"
+#include "nn/geom/gaussian_inl.h"
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {

@@ -8,7 +8,7 @@
  * a = 2 / (tau_h + 1e-6) begins at dot's 1/sqrt(width of k). |k|^2 is taken of k as it is stored. Positions turn mu.
  * Parameters: as dot, and H; twice as wide queries and keys when full. Cache: K numbers more than dot.
  */
-#include "nn/geom/gaussian.h"
+#include "nn/geom/gaussian_inl.h"
 
 #include <math.h>
 

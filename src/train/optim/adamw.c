@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * optim/adamw - Adam with decoupled decay (I. Loshchilov, F. Hutter, arXiv:1711.05101): see adam.h.
+ * optim/adamw - Adam with decoupled decay (I. Loshchilov, F. Hutter, arXiv:1711.05101): see adam_inl.h.
  */
-#include "train/optim/adam.h"
+#include "train/optim/adam_inl.h"
 
 static const struct weft_opt options[] = {ADAM_OPTIONS};
 

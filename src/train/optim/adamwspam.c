@@ -11,7 +11,7 @@
  * the step to be refused. A spike of one element is cut to at most sqrt(theta) times its usual size, so what it leaves
  * in v is gone in some ln(theta) / (1 - beta2) steps, however large it was.
  */
-#include "train/optim/adam.h"
+#include "train/optim/adam_inl.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  * says no more often than it should, and a table of answers by b, made in training, was right on one in five of the
  * held-out pairs.
  */
-#include "train/task/draw.h"
+#include "train/task/draw_inl.h"
 
 enum { DEPTH = 6, CHILDREN = 4, MOST_NODES = 5461 /* 4^0 + .. + 4^6 */, ANSWERS = 2 };
 

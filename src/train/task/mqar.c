@@ -10,7 +10,7 @@
  *
  * Slots between are 0, or uniform over the vocabulary.
  */
-#include "train/task/draw.h"
+#include "train/task/draw_inl.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  * Scored are inputs S .. 2S-2, where the next token is the one that followed the same token before: the loss can be 0
  * and a model that does not look back guesses one in V.
  */
-#include "train/task/draw.h"
+#include "train/task/draw_inl.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vmath_inl.h - sixteen floats at a time: loads, stores, reductions and elementary functions.
+ *
+ * Why own polynomials: a compiler's or library's vector exp gives other bits in a loop's tail than in its body. Here a
+ * tail is the same sixteen-lane code on a partly filled vector, so a result never depends on its position. Sums over a
+ * row go into sixteen lanes and then down one fixed tree. Contraction is off (see Makefile); where a fused multiply-add
+ * is meant it is written vfma, so every copy of a formula rounds alike.
+ *
+ * The header is compiled into each user at each instruction-set level: 512-bit registers where there are, else pieces.
+ * Accuracy against libm in double: see tests/unit/vmath.c.
+ */
+#ifndef WEFT_VMATH_H
+#define WEFT_VMATH_H
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+/* The 512-bit level works with masks: tails without a way through memory, choices without bit arithmetic. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define VMASKS
+#endif
+
+#define VLANES 16
+
+typedef float vf __attribute__((vector_size(64)));
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef uint32_t vu __attribute__((vector_size(64)));
+typedef uint64_t vul __attribute__((vector_size(64)));
+typedef uint16_t vh __attribute__((vector_size(32)));
+
+#define VINLINE static inline __attribute__((always_inline, unused))
+
+VINLINE vf vset(float x) { return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+VINLINE vi vseti(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+
+/* a where the mask lane is all ones, b where it is zero. */
+VINLINE vf vpick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+
+/* a * b + c, rounded once where the level has it, else twice: one choice per level, everywhere. */
+VINLINE vf vfma(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+#define VLOW(v) (__m256) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define VHIGH(v) (__m256) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+    __m256 low = _mm256_fmadd_ps(VLOW(a), VLOW(b), VLOW(c)), high = _mm256_fmadd_ps(VHIGH(a), VHIGH(b), VHIGH(c));
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    return a * b + c;
+#endif
+}
+
+/* b where either is NaN and where both are 0, which is what the instructions do too. */
+VINLINE vf vmax(vf a, vf b)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return vpick(a > b, a, b);
+#endif
+}
+
+VINLINE vf vmin(vf a, vf b)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#else
+    return vpick(a < b, a, b);
+#endif
+}
+
+VINLINE vf vabs(vf a) { return (vf)((vi)a & vseti(0x7fffffff)); }
+
+VINLINE vf vsqrt(vf a)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)a);
+#else
+    for (int i = 0; i < VLANES; i++)
+        a[i] = sqrtf(a[i]);
+    return a;
+#endif
+}
+
+/* ---- memory. n is how many elements are left (lanes past n read 0 and are not written). */
+
+VINLINE vf vwiden(vh h)
+{
+#if defined(VMASKS)
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#else
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
+}
+
+/* bf16, to nearest even; NaN keeps its sign and becomes quiet. */
+VINLINE vh vnarrow(vf x)
+{
+    vu u = (vu)x, r = u + 0x7fff + ((u >> 16) & 1);
+#if defined(VMASKS)
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    r = (vu)_mm512_mask_or_epi32((__m512i)r, nan, (__m512i)u, _mm512_set1_epi32(0x400000));
+    return (vh)_mm512_cvtepi32_epi16((__m512i)(r >> 16));
+#else
+    vu nan = (vu)(x != x);
+    r = (nan & (u | 0x400000)) | (~nan & r);
+    return __builtin_convertvector(r >> 16, vh);
+#endif
+}
+
+/* A whole vector and a tail are copied apart: a copy of variable length would go through memory piece by piece. */
+#if defined(VMASKS)
+VINLINE __mmask16 vtail(int64_t n) { return (__mmask16)((1u << n) - 1); } /* lanes 0 .. n-1, n < VLANES */
+#endif
+
+VINLINE vf vload_f32(const float *p, int64_t n)
+{
+    if (n >= VLANES) {
+        vf whole;
+        memcpy(&whole, p, sizeof whole);
+        return whole;
+    }
+#if defined(VMASKS)
+    return (vf)_mm512_maskz_loadu_ps(vtail(n), p);
+#else
+    vf tail = vset(0);
+    memcpy(&tail, p, (size_t)n * sizeof *p);
+    return tail;
+#endif
+}
+
+VINLINE void vstore_f32(float *p, int64_t n, vf v)
+{
+    if (n >= VLANES)
+        memcpy(p, &v, sizeof v);
+    else
+#if defined(VMASKS)
+        _mm512_mask_storeu_ps(p, vtail(n), (__m512)v);
+#else
+        memcpy(p, &v, (size_t)n * sizeof *p);
+#endif
+}
+
+VINLINE vh vload_half(const uint16_t *p, int64_t n)
+{
+    if (n >= VLANES) {
+        vh whole;
+        memcpy(&whole, p, sizeof whole);
+        return whole;
+    }
+#if defined(VMASKS)
+    return (vh)_mm256_maskz_loadu_epi16(vtail(n), p);
+#else
+    vh tail = {0};
+    memcpy(&tail, p, (size_t)n * sizeof *p);
+    return tail;
+#endif
+}
+
+VINLINE vf vload_bf16(const uint16_t *p, int64_t n) { return vwiden(vload_half(p, n)); }
+
+VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
+{
+    vh h = vnarrow(v);
+    if (n >= VLANES)
+        memcpy(p, &h, sizeof h);
+    else
+#if defined(VMASKS)
+        _mm256_mask_storeu_epi16(p, vtail(n), (__m256i)h);
+#else
+        memcpy(p, &h, (size_t)n * sizeof *p);
+#endif
+}
+
+/* Elements i .. i+15 of an f32 or bf16 array of n. The dtype test is the same for a whole loop, so it is unswitched. */
+VINLINE vf vload(const void *p, enum weft_dtype dtype, int64_t i, int64_t n)
+{
+    return dtype == WEFT_BF16 ? vload_bf16((const uint16_t *)p + i, n - i) : vload_f32((const float *)p + i, n - i);
+}
+
+VINLINE void vstore(void *p, enum weft_dtype dtype, int64_t i, int64_t n, vf v)
+{
+    if (dtype == WEFT_BF16)
+        vstore_bf16((uint16_t *)p + i, n - i, v);
+    else
+        vstore_f32((float *)p + i, n - i, v);
+}
+
+/* ---- reductions: one fixed tree */
+
+VINLINE float vsum(vf v)
+{
+    v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    v = v + __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    v = v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    return v[0];
+}
+
+VINLINE float vhighest(vf v)
+{
+    v = vmax(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = vmax(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    v = vmax(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    v = vmax(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+    return v[0];
+}
+
+/* ---- elementary functions. Polynomial coefficients after S. Moshier's Cephes (expf, logf, tanhf). */
+
+/* e^x. Exactly 0 at and below -87.34 (no denormals, so -inf gives 0), inf above 88.72, NaN for NaN. */
+VINLINE vf vexp(vf x)
+{
+    vf t = vfma(x, vset(1.44269504088896341f), vset(12582912.0f)); /* 1.5 * 2^23: the sum's low bits are round(x/ln2) */
+    vf k = t - vset(12582912.0f);
+    vf r = vfma(k, vset(-0.693359375f), x);
+    r = vfma(k, vset(2.12194440e-4f), r);
+    vf p = vset(1.9875691500e-4f);
+    p = vfma(p, r, vset(1.3981999507e-3f));
+    p = vfma(p, r, vset(8.3334519073e-3f));
+    p = vfma(p, r, vset(4.1665795894e-2f));
+    p = vfma(p, r, vset(1.6666665459e-1f));
+    p = vfma(p, r, vset(5.0000001201e-1f));
+    vf y = vfma(p, r * r, r) + vset(1.0f);
+#if defined(VMASKS)
+    y = (vf)_mm512_scalef_ps((__m512)y, (__m512)k);
+    __mmask16 over = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(88.72283905f), _CMP_GT_OQ);
+    __mmask16 in = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.33654475f), _CMP_NLT_UQ);
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    y = (vf)_mm512_mask_mov_ps((__m512)y, over, _mm512_set1_ps(INFINITY));
+    return (vf)_mm512_mask_mov_ps(_mm512_maskz_mov_ps(in, (__m512)y), nan, (__m512)x);
+#else
+    /* 2^n in two steps, so that n = 128 does not overflow early. */
+    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned: it wraps for huge x, which are replaced below */
+    vi half = n >> 1;
+    y = y * (vf)((vu)(half + 127) << 23) * (vf)((vu)(n - half + 127) << 23);
+    y = vpick(x > vset(88.72283905f), vset(INFINITY), y);
+    y = vpick(x < vset(-87.33654475f), vset(0.0f), y);
+    return vpick(x != x, x, y);
+#endif
+}
+
+/* ln x for x > 0; -inf at 0, NaN below. Denormals count as 0. */
+VINLINE vf vlog(vf x)
+{
+    vi bits = (vi)x;
+    vi e = (bits >> 23) - 126;
+    vf m = (vf)((bits & 0x007fffff) | 0x3f000000); /* in [0.5, 1) */
+    vi low = m < vset(0.707106781186547524f);
+    e = e + low; /* a true lane is -1 */
+    m = m + (vf)(low & (vi)m) - vset(1.0f);
+    vf z = m * m;
+    vf p = vset(7.0376836292e-2f);
+    p = vfma(p, m, vset(-1.1514610310e-1f));
+    p = vfma(p, m, vset(1.1676998740e-1f));
+    p = vfma(p, m, vset(-1.2420140846e-1f));
+    p = vfma(p, m, vset(1.4249322787e-1f));
+    p = vfma(p, m, vset(-1.6668057665e-1f));
+    p = vfma(p, m, vset(2.0000714765e-1f));
+    p = vfma(p, m, vset(-2.4999993993e-1f));
+    p = vfma(p, m, vset(3.3333331174e-1f));
+    vf k = __builtin_convertvector(e, vf);
+    vf y = p * m * z;
+    y = vfma(k, vset(-2.12194440e-4f), y);
+    y = vfma(z, vset(-0.5f), y);
+    y = vfma(k, vset(0.693359375f), m + y);
+    y = vpick(x == vset(INFINITY), x, y);
+    y = vpick(x < vset(1.17549435e-38f), vset(-INFINITY), y);
+    y = vpick(x < vset(0.0f), vset(NAN), y);
+    return vpick(x != x, x, y);
+}
+
+VINLINE vf vtanh(vf x)
+{
+    vf a = vabs(x), z = x * x;
+    vf p = vset(-5.70498872745e-3f);
+    p = vfma(p, z, vset(2.06390887954e-2f));
+    p = vfma(p, z, vset(-5.37397155531e-2f));
+    p = vfma(p, z, vset(1.33314422036e-1f));
+    p = vfma(p, z, vset(-3.33332819422e-1f));
+    vf small = vfma(p * z, x, x);
+    vf large = vset(1.0f) - vset(2.0f) / (vexp(a + a) + vset(1.0f));
+    large = (vf)((vi)large | ((vi)x & (vi)vset(-0.0f)));
+    vf y = vpick(a < vset(0.625f), small, large);
+    return vpick(x != x, x, y);
+}
+
+VINLINE vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
+
+/* The same functions of one number: lane 0 of the vector ones, so the bits agree. */
+VINLINE float vexp1(float x) { return vexp(vset(x))[0]; }
+VINLINE float vlog1(float x) { return vlog(vset(x))[0]; }
+
+/* ---- random bits */
+
+VINLINE void vmul_wide(vu x, uint32_t by, vu *high, vu *low)
+{
+    vul even = ((vul)x & 0xffffffff) * by, odd = ((vul)x >> 32) * by;
+    *low = (vu)((even & 0xffffffff) | odd << 32);
+    *high = (vu)(even >> 32 | (odd & 0xffffffff00000000));
+}
+
+/* Philox 4x32-10 (Salmon et al., SC 2011) of sixteen counters a, b, c, d, the lowest word first. */
+VINLINE void vphilox(uint64_t key, vu a, vu b, vu c, vu d, vu word[4])
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+        vu high0, low0, high1, low1;
+        vmul_wide(a, 0xd2511f53, &high0, &low0);
+        vmul_wide(c, 0xcd9e8d57, &high1, &low1);
+        a = high1 ^ b ^ k0;
+        b = low1;
+        c = high0 ^ d ^ k1;
+        d = low0;
+    }
+    word[0] = a, word[1] = b, word[2] = c, word[3] = d;
+}
+
+/* Lane l of word[w] is weft_rand(key, high, low + l).u[w]. */
+VINLINE void vrand(uint64_t key, uint64_t high, uint32_t low, vu word[4])
+{
+    vu zero = {0}, lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vphilox(key, lane + low, zero, zero + (uint32_t)high, zero + (uint32_t)(high >> 32), word);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bench.h - speed: products, attention and training steps against the bare engine, and variants against each other.
+ *
+ * Invariants: nothing here prints. A bench compares by ratio inside one interleaved run; absolute times are reported,
+ * never judged.
+ */
+#ifndef WEFT_BENCH_H
+#define WEFT_BENCH_H
+
+#include "nn/nn.h"
+
+/* One runner in an interleaved comparison (contest.c). */
+struct weft_contender {
+    void (*run)(void *context);
+    void *context;
+    bool may_drop; /* one of several forms of the same rival: stop timing it when it is clearly not the fastest */
+    bool dropped;
+    double weight;   /* in the contest's weighted quotient */
+    double seconds;  /* median of its times */
+    double quotient; /* median over rounds of its time over the first contender's */
+};
+struct weft_contest {
+    int rounds;
+    double weighted_quotient; /* median over rounds of (weighted times of all others) / (time of the first) */
+};
+enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
+
+/* The fastest of oneDNN's formulations of a product (bare.c). Those that exist are opened into the list. */
+enum { WEFT_MAX_BARE = 8 };
+struct weft_bare {
+    int count;
+    struct weft_dnn_bare *form[WEFT_MAX_BARE];
+};
+enum weft_status weft_bare_open(struct weft_bare *bare, const struct weft_product *product, enum weft_dtype dtype);
+void weft_bare_close(struct weft_bare *bare);
+/* Enters all forms into a contest, and reads off the fastest afterwards. */
+int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
+const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
+/* What the machine does with a product of 1024 x 768 x 768, measured in about so many seconds. */
+enum weft_status weft_bare_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
+
+/* The three training products at the shapes of the presets, through the graph, against the bare engine
+ * (engine.c). ratio = bare time / our time: above 1 is faster than bare. */
+struct weft_engine_row {
+    struct weft_product product;
+    double ratio, gflops, bare_gflops;
+    int rounds;
+    const char *bare_name;
+};
+typedef void weft_engine_fn(void *context, const struct weft_engine_row *row);
+enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double *geomean, double *min,
+                                   weft_engine_fn *tell, void *context);
+
+/* Causal attention, forward and backward, 12 heads of 64, bf16 (attention.c). FLOPs are counted causally, two
+ * products forward and five backward, whatever is recomputed; the product they are held against is the fastest bare
+ * 2048 x 768 x 768. */
+struct weft_attention_bench {
+    double share_of_product; /* FLOP rate over the product's */
+    double gflops, product_gflops;
+    int rounds;
+    int64_t peak_bytes, planned_bytes; /* of the graph: growth of resident memory, and the plan */
+};
+/* `route`, when given, says how rows are gathered by the attention's routes; its inputs are filled in here. */
+enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
+                                      struct weft_attention_bench *bench);
+
+/* A model on random tokens, at its batch and context (stage.c). */
+struct weft_stage {
+    struct weft_model *model;
+    struct weft_net net;
+    struct weft_exec *exec;
+    float *grads;
+};
+enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec);
+void weft_stage_run(void *stage);            /* forward and backward */
+void weft_stage_close(struct weft_stage *s); /* also after a failed open */
+
+/* What a mechanism costs, as quotients over the same model without it (variants.c). */
+struct weft_variant_bench {
+    int64_t state_bytes; /* in: per weight that training holds */
+    const char *name, *over;
+    double time, flops, params;
+    double memory, activation; /* planned: with the state of the weights, and without */
+    double seconds;
+    int rounds;
+};
+const char *weft_variant_bench_at(int i); /* names of variants; NULL past the last */
+enum weft_status weft_bench_variant(const char *preset, const struct weft_settings *user, const char *name,
+                                    double seconds, struct weft_variant_bench *bench);
+
+/* Forward and backward of a model on random tokens, against its products run bare (train.c). */
+struct weft_train_bench {
+    double tokens_per_s;
+    double ratio_bare;   /* step time over the time of its products run bare */
+    double step_seconds; /* medians of interleaved rounds */
+    double bare_seconds;
+    int rounds;
+    int64_t peak_bytes;    /* growth of resident memory from before the model to after the steps */
+    int64_t planned_bytes; /* what was planned: weights, gradients and the buffer */
+};
+/* `profile`, when given, gets the time per op of the last runs. */
+enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct weft_train_bench *bench,
+                                  FILE *profile);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * contest.c - compares runners by time on a noisy machine: round robin, quotients within a round, medians over rounds.
+ *
+ * All contenders run in every round, one right after the other, so that a busy moment hits them alike and a quotient of
+ * two times of one round means more than a quotient of medians. The order rotates from round to round. A contender that
+ * may be dropped and is far behind after the first round runs no more: its time is not needed to know who wins.
+ */
+#include "bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS_BEFORE_DROP = 1, MAX_ROUNDS = 501 };
+
+static int ascending(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
+}
+
+static double timed(const struct weft_contender *c)
+{
+    double start = weft_seconds();
+    c->run(c->context);
+    return weft_seconds() - start;
+}
+
+static void drop_stragglers(struct weft_contender *list, int count)
+{
+    double best = 1e300;
+    for (int i = 0; i < count; i++)
+        if (list[i].may_drop)
+            best = list[i].seconds < best ? list[i].seconds : best;
+    for (int i = 0; i < count; i++)
+        list[i].dropped = list[i].may_drop && list[i].seconds > 1.4 * best;
+}
+
+/* The median over rounds of contender i's time over the first one's. */
+static double quotient(const double *times, int i, int rounds, double *room)
+{
+    for (int r = 0; r < rounds; r++)
+        room[r] = times[i * MAX_ROUNDS + r] / times[r];
+    return median(room, rounds);
+}
+
+static double weighted_quotient(const struct weft_contender *list, int count, const double *times, int rounds,
+                                double *room)
+{
+    for (int r = 0; r < rounds; r++) {
+        room[r] = 0;
+        for (int i = 1; i < count; i++)
+            room[r] += list[i].weight * times[i * MAX_ROUNDS + r] / times[r];
+    }
+    return median(room, rounds);
+}
+
+static int run_rounds(struct weft_contender *list, int count, double end, double *times)
+{
+    int n = ROUNDS_BEFORE_DROP;
+    for (; n < MAX_ROUNDS && (n < 3 || weft_seconds() < end); n++)
+        for (int i = 0; i < count; i++) {
+            int turn = (i + n) % count;
+            if (!list[turn].dropped)
+                times[turn * MAX_ROUNDS + n] = timed(&list[turn]);
+        }
+    return n;
+}
+
+enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result)
+{
+    double *times = malloc((size_t)(count + 1) * MAX_ROUNDS * sizeof *times);
+    if (!times)
+        return FAIL(WEFT_NOMEM, "no memory for a bench");
+    double end = weft_seconds() + seconds, *room = times + (size_t)count * MAX_ROUNDS;
+    for (int i = 0; i < count; i++) {
+        (void)timed(&list[i]); /* warm: pages, caches, clocks */
+        list[i].seconds = timed(&list[i]);
+        times[i * MAX_ROUNDS] = list[i].seconds;
+    }
+    drop_stragglers(list, count);
+    result->rounds = run_rounds(list, count, end, times);
+    for (int i = 0; i < count; i++)
+        if (!list[i].dropped)
+            list[i].quotient = quotient(times, i, result->rounds, room);
+    result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
+    for (int i = 0; i < count; i++)
+        if (!list[i].dropped)
+            list[i].seconds = median(times + i * MAX_ROUNDS, result->rounds);
+    free(times);
+    return WEFT_OK;
+}

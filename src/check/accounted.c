@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * accounted.c - what is told of a model without running it (account.c) is what running takes: weights, FLOPs,
+ * memory, cache.
+ */
+#include "check/gate.h"
+#include "infer/infer.h"
+#include "train/account.h"
+
+#include <math.h>
+
+enum { TOKENS_KEY = 61, LEAST_BYTES = 32 << 20 };
+
+/* Sanitizers keep books of every byte in memory, so what a process grows by is not its own. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
+    __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static void tell_equal(const struct weft_trial *t, double found, double predicted, const char *name)
+{
+    weft_trial_tell(t, found == predicted, found, predicted, name, "%.17g were predicted, %.17g found", predicted,
+                    found);
+}
+
+/* What running a graph takes. */
+struct taken {
+    double weights, flops; /* FLOPs of a token */
+    double bytes;          /* of resident memory */
+};
+
+static double count_weights(const struct weft_probe *p)
+{
+    double sum = 0;
+    for (int i = 0; i < p->model->params.count; i++) {
+        const struct weft_param *w = &p->model->params.list[i];
+        /* what is in no graph has no shape but the declared one */
+        sum += p->net.weights[i] ? (double)weft_tensor_count(weft_exec_tensor(p->exec, p->net.weights[i]))
+                                 : (double)w->count;
+    }
+    return sum;
+}
+
+static enum weft_status take(const struct weft_model *model, enum weft_use use, int64_t sequences, struct taken *taken)
+{
+    struct weft_probe p;
+    int64_t length = model->spec->context, before = weft_resident_bytes();
+    enum weft_status status =
+        weft_probe_open(&p, model, use, (struct weft_net_size){.sequences = sequences, .length = length}, WEFT_FAST);
+    if (status == WEFT_OK) {
+        weft_probe_rows(&p, sequences, length, NULL);
+        weft_probe_fill(&p, TOKENS_KEY);
+        weft_probe_run(&p);
+        taken->bytes = (double)(weft_resident_bytes() - before);
+        taken->weights = count_weights(&p);
+        taken->flops = weft_exec_cost(p.exec).flops / (double)(sequences * length);
+    }
+    weft_probe_close(&p);
+    return status;
+}
+
+static void check_memory(const struct weft_trial *t, double grown, double planned)
+{
+    const double limit = 0.05;
+    double error = fabs(grown / planned - 1);
+    weft_trial_tell(t, error <= limit, error, limit, "memory of a step, off what was planned",
+                    "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
+}
+
+static enum weft_status check_runs(const struct weft_trial *t, const struct weft_account *a)
+{
+    const struct weft_model *model = t->model;
+    struct taken step, forward;
+    double planned = (double)a->activation_bytes + 2.0 * sizeof(float) * (double)model->params.total;
+    TRY(take(model, WEFT_TRAIN, model->spec->batch, &step));
+    TRY(take(model, WEFT_FORWARD, 1, &forward));
+    tell_equal(t, step.weights, (double)a->params, "weights");
+    tell_equal(t, step.flops, a->flops_train, "FLOPs of a token in training");
+    tell_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
+    if (weft_resident_bytes() >= 0 && !SANITIZED)
+        check_memory(t, step.bytes, planned);
+    return WEFT_OK;
+}
+
+static enum weft_status check_cache(const struct weft_trial *t, const struct weft_account *a)
+{
+    const struct weft_spec *spec = t->model->spec;
+    struct weft_session *session = NULL;
+    struct weft_session_size size = {.sequences = 2, .length = spec->context, .chunk = 8};
+    double rows = 2 * (double)weft_round_up(spec->context, WEFT_KEY_TILE) * (double)spec->layers;
+    enum weft_status status = weft_session_create(&session, t->model, size);
+    if (status == WEFT_OK)
+        tell_equal(t, (double)weft_session_cache_bytes(session).store / rows, a->cache_bytes_layer,
+                   "cache bytes of a token in a layer");
+    weft_session_free(session);
+    return status;
+}
+
+/* With a batch so large that the books of the process do not matter beside it. */
+enum weft_status weft_gate_accounted(const struct weft_trial *t)
+{
+    struct weft_spec spec = *t->model->spec;
+    struct weft_model model = *t->model;
+    struct weft_trial large = {t->gate, &model, t->report};
+    struct weft_account account;
+    model.spec = &spec;
+    spec.batch = 8;
+    TRY(weft_account(&model, NULL, spec.context, &account));
+    while (account.activation_bytes < LEAST_BYTES) {
+        spec.batch = (int64_t)ceil(1.1 * (double)spec.batch * LEAST_BYTES / (double)account.activation_bytes);
+        TRY(weft_account(&model, NULL, spec.context, &account));
+    }
+    TRY(check_runs(&large, &account));
+    TRY(check_cache(&large, &account));
+    return WEFT_OK;
+}

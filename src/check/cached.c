@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cached.c - sequences fed through a cache give the logits of the whole sequences.
+ *
+ * Two sequences side by side, their pages in a shuffled order: fed in random chunks, then token by token, to the bit.
+ * Then decoded as a user would, a chunk first: to the bit too, unless latents are absorbed, which rounds otherwise.
+ * In f32 that is held against the whole pass; a choice between near ties (the k largest routes) may fall otherwise, so
+ * of a few sequences of tokens one must agree. In bf16 such choices differ everywhere, and both are held against f64:
+ * on one of the sequences absorbing must not be much farther from it than the whole pass is.
+ */
+#include "check/gate.h"
+#include "infer/infer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQUENCES = 2, MOST = 17, TOKENS_KEY = 31, CHUNKS_KEY = 32, SCATTER = 33, ATTEMPTS = 3 };
+
+struct stage {
+    struct weft_session *expanding, *decoding;
+    struct weft_probe whole, exact; /* exact: f64, opened when needed */
+    struct weft_tensor got;         /* logits from a session, laid out as those of the whole */
+};
+
+static const struct weft_tensor *logits_of(const struct weft_probe *p)
+{
+    return weft_exec_tensor(p->exec, p->net.logits);
+}
+
+/* ---- feeding */
+
+/* How many tokens of a sequence come next, given how many came already. */
+typedef int64_t cut_fn(int64_t sequence, int64_t done);
+
+static int64_t random_chunk(int64_t sequence, int64_t done)
+{
+    return 1 + (int64_t)weft_below(CHUNKS_KEY, (uint64_t)(2 * done + sequence), MOST);
+}
+
+static int64_t single(int64_t sequence, int64_t done)
+{
+    (void)sequence;
+    (void)done;
+    return 1;
+}
+
+static int64_t chunk_then_single(int64_t sequence, int64_t done) { return sequence == 0 && done == 0 ? MOST : 1; }
+
+/* Feeds the sequences of the whole from their beginning. */
+static enum weft_status feed(struct stage *s, struct weft_session *session, cut_fn *cut)
+{
+    const int32_t *tokens = weft_exec_tensor(s->whole.exec, s->whole.net.tokens)->data;
+    int64_t V = weft_tensor_width(&s->got), length = weft_tensor_rows(&s->got) / SEQUENCES, done[SEQUENCES] = {0};
+    for (int64_t i = 0; i < SEQUENCES; i++)
+        TRY(weft_session_reset(session, i));
+    while (done[0] < length || done[1] < length) {
+        struct weft_feed feeds[SEQUENCES];
+        const float *logits;
+        int count = 0;
+        for (int64_t i = 0; i < SEQUENCES; i++)
+            if (done[i] < length)
+                feeds[count++] =
+                    (struct weft_feed){i, tokens + i * length + done[i], weft_min(cut(i, done[i]), length - done[i])};
+        TRY(weft_session_run(session, feeds, count, &logits));
+        for (int k = 0; k < count; k++) {
+            int64_t i = feeds[k].sequence, n = feeds[k].n;
+            memcpy((float *)s->got.data + (i * length + done[i]) * V, logits, (size_t)(n * V) * sizeof *logits);
+            logits += n * V;
+            done[i] += n;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- the checks */
+
+static void check_bits(const struct weft_trial *t, const struct stage *s, const char *name)
+{
+    const struct weft_tensor *want = logits_of(&s->whole);
+    int64_t V = weft_tensor_width(want), rows = weft_tensor_rows(want), length = rows / SEQUENCES;
+    int64_t differing = 0, first = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        size_t at = (size_t)(r * V) * sizeof(float);
+        if (memcmp((char *)s->got.data + at, (char *)want->data + at, (size_t)V * sizeof(float)) == 0)
+            continue;
+        if (differing++ == 0 || r % length < first % length)
+            first = r;
+    }
+    weft_trial_tell(t, differing == 0, (double)differing, 0, name,
+                    "from position %lld of sequence %lld on, by up to %g", (long long)(first % length),
+                    (long long)(first / length), weft_tensor_distance(&s->got, want));
+}
+
+static void run_whole(struct stage *s, uint64_t key)
+{
+    weft_probe_fill(&s->whole, key);
+    weft_probe_run(&s->whole);
+}
+
+static enum weft_status check_absorbed_f32(const struct weft_trial *t, struct stage *s)
+{
+    const double limit = 1e-4;
+    double error = INFINITY;
+    uint64_t tried = 0;
+    char name[96];
+    while (!(error <= limit) && tried < ATTEMPTS) {
+        run_whole(s, TOKENS_KEY + tried++);
+        TRY(feed(s, s->decoding, chunk_then_single));
+        error = weft_tensor_distance(&s->got, logits_of(&s->whole)) / weft_tensor_rms(logits_of(&s->whole));
+    }
+    snprintf(name, sizeof name, "error of absorbed decoding, in the logits' rms (%d of %d tries)", (int)tried,
+             ATTEMPTS);
+    weft_trial_tell(t, error <= limit, error, limit, name, "the whole pass and absorbed decoding disagree");
+    return WEFT_OK;
+}
+
+static double rms_error(const struct weft_tensor *a, const struct weft_tensor *exact)
+{
+    int64_t n = weft_tensor_count(a);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = weft_tensor_get(a, i) - weft_tensor_get(exact, i);
+        sum += d * d;
+    }
+    return sqrt(sum / (double)n);
+}
+
+static enum weft_status check_absorbed_bf16(const struct weft_trial *t, struct stage *s)
+{
+    const double limit = 2;
+    int64_t length = t->model->spec->context;
+    double absorbed = INFINITY, whole = 1;
+    TRY(weft_probe_open(&s->exact, t->model, WEFT_FORWARD,
+                        (struct weft_net_size){.sequences = SEQUENCES, .length = length}, WEFT_REFERENCE));
+    weft_probe_rows(&s->exact, SEQUENCES, length, NULL);
+    for (uint64_t i = 0; i < ATTEMPTS && !(absorbed <= limit * whole); i++) {
+        run_whole(s, TOKENS_KEY + i);
+        TRY(feed(s, s->decoding, chunk_then_single));
+        weft_probe_fill(&s->exact, TOKENS_KEY + i);
+        weft_probe_run(&s->exact);
+        absorbed = rms_error(&s->got, logits_of(&s->exact));
+        whole = rms_error(logits_of(&s->whole), logits_of(&s->exact));
+    }
+    weft_trial_tell(t, absorbed <= limit * whole, absorbed / whole, limit,
+                    "error of absorbed decoding, in that of the whole pass", "%.3g and %.3g", absorbed, whole);
+    return WEFT_OK;
+}
+
+static enum weft_status open_all(struct stage *s, const struct weft_model *model)
+{
+    int64_t length = model->spec->context;
+    struct weft_session_size size = {
+        .sequences = SEQUENCES, .length = length, .chunk = SEQUENCES * MOST, .expand = true, .scatter = SCATTER};
+    TRY(weft_session_create(&s->expanding, model, size));
+    size.expand = false;
+    TRY(weft_session_create(&s->decoding, model, size));
+    TRY(weft_probe_open(&s->whole, model, WEFT_FORWARD,
+                        (struct weft_net_size){.sequences = SEQUENCES, .length = length}, WEFT_FAST));
+    weft_probe_rows(&s->whole, SEQUENCES, length, NULL);
+    s->got = *logits_of(&s->whole);
+    s->got.data = calloc((size_t)weft_tensor_count(&s->got), sizeof(float));
+    return s->got.data ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory to check a model with");
+}
+
+static enum weft_status check(const struct weft_trial *t, struct stage *s)
+{
+    const struct weft_spec *spec = t->model->spec;
+    TRY(open_all(s, t->model));
+    run_whole(s, TOKENS_KEY);
+    TRY(feed(s, s->expanding, random_chunk));
+    check_bits(t, s, "rows that differ when fed in chunks");
+    TRY(feed(s, s->expanding, single));
+    check_bits(t, s, "rows that differ when fed token by token");
+    if (spec->latent && spec->part[WEFT_GEOM]->linear)
+        return spec->compute == WEFT_F32 ? check_absorbed_f32(t, s) : check_absorbed_bf16(t, s);
+    TRY(feed(s, s->decoding, chunk_then_single));
+    check_bits(t, s, "rows that differ when decoded");
+    return WEFT_OK;
+}
+
+enum weft_status weft_gate_cached(const struct weft_trial *t)
+{
+    struct stage s = {0};
+    enum weft_status status = check(t, &s);
+    weft_session_free(s.expanding);
+    weft_session_free(s.decoding);
+    weft_probe_close(&s.whole);
+    weft_probe_close(&s.exact);
+    free(s.got.data);
+    return status;
+}

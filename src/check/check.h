@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * check.h - what makes results believable: the op harness, the gates, and the benches.
+ *
+ * Invariants: nothing here prints; findings go to a callback and into a summary. A bench compares by ratio inside one
+ * interleaved run; absolute times are only ever told, never judged.
+ */
+#ifndef WEFT_CHECK_H
+#define WEFT_CHECK_H
+
+#include "nn/nn.h"
+
+/* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
+
+struct weft_opcheck_case {
+    const char *op, *name;
+    enum weft_dtype dtype;
+    double error;          /* worst error against the reference, in units of what is allowed */
+    double gradient_error; /* worst error of the derivative against finite differences, likewise; NAN: no derivative */
+    bool failed;
+    char story[200]; /* the first defect found */
+};
+
+struct weft_opcheck {
+    int ops, cases, failed;
+    int thread_mismatches; /* cases whose bits changed with the number of threads */
+    int row_mismatches;    /* cases where the bits of a row changed with the number of rows */
+};
+
+typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
+
+/* Every op, or the one named. Sets the thread limit to 8 while it runs. A defect is counted, not a failed status. */
+enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context);
+
+/* ---- gates (gates.c first): what a model must pass before anything it shows is believed */
+
+enum weft_gate {
+    WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
+    WEFT_GATE_CAUSAL,    /* no row knows of later tokens */
+    WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
+    WEFT_GATE_EXACT,     /* the same bits with any number of threads */
+    WEFT_GATE_GRADIENT,  /* derivatives are those of the loss */
+    WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are what was predicted */
+    WEFT_GATE_COUNT
+};
+enum {
+    WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1,
+    /* Without these no model is trained. */
+    WEFT_GATES_TO_TRAIN =
+        1u << WEFT_GATE_LIVE | 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT
+};
+
+struct weft_check {
+    const char *gate;
+    char name[96];
+    bool passed;
+    double figure, limit;
+    char where[160]; /* of a failure: tensor, position, number of threads */
+};
+typedef void weft_check_fn(void *context, const struct weft_check *check);
+
+/* Who is told of every check, and how many there were. */
+struct weft_gates {
+    weft_check_fn *tell;
+    void *context;
+    int checks, failed;
+};
+
+/* NULL past the last. */
+const char *weft_gate_at(int i, const char **summary);
+/* The gates of the bit set on a tiny twin of the model, in the model's dtype. A defect is counted, not a failed status.
+ */
+enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
+
+/* What the gates found, in a file beside a run (record.c). It is the same, and the report is filled in, if config,
+ * program and instruction set are. */
+enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
+enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
+
+/* ---- combinations of a model's choices (combine.c), all at one tiny size */
+
+enum { WEFT_MAX_COMBINATIONS = 8192 };
+struct weft_combinations {
+    struct weft_arena arena;
+    int count;
+    const char *rows[WEFT_MAX_COMBINATIONS]; /* settings with spaces between */
+    int64_t tuples;                          /* of values that occur in some row */
+    int64_t impossible;                      /* tuples that no legal row was found for */
+};
+
+/* Few legal combinations in which all pairs (strength 2) or triples (3) of values occur, the same for the same seed. */
+enum weft_status weft_combinations_cover(struct weft_combinations *c, int strength, uint64_t seed);
+/* Legal combinations by chance. */
+enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
+void weft_combinations_release(struct weft_combinations *c);
+/* The model of such a row. */
+enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
+
+/* ---- running them through the gates (sweep.c), in processes of their own, as many as there are threads */
+
+struct weft_sweep_result {
+    int row; /* of the combinations */
+    enum weft_dtype dtype;
+    int checks, failed;
+    char story[400]; /* the first failure */
+};
+typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
+
+/* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are told in order. To
+ * be called before anything ran on several threads: a process that is copied loses them. */
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context);
+
+/* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must notice */
+
+struct weft_mutant {
+    const char *name;
+    const char *settings; /* of the model, at the size of combinations */
+    const char *broken;   /* more settings, where these are what is wrong; NULL: none */
+    enum weft_gate gate;
+    const char *check; /* a part of the name of the check that must fail */
+    void (*install)(void);
+};
+const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
+/* Caught: the gate passes without the mutant, and with it fails by that check. `story` is of the failure, or says what
+ * was missed. */
+enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400]);
+
+/* ---- the four checks that the source study's code came with (source_checks.c) */
+enum weft_status weft_source_checks(struct weft_gates *report);
+
+#endif

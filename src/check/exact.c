@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exact.c - loss and gradients, with random masks, have the same bits however many threads compute them.
+ */
+#include "check/gate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQUENCES = 2, TOKENS_KEY = 41 };
+
+/* What one thread gave. */
+struct given {
+    float loss;
+    float *grads;
+};
+
+static enum weft_status run(const struct weft_model *model, int threads, struct weft_probe *p)
+{
+    int64_t length = model->spec->context;
+    TRY(weft_threads_set(threads));
+    TRY(weft_probe_open(p, model, WEFT_TRAIN, (struct weft_net_size){.sequences = SEQUENCES, .length = length},
+                        WEFT_FAST));
+    weft_probe_rows(p, SEQUENCES, length, NULL);
+    weft_probe_fill(p, TOKENS_KEY);
+    weft_probe_run(p);
+    return WEFT_OK;
+}
+
+static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct given *one, int threads)
+{
+    const struct weft_params *params = &p->model->params;
+    const float *loss = weft_exec_tensor(p->exec, p->net.loss)->data, *grads = p->grads;
+    const char *first = memcmp(loss, &one->loss, sizeof *loss) == 0 ? NULL : "the loss";
+    int differing = first != NULL;
+    char name[96];
+    for (int i = 0; i < params->count; i++) {
+        const struct weft_param *w = &params->list[i];
+        if (memcmp(grads + w->offset, one->grads + w->offset, (size_t)w->count * sizeof *grads) == 0)
+            continue;
+        first = first ? first : w->name;
+        differing++;
+    }
+    snprintf(name, sizeof name, "tensors that differ with %d threads", threads);
+    weft_trial_tell(t, differing == 0, differing, 0, name, "%s", first ? first : "");
+}
+
+static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct given *one)
+{
+    static const int counts[] = {1, 2, 3, 4, 8};
+    for (int i = 0; i < 5; i++) {
+        struct weft_probe p = {0};
+        enum weft_status status = run(model, counts[i], &p);
+        if (status == WEFT_OK && i > 0)
+            compare(t, &p, one, counts[i]);
+        else if (status == WEFT_OK) {
+            one->loss = *(const float *)weft_exec_tensor(p.exec, p.net.loss)->data;
+            memcpy(one->grads, p.grads, (size_t)model->params.total * sizeof *one->grads);
+        }
+        weft_probe_close(&p);
+        TRY(status);
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_gate_exact(const struct weft_trial *t)
+{
+    int limit = weft_threads_limit(), used = weft_threads();
+    struct weft_spec masked = *t->model->spec;
+    struct weft_model model = *t->model;
+    masked.dropout = 0.1;
+    model.spec = &masked;
+    struct given one = {0, calloc((size_t)model.params.total, sizeof(float))};
+    enum weft_status status = one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "no memory to check a model with");
+    free(one.grads);
+    (void)weft_threads_set(limit);
+    weft_threads_use(used);
+    return status;
+}

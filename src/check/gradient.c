@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gradient.c - gradients are the loss's derivatives.
+ *
+ * In f64, along random directions in every weight, a central difference of the loss against the gradient's share in
+ * that direction. Then the fast f32 gradients against those of f64.
+ * Choices between near ties (the k largest routes) make the loss jump. A difference that straddles a jump is taken
+ * again with a smaller step; and of a few sequences of tokens one must be clear of jumps, and choose in f32 as in f64.
+ */
+#include "check/gate.h"
+
+#include <math.h>
+
+enum { SEQUENCES = 2, LENGTH = 10, TOKENS_KEY = 51, DIRECTIONS = 2, ATTEMPTS = 3 };
+
+static enum weft_status open_probe(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+                                   enum weft_mode mode)
+{
+    int64_t length = weft_min(LENGTH, model->spec->context);
+    TRY(weft_probe_open(p, model, use, (struct weft_net_size){.sequences = SEQUENCES, .length = length}, mode));
+    weft_probe_rows(p, SEQUENCES, length, NULL);
+    weft_probe_fill(p, TOKENS_KEY);
+    return WEFT_OK;
+}
+
+/* ---- differences */
+
+static double loss_of(struct weft_probe *p)
+{
+    weft_exec_prepare(p->exec);
+    weft_exec_run(p->exec);
+    return weft_tensor_get(weft_exec_tensor(p->exec, p->net.loss), 0);
+}
+
+static double sign(uint64_t key, int64_t i) { return weft_uniform(key, (uint64_t)i) < 0.5 ? -1 : 1; }
+
+static void move(double *w, int64_t n, uint64_t key, double by)
+{
+    for (int64_t i = 0; i < n; i++)
+        w[i] += by * sign(key, i);
+}
+
+/* The loss's slope along a direction. */
+static double difference(struct weft_probe *p, const struct weft_param *w, uint64_t key, double step)
+{
+    double *at = (double *)p->weights + w->offset;
+    move(at, w->count, key, step);
+    double above = loss_of(p);
+    move(at, w->count, key, -2 * step);
+    double below = loss_of(p);
+    move(at, w->count, key, step);
+    return (above - below) / (2 * step);
+}
+
+/* The error in one direction, in units of what is allowed. */
+static double error_along(const struct weft_probe *trained, struct weft_probe *loss, int i, uint64_t key)
+{
+    const struct weft_param *w = &trained->model->params.list[i];
+    const struct weft_tensor *grad = weft_probe_grad(trained, i);
+    double slope = 0, least = INFINITY,
+           scale = fabs(weft_tensor_get(weft_exec_tensor(trained->exec, trained->net.loss), 0));
+    for (int64_t e = 0; grad && e < w->count; e++)
+        slope += weft_tensor_get(grad, e) * sign(key, e);
+    for (double step = 1e-5; step >= 1e-7 && !(least <= 1); step /= 10) {
+        double wanted = difference(loss, w, key, step);
+        /* what rounding of the loss makes of the difference is the floor */
+        double allowed = 1e-6 * (fabs(slope) + fabs(wanted)) + 1e-13 * scale / step;
+        least = fmin(least, fabs(slope - wanted) / allowed);
+    }
+    return least;
+}
+
+static double worst_error(const struct weft_probe *trained, struct weft_probe *loss, int *at)
+{
+    const struct weft_params *p = &trained->model->params;
+    double worst = 0;
+    for (int i = 0; i < p->count; i++)
+        for (uint64_t d = 0; trained->net.weights[i] && d < DIRECTIONS; d++) {
+            double error = error_along(trained, loss, i, weft_key_name(d, p->list[i].name));
+            if (!(error <= worst)) {
+                worst = error;
+                *at = i;
+            }
+        }
+    return worst;
+}
+
+static void check_differences(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
+{
+    double worst = INFINITY;
+    int at = 0;
+    for (uint64_t i = 0; i < ATTEMPTS && !(worst <= 1); i++) {
+        weft_probe_fill(trained, TOKENS_KEY + i);
+        weft_probe_fill(loss, TOKENS_KEY + i);
+        weft_probe_run(trained);
+        worst = worst_error(trained, loss, &at);
+    }
+    weft_trial_tell(t, worst <= 1, 1e-6 * worst, 1e-6, "gradients against differences of the loss in f64", "%s",
+                    trained->model->params.list[at].name);
+}
+
+/* ---- f32 */
+
+static double largest_of(const struct weft_tensor *x)
+{
+    double largest = 0;
+    for (int64_t e = 0; x && e < weft_tensor_count(x); e++)
+        largest = fmax(largest, fabs(weft_tensor_get(x, e)));
+    return largest;
+}
+
+/* The largest error of an f32 gradient, relative to the largest element of its tensor; and where. What cancels to
+ * almost nothing is rounded as what it was made of: a thousandth of the largest gradient stands for that. */
+static double compare(const struct weft_probe *exact, const struct weft_probe *fast, int *at)
+{
+    int n = exact->model->params.count;
+    double worst = 0, floor = 0;
+    for (int i = 0; i < n; i++)
+        floor = fmax(floor, 1e-3 * largest_of(weft_probe_grad(exact, i)));
+    for (int i = 0; i < n; i++) {
+        const struct weft_tensor *a = weft_probe_grad(exact, i), *b = weft_probe_grad(fast, i);
+        if (!a)
+            continue;
+        double error = weft_tensor_distance(a, b) / fmax(floor, largest_of(a));
+        if (!(error <= worst)) {
+            worst = error;
+            *at = i;
+        }
+    }
+    return worst;
+}
+
+static enum weft_status check_f32(const struct weft_trial *t, struct weft_probe *exact)
+{
+    const double limit = 2e-3;
+    struct weft_probe fast;
+    double error = INFINITY;
+    int at = 0;
+    enum weft_status status = open_probe(&fast, t->model, WEFT_TRAIN, WEFT_FAST);
+    for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= limit); i++) {
+        weft_probe_fill(&fast, TOKENS_KEY + i);
+        weft_probe_fill(exact, TOKENS_KEY + i);
+        weft_probe_run(&fast);
+        weft_probe_run(exact);
+        error = compare(exact, &fast, &at);
+    }
+    if (status == WEFT_OK)
+        weft_trial_tell(t, error <= limit, error, limit, "f32 gradients against f64's", "%s",
+                        t->model->params.list[at].name);
+    weft_probe_close(&fast);
+    return status;
+}
+
+static enum weft_status check(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
+{
+    TRY(open_probe(trained, t->model, WEFT_TRAIN, WEFT_REFERENCE));
+    /* evaluation is cheaper, but has no auxiliary terms */
+    TRY(open_probe(loss, t->model, trained->net.term_count ? WEFT_TRAIN : WEFT_EVAL, WEFT_REFERENCE));
+    check_differences(t, trained, loss);
+    if (t->model->spec->compute == WEFT_F32)
+        TRY(check_f32(t, trained));
+    return WEFT_OK;
+}
+
+enum weft_status weft_gate_gradient(const struct weft_trial *t)
+{
+    struct weft_probe trained = {0}, loss = {0};
+    struct weft_spec spec = *t->model->spec;
+    struct weft_model model = *t->model;
+    spec.detach = false; /* what is cut off on purpose is no derivative */
+    model.spec = &spec;
+    enum weft_status status = check(&(struct weft_trial){t->gate, &model, t->report}, &trained, &loss);
+    weft_probe_close(&trained);
+    weft_probe_close(&loss);
+    return status;
+}

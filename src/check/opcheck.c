@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * opcheck.c - the harness every op goes through: registry x cases x {f32, bf16}.
+ *
+ * A case is a small graph around the op, differentiated with random cotangents, and run four ways on the same numbers:
+ *   reference  every value f64, plain loops: what is right (for bf16 graphs: with results rounded as they are stored)
+ *   guarded    the fast kernels, no two values sharing memory, guard bytes (NaN) around each
+ *   fast       the fast kernels as planned: memory reused, work in place; on 1, 2, 3, 4 and 8 threads
+ *   fast, m    the same with fewer rows than planned for
+ * Demanded: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to the
+ * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
+ * Accumulated gradients and states start from random numbers, so that overwriting instead of adding shows, and so
+ * does touching what was to stay.
+ */
+#include "check/check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_VALUES = 64, FENCE = 64, DIRECTIONS = 3 };
+
+struct run { /* one executable form of the case's graph, with its own bound memory */
+    struct weft_exec *exec;
+    char *bound[MAX_VALUES]; /* by index in the case's list; fence | data | fence */
+};
+
+struct trial {
+    const struct weft_op *op;
+    const struct weft_case *c;
+    struct weft_opcheck_case *verdict;
+    struct weft_graph *graph;
+    struct weft_value *filled[MAX_VALUES]; /* inputs, params, grads and states: what the host writes */
+    struct weft_value *result[MAX_VALUES]; /* outputs and grads: what it reads */
+    int filled_count, result_count;
+    struct weft_value *seeded[MAX_VALUES], *seeds[MAX_VALUES];
+    int seed_count;
+    struct run reference, fast;
+};
+
+static void defect(struct trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void defect(struct trial *t, const char *format, ...)
+{
+    if (t->verdict->failed)
+        return;
+    t->verdict->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t->verdict->story, sizeof t->verdict->story, format, args);
+    va_end(args);
+}
+
+static const char *value_name(const struct trial *t, const struct weft_value *v, char text[64])
+{
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
+    for (int i = 0; i < n; i++)
+        if (all[i]->grad == v) {
+            snprintf(text, 64, "the gradient of %s", all[i]->name);
+            return text;
+        }
+    for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
+        if (v->node->out[o] == v) {
+            snprintf(text, 64, "output %d of %s", o, v->node->op->name);
+            return text;
+        }
+    return v->name ? v->name : "a value";
+}
+
+/* ---- building */
+
+static bool has_gradient(const struct weft_value *v)
+{
+    if (!v->node || !weft_dtype_is_float(v->dtype))
+        return false;
+    for (int o = 0; o < WEFT_MAX_ARGS; o++)
+        if (v->node->out[o] == v)
+            return !(v->node->op->silent_out >> o & 1);
+    return false;
+}
+
+/* One cotangent for every differentiable output, then the reverse pass. */
+static enum weft_status differentiate(struct trial *t)
+{
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
+    bool wanted = false;
+    for (int i = 0; i < n; i++) {
+        wanted |= all[i]->wants_grad;
+        if (all[i]->is_output && has_gradient(all[i]))
+            t->seeded[t->seed_count++] = all[i];
+    }
+    if (!wanted || !t->seed_count || (!t->op->grad && !t->op->bwd.run))
+        return WEFT_OK;
+    for (int i = 0; i < t->seed_count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "seed%d", i);
+        t->seeds[i] = weft_graph_input(t->graph, name, WEFT_F32, t->seeded[i]->shape);
+    }
+    return weft_graph_backward_from(t->graph, t->seed_count, t->seeded, t->seeds);
+}
+
+static enum weft_status build(struct trial *t, enum weft_dtype dtype)
+{
+    t->graph = weft_graph_new(dtype);
+    TRY(weft_graph_status(t->graph));
+    weft_graph_consume_inputs(t->graph);
+    t->op->build(t->graph, t->c);
+    TRY(weft_graph_status(t->graph));
+    TRY(differentiate(t));
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
+    for (int i = 0; i < n; i++) {
+        if (t->filled_count == MAX_VALUES || t->result_count == MAX_VALUES)
+            return FAIL(WEFT_INVALID, "%s: case %s has too many values for the harness", t->op->name, t->c->name);
+        if (all[i]->kind != WEFT_VALUE)
+            t->filled[t->filled_count++] = all[i];
+        if (all[i]->is_output)
+            t->result[t->result_count++] = all[i];
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status open_run(struct trial *t, struct run *r, enum weft_mode mode)
+{
+    TRY(weft_exec_create(&r->exec, t->graph, mode));
+    for (int i = 0; i < t->filled_count; i++) {
+        const struct weft_value *v = t->filled[i];
+        if (v->kind == WEFT_INPUT)
+            continue;
+        size_t bytes;
+        TRY(weft_tensor_bytes(weft_exec_tensor(r->exec, v), &bytes));
+        r->bound[i] = malloc(bytes + 2 * FENCE);
+        if (!r->bound[i])
+            return FAIL(WEFT_NOMEM, "no memory for the harness");
+        memset(r->bound[i], 0xff, bytes + 2 * FENCE);
+        weft_exec_bind(r->exec, v, r->bound[i] + FENCE);
+    }
+    return WEFT_OK;
+}
+
+static void close_run(struct run *r)
+{
+    for (int i = 0; i < MAX_VALUES; i++)
+        free(r->bound[i]);
+    weft_exec_free(r->exec);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- numbers: a function of (value's name, element), rounded to the dtype the fast graph has */
+
+static void fill(struct trial *t, struct run *r)
+{
+    for (int i = 0; i < t->filled_count; i++) {
+        const struct weft_value *v = t->filled[i];
+        struct weft_tensor *to = weft_exec_tensor(r->exec, v);
+        int64_t n = weft_tensor_count(to);
+        if (v->kind != WEFT_GRAD && t->op->fill && t->op->fill(t->c, v->name, to))
+            continue;
+        uint64_t key = weft_key_name(v->kind, v->name);
+        for (int64_t e = 0; e < n; e++) {
+            float x = weft_dtype_is_float(v->dtype) ? (float)weft_normal(key, (uint64_t)e) : 0;
+            weft_tensor_set(to, e, v->dtype == WEFT_BF16 ? weft_f32_from_bf16(weft_bf16_from_f32(x)) : x);
+        }
+    }
+}
+
+static void run(struct trial *t, struct run *r)
+{
+    fill(t, r);
+    weft_exec_prepare(r->exec);
+    weft_exec_run(r->exec);
+}
+
+/* ---- the demands */
+
+static double root_mean_square(const struct weft_tensor *x)
+{
+    int64_t n = weft_tensor_count(x);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += weft_tensor_get(x, i) * weft_tensor_get(x, i);
+    return n ? sqrt(sum / (double)n) : 0;
+}
+
+static void compare_with_reference(struct trial *t, enum weft_dtype dtype)
+{
+    double own = dtype == WEFT_BF16 ? t->op->tolerance_bf16 : t->op->tolerance;
+    double allowed = own > 0 ? own : dtype == WEFT_BF16 ? 1.0 / 128 : 1e-5;
+    for (int v = 0; v < t->result_count; v++) {
+        const struct weft_tensor *want = weft_exec_tensor(t->reference.exec, t->result[v]);
+        const struct weft_tensor *got = weft_exec_tensor(t->fast.exec, t->result[v]);
+        int64_t n = weft_tensor_count(want);
+        char name[64];
+        if (want->dtype == WEFT_I32 && dtype == WEFT_BF16)
+            continue; /* an arg max may flip on a rounded tie */
+        double scale = want->dtype == WEFT_I32 ? 0 : root_mean_square(want);
+        for (int64_t i = 0; i < n; i++) {
+            double a = weft_tensor_get(want, i), b = weft_tensor_get(got, i);
+            double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;
+            t->verdict->error = error > t->verdict->error || isnan(error) ? error : t->verdict->error;
+            if (!(error <= 1))
+                defect(t, "%s[%lld] is %.9g, the reference says %.9g", value_name(t, t->result[v], name), (long long)i,
+                       b, a);
+        }
+    }
+}
+
+/* sum over outputs of <output, cotangent>, by the reference. */
+static double objective(struct trial *t)
+{
+    weft_exec_prepare(t->reference.exec);
+    weft_exec_run(t->reference.exec);
+    double sum = 0;
+    for (int o = 0; o < t->seed_count; o++) {
+        const struct weft_tensor *y = weft_exec_tensor(t->reference.exec, t->seeded[o]);
+        const struct weft_tensor *s = weft_exec_tensor(t->reference.exec, t->seeds[o]);
+        int64_t n = weft_tensor_count(y);
+        for (int64_t i = 0; i < n; i++)
+            sum += weft_tensor_get(y, i) * weft_tensor_get(s, i);
+    }
+    return sum;
+}
+
+static void nudge(struct weft_tensor *x, const double *kept, uint64_t key, double by)
+{
+    int64_t n = weft_tensor_count(x);
+    for (int64_t i = 0; i < n; i++)
+        weft_tensor_set(x, i, kept[i] + by * weft_normal(key, (uint64_t)i));
+}
+
+/* Directional derivatives along random directions of every differentiated tensor, central differences in f64. */
+static void compare_with_differences(struct trial *t)
+{
+    const double step = 1e-5, allowed = 1e-6;
+    t->verdict->gradient_error = NAN;
+    for (int v = 0; t->seeds[0] && v < t->filled_count; v++) {
+        struct weft_value *value = t->filled[v], *grad = weft_graph_gradient(value);
+        if (!grad)
+            continue;
+        run(t, &t->reference);
+        struct weft_tensor *x = weft_exec_tensor(t->reference.exec, value);
+        const struct weft_tensor *g = weft_exec_tensor(t->reference.exec, grad);
+        int64_t n = weft_tensor_count(x);
+        double *kept = malloc((size_t)n * sizeof *kept), *slope = malloc((size_t)n * sizeof *slope);
+        for (int64_t i = 0; kept && slope && i < n; i++) {
+            kept[i] = weft_tensor_get(x, i);
+            slope[i] = weft_tensor_get(g, i);
+            if (grad->kind == WEFT_GRAD) /* less what it started from */
+                slope[i] -= (double)(float)weft_normal(weft_key_name(WEFT_GRAD, grad->name), (uint64_t)i);
+        }
+        for (uint64_t d = 0; kept && slope && d < DIRECTIONS; d++) {
+            uint64_t key = weft_key(weft_key_name(99, value->name), d);
+            double analytic = 0, size = 0;
+            for (int64_t i = 0; i < n; i++) {
+                double along = slope[i] * weft_normal(key, (uint64_t)i);
+                analytic += along;
+                size += along * along;
+            }
+            nudge(x, kept, key, step);
+            double up = objective(t);
+            nudge(x, kept, key, -step);
+            double measured = (up - objective(t)) / (2 * step);
+            nudge(x, kept, key, 0);
+            double bound = allowed * (fabs(analytic) + sqrt(size)) + 1e-9;
+            double error = fabs(analytic - measured) / bound;
+            t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
+            if (!(error <= 1))
+                defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", value->name,
+                       analytic, (int)d, measured);
+        }
+        free(kept);
+        free(slope);
+    }
+}
+
+/* Whether a value's rows are the call's rows: an output of the op, not a gradient (whatever kernel made it). */
+static bool is_row_output(const struct trial *t, const struct weft_value *v, int symbol)
+{
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
+    bool is_output = false;
+    for (int i = 0; i < n; i++)
+        if (all[i]->grad == v)
+            return false;
+    for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
+        is_output |= v->node->out[o] == v;
+    return is_output && v->shape.ndim > 0 && v->shape.dim[0].symbol == symbol;
+}
+
+/* Copies the results' bytes one after another; `rows` >= 0 takes only values made row by row, that many rows. */
+static size_t collect(struct trial *t, struct run *r, char *to, int symbol, int64_t rows)
+{
+    size_t at = 0;
+    for (int v = 0; v < t->result_count; v++) {
+        struct weft_tensor x = *weft_exec_tensor(r->exec, t->result[v]);
+        if (rows >= 0 && !is_row_output(t, t->result[v], symbol))
+            continue;
+        if (rows >= 0)
+            x.dim[0] = t->result[v]->shape.dim[0].times * rows;
+        size_t bytes = (size_t)weft_tensor_count(&x) * weft_dtype_bytes(x.dtype);
+        if (to)
+            memcpy(to + at, x.data, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
+static void demand_same_bits_for_threads(struct trial *t, const char *want, char *got, size_t bytes, int *mismatches)
+{
+    static const int threads[] = {2, 3, 4, 8};
+    for (int i = 0; i < 4; i++) {
+        weft_threads_use(threads[i]);
+        run(t, &t->fast);
+        collect(t, &t->fast, got, 0, -1);
+        if (memcmp(want, got, bytes) != 0) {
+            defect(t, "other bits on %d threads than on 1", threads[i]);
+            ++*mismatches;
+            break;
+        }
+    }
+    weft_threads_use(1);
+}
+
+/* A call with the first m rows must give those rows the same bits as the whole call. */
+static void demand_same_bits_for_rows(struct trial *t, char *want, char *got, int *mismatches)
+{
+    int symbol = weft_graph_symbol(t->graph, "rows", 1);
+    int64_t rows = weft_graph_symbol_max(t->graph, symbol), counts[] = {1, rows / 2, rows - 1};
+    for (int i = 0; i < 3; i++) {
+        int64_t m = counts[i];
+        if (m < 1 || m >= rows)
+            continue;
+        weft_exec_count(t->fast.exec, symbol, rows);
+        run(t, &t->fast);
+        size_t bytes = collect(t, &t->fast, want, symbol, m);
+        fill(t, &t->fast);
+        weft_exec_count(t->fast.exec, symbol, m);
+        weft_exec_prepare(t->fast.exec);
+        weft_exec_run(t->fast.exec);
+        collect(t, &t->fast, got, symbol, m);
+        weft_exec_count(t->fast.exec, symbol, rows);
+        if (memcmp(want, got, bytes) != 0) {
+            defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m, (long long)rows);
+            ++*mismatches;
+            return;
+        }
+    }
+}
+
+static enum weft_status demand_guards(struct trial *t, const char *want, char *got, size_t bytes)
+{
+    struct run guarded = {0};
+    enum weft_status status = open_run(t, &guarded, WEFT_GUARDED);
+    if (status == WEFT_OK) {
+        run(t, &guarded);
+        collect(t, &guarded, got, 0, -1);
+        if (memcmp(want, got, bytes) != 0)
+            defect(t, "other bits when memory is shared than when it is not");
+        const char *overrun = weft_exec_overrun(guarded.exec);
+        if (overrun)
+            defect(t, "writes outside its memory (%s)", overrun);
+        for (int i = 0; i < t->filled_count; i++) {
+            size_t size;
+            if (!guarded.bound[i] || weft_tensor_bytes(weft_exec_tensor(guarded.exec, t->filled[i]), &size) != WEFT_OK)
+                continue;
+            for (int b = 0; b < FENCE; b++)
+                if (guarded.bound[i][b] != (char)0xff || guarded.bound[i][FENCE + size + (size_t)b] != (char)0xff)
+                    defect(t, "writes outside the memory of %s", t->filled[i]->name);
+        }
+    }
+    close_run(&guarded);
+    return status;
+}
+
+static enum weft_status demand_bits(struct trial *t, struct weft_opcheck *sum)
+{
+    size_t bytes = collect(t, &t->fast, NULL, 0, -1);
+    char *want = malloc(bytes + 1), *got = malloc(bytes + 1);
+    enum weft_status status = want && got ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory for the harness");
+    if (status == WEFT_OK) {
+        collect(t, &t->fast, want, 0, -1);
+        status = demand_guards(t, want, got, bytes);
+        demand_same_bits_for_threads(t, want, got, bytes, &sum->thread_mismatches);
+        demand_same_bits_for_rows(t, want, got, &sum->row_mismatches);
+    }
+    free(want);
+    free(got);
+    return status;
+}
+
+static enum weft_status try_case(struct trial *t, enum weft_dtype dtype, struct weft_opcheck *sum)
+{
+    TRY(build(t, dtype));
+    TRY(open_run(t, &t->reference, dtype == WEFT_BF16 ? WEFT_ROUNDED : WEFT_REFERENCE));
+    TRY(open_run(t, &t->fast, WEFT_FAST));
+    run(t, &t->reference);
+    run(t, &t->fast);
+    compare_with_reference(t, dtype);
+    TRY(demand_bits(t, sum));
+    if (dtype == WEFT_F32) /* the reference is f64 either way */
+        compare_with_differences(t);
+    return WEFT_OK;
+}
+
+static void check_op(const struct weft_op *op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context)
+{
+    static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
+    sum->ops++;
+    if (!op->build || op->case_count < 8 || (!op->is_view && !op->fwd.ref) || (op->bwd.run && !op->bwd.ref)) {
+        struct weft_opcheck_case bare = {op->name, "", WEFT_F32, 0, NAN, true, "needs a reference and 8 cases or more"};
+        sum->failed++;
+        tell(context, &bare);
+        return;
+    }
+    for (int c = 0; c < op->case_count; c++)
+        for (int d = 0; d < 2; d++) {
+            struct weft_opcheck_case verdict = {op->name, op->cases[c].name, dtypes[d], 0, NAN, false, ""};
+            struct trial *t = calloc(1, sizeof *t);
+            if (!t)
+                return;
+            t->op = op;
+            t->c = &op->cases[c];
+            t->verdict = &verdict;
+            if (try_case(t, dtypes[d], sum) != WEFT_OK)
+                defect(t, "%s", weft_error());
+            close_run(&t->reference);
+            close_run(&t->fast);
+            weft_graph_free(t->graph);
+            free(t);
+            sum->cases++;
+            sum->failed += verdict.failed;
+            tell(context, &verdict);
+        }
+}
+
+enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context)
+{
+    const char *names[WEFT_OP_COUNT];
+    int threads = weft_threads_limit();
+    memset(sum, 0, sizeof *sum);
+    TRY(weft_threads_set(8));
+    weft_threads_use(1);
+    for (int id = 0; id < WEFT_OP_COUNT; id++) {
+        const struct weft_op *op = weft_op((enum weft_op_id)id);
+        names[id] = op->name;
+        if (!only_op || strcmp(only_op, op->name) == 0)
+            check_op(op, sum, tell, context);
+    }
+    TRY(weft_threads_set(threads));
+    if (sum->ops)
+        return WEFT_OK;
+    const char *near = weft_suggest(only_op, names, WEFT_OP_COUNT);
+    return FAIL(WEFT_INVALID, "there is no op named %s%s%s; `weft check` without --op lists them all", only_op,
+                near ? ", did you mean " : "", near ? near : "");
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record.c - what the gates found, kept beside a run: the same config in the same program on the same instruction set
+ * would find the same.
+ */
+#include "base/json.h"
+#include "check/check.h"
+#include "ckpt/ckpt.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct stamp {
+    const char *config;
+    char program[65];
+    int same; /* entries that say what this run would */
+    int checks, failed;
+};
+enum { SAME = 3 };
+
+static enum weft_status read_entry(void *context, const char *name, const char *value)
+{
+    struct stamp *s = context;
+    if (strcmp(name, "config_sha256") == 0)
+        s->same += strcmp(value, s->config) == 0;
+    else if (strcmp(name, "program_sha256") == 0)
+        s->same += strcmp(value, s->program) == 0;
+    else if (strcmp(name, "isa") == 0)
+        s->same += strcmp(value, weft_isa_name(weft_isa())) == 0;
+    else if (strcmp(name, "checks") == 0)
+        s->checks = atoi(value);
+    else if (strcmp(name, "failed") == 0)
+        s->failed = atoi(value);
+    return WEFT_OK;
+}
+
+enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *gates)
+{
+    struct stamp s = {.config = config_sha256};
+    *same = false;
+    if (access(path, F_OK))
+        return WEFT_OK;
+    TRY(weft_program_hash(s.program));
+    TRY(weft_json_load(path, read_entry, &s));
+    *same = s.same == SAME;
+    if (*same) {
+        gates->checks = s.checks;
+        gates->failed = s.failed;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *gates)
+{
+    char program[65], *text = NULL;
+    size_t bytes = 0;
+    TRY(weft_program_hash(program));
+    struct weft_result *r = weft_result_create();
+    weft_result_text(r, "config_sha256", config_sha256);
+    weft_result_text(r, "program_sha256", program);
+    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_int(r, "checks", gates->checks);
+    weft_result_int(r, "failed", gates->failed);
+    FILE *to = open_memstream(&text, &bytes);
+    enum weft_status status = to ? weft_result_print(r, to, true) : FAIL(WEFT_NOMEM, "no memory for a stamp");
+    weft_result_free(r);
+    if (to)
+        fclose(to);
+    if (status == WEFT_OK)
+        status = weft_file_replace(path, text, bytes);
+    free(text);
+    return status;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sweep.c - many small models through the gates, by processes that share the work.
+ *
+ * Processes, because a gate sets the number of threads for all, and because one that crashes then costs one model. They
+ * take the next model from a board in shared memory and write there what they found.
+ */
+#include "check/check.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_WORKERS = 64 };
+enum { OPEN, TAKEN, DONE };
+
+static const struct {
+    enum weft_dtype dtype;
+    unsigned gates;
+} kinds[] = {
+    {WEFT_F32, WEFT_GATES_TO_TRAIN},
+    {WEFT_BF16, 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_EXACT},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+struct job {
+    int state, worker;
+    struct weft_sweep_result result;
+};
+
+struct board {
+    int next;
+    struct job jobs[];
+};
+
+struct crew {
+    const struct weft_combinations *combinations;
+    struct board *board;
+    size_t bytes;
+    int jobs, workers;
+    pid_t parent;           /* a worker that outlives it stops */
+    pid_t pid[MAX_WORKERS]; /* 0: has ended */
+};
+
+/* ---- in a worker */
+
+static void note(void *context, const struct weft_check *c)
+{
+    struct weft_sweep_result *r = context;
+    if (!c->passed && !r->story[0])
+        snprintf(r->story, sizeof r->story, "%s: %s: %.3g, limit %.3g; %s", c->gate, c->name, c->figure, c->limit,
+                 c->where);
+}
+
+static void run_job(const struct crew *crew, int i)
+{
+    struct weft_sweep_result *r = &crew->board->jobs[i].result;
+    struct weft_gates report = {.tell = note, .context = r};
+    struct weft_spec spec;
+    enum weft_status status = weft_combination_spec(&spec, crew->combinations->rows[r->row], r->dtype);
+    if (status == WEFT_OK)
+        status = weft_gates_run(&spec, kinds[i % KINDS].gates, &report);
+    weft_spec_release(&spec);
+    r->checks = report.checks;
+    r->failed = report.failed + (status != WEFT_OK);
+    if (status != WEFT_OK)
+        snprintf(r->story, sizeof r->story, "%s", weft_error());
+}
+
+static void work(const struct crew *crew, int worker)
+{
+    int i;
+    weft_threads_use(1); /* the other processes use the other cores */
+    while (getppid() == crew->parent &&
+           (i = __atomic_fetch_add(&crew->board->next, 1, __ATOMIC_RELAXED)) < crew->jobs) {
+        struct job *job = &crew->board->jobs[i];
+        job->worker = worker;
+        __atomic_store_n(&job->state, TAKEN, __ATOMIC_RELEASE);
+        run_job(crew, i);
+        __atomic_store_n(&job->state, DONE, __ATOMIC_RELEASE);
+    }
+}
+
+/* ---- in the process that waits */
+
+static enum weft_status start(struct crew *crew, int worker)
+{
+    pid_t pid = fork();
+    if (pid < 0)
+        return FAIL(WEFT_IO, "no other process could be started: %s", strerror(errno));
+    if (pid == 0) {
+        work(crew, worker);
+        _exit(0);
+    }
+    crew->pid[worker] = pid;
+    return WEFT_OK;
+}
+
+static void lose(struct job *job, int how)
+{
+    struct weft_sweep_result *r = &job->result;
+    r->failed++;
+    snprintf(r->story, sizeof r->story, "the check crashed (signal %d)", WIFSIGNALED(how) ? WTERMSIG(how) : 0);
+    job->state = DONE;
+}
+
+/* A worker that ended before its time loses its model, and another goes on in its place. */
+static enum weft_status replace_lost(struct crew *crew)
+{
+    for (int w = 0; w < crew->workers; w++) {
+        int how = 0;
+        if (!crew->pid[w] || waitpid(crew->pid[w], &how, WNOHANG) != crew->pid[w])
+            continue;
+        crew->pid[w] = 0;
+        if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
+            continue;
+        for (int i = 0; i < crew->jobs; i++)
+            if (crew->board->jobs[i].state == TAKEN && crew->board->jobs[i].worker == w)
+                lose(&crew->board->jobs[i], how);
+        TRY(start(crew, w));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *tell, void *context)
+{
+    const struct timespec moment = {0, 5000000};
+    for (int i = 0; i < crew->jobs; i++) {
+        struct job *job = &crew->board->jobs[i];
+        while (__atomic_load_n(&job->state, __ATOMIC_ACQUIRE) != DONE) {
+            TRY(replace_lost(crew));
+            nanosleep(&moment, NULL);
+        }
+        tell(context, &job->result);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status run(struct crew *crew, weft_sweep_fn *tell, void *context)
+{
+    for (int i = 0; i < crew->jobs; i++) {
+        crew->board->jobs[i].result.row = i / KINDS;
+        crew->board->jobs[i].result.dtype = kinds[i % KINDS].dtype;
+    }
+    for (int w = 0; w < crew->workers; w++)
+        TRY(start(crew, w));
+    return wait_for_all(crew, tell, context);
+}
+
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context)
+{
+    struct crew crew = {.combinations = c, .jobs = c->count * KINDS, .parent = getpid()};
+    crew.workers = (int)weft_min(weft_min(weft_threads(), MAX_WORKERS), crew.jobs);
+    crew.bytes = sizeof *crew.board + (size_t)crew.jobs * sizeof *crew.board->jobs;
+    crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (crew.board == MAP_FAILED)
+        return FAIL(WEFT_NOMEM, "no memory for what checks find");
+    enum weft_status status = run(&crew, tell, context);
+    for (int w = 0; w < crew.workers; w++) {
+        if (crew.pid[w] && status != WEFT_OK)
+            kill(crew.pid[w], SIGKILL);
+        if (crew.pid[w])
+            waitpid(crew.pid[w], NULL, 0);
+    }
+    munmap(crew.board, crew.bytes);
+    return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gaussian_inl.h - what the geometries share whose tokens are diagonal Gaussians: how wide mean and spread are, and a
+ * temperature per head.
+ */
+#ifndef WEFT_GAUSSIAN_H
+#define WEFT_GAUSSIAN_H
+
+#include "nn/nn.h"
+
+#include <stddef.h>
+
+enum spread { SPREAD_SPLIT, SPREAD_FULL };
+
+struct gaussian {
+    int spread;
+    bool learn_tau;
+};
+
+static const char *const spreads[] = {"split", "full", NULL};
+
+static const struct weft_opt options[] = {
+    {"spread", WEFT_OPT_CHOICE, offsetof(struct gaussian, spread), "split", .choices = spreads,
+     .help = "split: mean and spread share the width of a head; full: each is as wide as a head"},
+    {"learn_tau", WEFT_OPT_BOOL, offsetof(struct gaussian, learn_tau), "yes",
+     .help = "the temperature of a head is learned, else it stays where it starts"},
+};
+
+/* Sets how wide mean and spread are. */
+static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaussian *o)
+{
+    if (o->spread == SPREAD_SPLIT && spec->head % 4)
+        return FAIL(WEFT_INVALID,
+                    "spread=split cuts a head in two even halves, but width/heads = %lld is no multiple of 4: change "
+                    "width or heads, or set spread=full",
+                    (long long)spec->head);
+    spec->mean = spec->spread = o->spread == SPREAD_SPLIT ? spec->head / 2 : spec->head;
+    return WEFT_OK;
+}
+
+/* factor / (tau + eps), f32 [H]; `start` is where ln(tau) begins. */
+static struct weft_value *temperature(struct weft_build *b, double start, double factor, double eps)
+{
+    const struct gaussian *o = b->spec->options[WEFT_GEOM];
+    struct weft_shape heads = WEFT_SHAPE(weft_fixed(b->spec->heads));
+    struct weft_value *theta = o->learn_tau ? weft_build_weight(b, "theta") : weft_fill(b->g, start, heads);
+    return weft_temperature(b->g, theta, factor, eps);
+}
+
+static void temperature_params(struct weft_params *p, const struct weft_spec *spec, double start)
+{
+    if (((const struct gaussian *)spec->options[WEFT_GEOM])->learn_tau)
+        weft_params_vector(p, "theta", spec->heads, start);
+}
+
+#endif

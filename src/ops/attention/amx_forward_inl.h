@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * amx_forward_inl.h - the forward pass on tiles (layout in amx_inl.h).
+ *
+ * First the keys and values of every tile that the call sees are packed, once for all rows and heads that read them.
+ * Then a unit of work is a span of rows and a query head.
+ */
+#ifndef WEFT_ATTENTION_AMX_FWD_H
+#define WEFT_ATTENTION_AMX_FWD_H
+
+#include "ops/attention/amx_inl.h"
+
+/* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
+struct packed {
+    int64_t *seen; /* [slots]: positions of the sequence that some row of the call sees */
+    uint16_t *kv;
+    uint64_t *poison; /* bit c: row c of V is not finite and was packed as zeros */
+};
+
+struct tiles_forward {
+    uint16_t *rows, *qt, *p; /* staged rows, right operands [kd, 32] and [64, 32] */
+    float *s, *o;            /* [64][32], [vd][32] */
+    float *top, *weight;     /* [32]: largest logit and sum of powers so far */
+};
+
+static struct packed lay_packed(const struct weft_call *call, struct space *s)
+{
+    struct sizes n = sizes_of(call);
+    int64_t tiles = n.slots * call->in[TILES]->dim[1] * n.kv_heads;
+    return (struct packed){
+        .seen = take(s, n.slots, 1, sizeof(int64_t)),
+        .kv = take_halves(s, tiles, EDGE * (deep(n.k) + deep(n.v))),
+        .poison = take(s, tiles, 1, sizeof(uint64_t)),
+    };
+}
+
+static struct tiles_forward lay_tiles_forward(const struct sizes *n, struct space *s)
+{
+    return (struct tiles_forward){
+        .rows = take_halves(s, EDGE, weft_max(deep(n->k), deep(n->v))),
+        .qt = take_halves(s, SPAN, deep(n->k)),
+        .p = take_halves(s, EDGE, SPAN),
+        .s = take_floats(s, EDGE, SPAN),
+        .o = take_floats(s, deep(n->v), SPAN),
+        .top = take_floats(s, 1, SPAN),
+        .weight = take_floats(s, 1, SPAN),
+    };
+}
+
+static enum weft_status tiles_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    struct sizes n = sizes_of(max);
+    struct space scratch = {0}, local = {0};
+    (void)take(&scratch, n.rows, 1, sizeof(struct span));
+    (void)lay_packed(max, &scratch);
+    (void)lay_tiles_forward(&n, &local);
+    return book(booking, &scratch, &local);
+}
+
+struct tiles_job {
+    struct job job;
+    struct packed packed;
+};
+
+/* Whether all of the numbers are finite; a multiple of 32 of them. */
+static bool all_finite(const uint16_t *x, int64_t count)
+{
+    __mmask32 bad = 0;
+    __m512i exponent = _mm512_set1_epi16(0x7f80);
+    for (int64_t i = 0; i < count; i += 32)
+        bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(x + i), exponent), exponent);
+    return !bad;
+}
+
+/* Zeros the rows that are not finite and tells which. */
+static uint64_t cleanse(uint16_t *rows, int64_t width)
+{
+    uint64_t poison = 0;
+    if (all_finite(rows, EDGE * width))
+        return 0;
+    for (int64_t c = 0; c < EDGE; c++)
+        if (!all_finite(rows + c * width, width)) {
+            memset(rows + c * width, 0, (size_t)width * sizeof *rows);
+            poison |= (uint64_t)1 << c;
+        }
+    return poison;
+}
+
+/* Index of a key tile among the packed ones. */
+static int64_t packed_at(const struct weft_call *call, const struct sizes *n, int64_t seq, int64_t kv, int64_t tile)
+{
+    return (seq * n->kv_heads + kv) * call->in[TILES]->dim[1] + tile;
+}
+
+/* One key tile of one sequence, all heads. */
+static void pack_unit(void *context, int64_t unit, int thread)
+{
+    const struct tiles_job *t = context;
+    const struct weft_call *call = t->job.call;
+    const struct sizes *n = &t->job.n;
+    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
+    uint16_t *rows = lay_tiles_forward(n, &local).rows;
+    int64_t tiles = call->in[TILES]->dim[1], seq = unit / tiles, tile = unit % tiles, kd = deep(n->k), vd = deep(n->v);
+    int64_t keys = weft_min(EDGE, t->packed.seen[seq] - tile * EDGE);
+    for (int64_t kv = 0; keys > 0 && kv < n->kv_heads; kv++) {
+        int64_t at = packed_at(call, n, seq, kv, tile), row = key_row(call, seq, tile * EDGE);
+        uint16_t *to = t->packed.kv + at * EDGE * (kd + vd);
+        stage(to, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
+        stage(rows, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
+        t->packed.poison[at] = cleanse(rows, vd);
+        weft_dnn_tiles_transpose(EDGE, vd, rows, to + EDGE * kd);
+    }
+}
+
+/* Brings what is summed so far from the old tops to the new ones. */
+static void raise_tops(const struct tiles_forward *f, const vf shrink[GROUPS], int64_t vd)
+{
+    for (int64_t d = 0; d < vd; d++)
+        for (int g = 0; g < GROUPS; g++) {
+            float *o = f->o + d * SPAN + g * VLANES;
+            vstore_f32(o, VLANES, vload_f32(o, VLANES) * shrink[g]);
+        }
+}
+
+/* Tops of the logits: s times factor >= 0, plus the keys' biases where there are any. */
+VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
+                      vf shrink[GROUPS])
+{
+    __mmask16 raised = 0;
+    for (int g = 0; g < GROUPS; g++) {
+        vf old = vload_f32(f->top + g * VLANES, VLANES), high[4];
+        high[0] = high[1] = high[2] = high[3] = vset(-INFINITY);
+        for (int64_t c = 0; c < EDGE; c += 4)
+            for (int i = 0; i < 4; i++) {
+                vf s = vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES);
+                high[i] = larger(bias ? vfma(s, vset(factor), vset(bias[c + i])) : s, high[i]);
+            }
+        vf highest = larger(larger(high[0], high[1]), larger(high[2], high[3]));
+        vf top = larger(bias ? highest : highest * vset(factor), old);
+        base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* only keys with a bias of -inf so far */
+        shrink[g] = power(old - base[g]);
+        raised |= _mm512_cmp_ps_mask((__m512)old, (__m512)top, _CMP_NEQ_UQ);
+        vstore_f32(f->top + g * VLANES, VLANES, top);
+        weft_dnn_tiles_stir();
+    }
+    if (raised)
+        raise_tops(f, shrink, vd);
+}
+
+/* Powers of the logits and their sums. Asks on the way for the 16 KB from `soon` on: V^t of this tile, K of the next.
+ */
+WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor, const float *bias,
+                                    const struct kept *kept, int64_t vd, const char *soon)
+{
+    vf base[GROUPS], shrink[GROUPS], total[GROUPS][2] = {{{0}}};
+    set_tops(f, factor, bias, vd, base, shrink);
+    for (int64_t c = 0; c < EDGE; c += 2) {
+        __m512i row[2];
+        for (int i = 0; i < 2; i++) {
+            vf p[GROUPS];
+            for (int g = 0; g < GROUPS; g++) {
+                vf below = bias ? vset(bias[c + i]) - base[g] : -base[g];
+                p[g] = power(vfma(vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES), vset(factor), below));
+                total[g][i] += p[g];
+                if (kept)
+                    p[g] = keep(kept, c + i, g * VLANES, p[g]);
+            }
+            row[i] = halves(p[0], p[1]);
+        }
+        _mm512_storeu_si512(f->p + c * VLANES, alternate(row[0], row[1], 0));
+        _mm512_storeu_si512(f->p + (EDGE + c) * VLANES, alternate(row[0], row[1], VLANES));
+        for (int line = 0; line < 8; line++, soon += 64)
+            __builtin_prefetch(soon);
+        weft_dnn_tiles_stir();
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        float *weight = f->weight + g * VLANES;
+        vstore_f32(weight, VLANES, vfma(vload_f32(weight, VLANES), shrink[g], total[g][0] + total[g][1]));
+    }
+}
+
+WITH_BF16 static void tiles_soften_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
+{
+    tiles_soften(f, factor, NULL, NULL, vd, soon);
+}
+
+WITH_BF16 static void tiles_soften_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
+                                          const char *soon)
+{
+    tiles_soften(f, t->factor, t->key_bias, NULL, vd, soon);
+}
+
+WITH_BF16 static void tiles_soften_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd,
+                                        const char *soon)
+{
+    tiles_soften(f, 1, NULL, kept, vd, soon);
+}
+
+/* Which queries see a row of V that is not finite, as bits. */
+static uint32_t poisoned(const struct square *t, uint64_t poison)
+{
+    int64_t first = poison ? weft_max(0, t->j + __builtin_ctzll(poison) - t->i) : SPAN;
+    return first < SPAN ? ~(uint32_t)0 << first : 0;
+}
+
+static void start_tiles(const struct weft_call *call, const struct sizes *n, const struct tiles_forward *f,
+                        struct span span, int64_t h)
+{
+    fetch(head_of(call->out[O], span.row, h, n->heads), span.rows);
+    stage(f->rows, head_of(call->in[Q], span.row, h, n->heads), span.rows, SPAN);
+    weft_dnn_tiles_pack_transposed(deep(n->k), SPAN, f->rows, f->qt);
+    memset(f->o, 0, (size_t)(deep(n->v) * SPAN) * sizeof(float));
+    for (int64_t r = 0; r < SPAN; r++) {
+        f->top[r] = -INFINITY;
+        f->weight[r] = 0;
+    }
+}
+
+static void finish_tiles(const struct weft_call *call, const struct sizes *n, const struct tiles_forward *f,
+                         struct span span, int64_t h, uint32_t poison)
+{
+    float *lse = call->out[LSE]->data, inverse[SPAN];
+    for (int64_t r = 0; r < SPAN; r += VLANES) {
+        vf weight = vload_f32(f->weight + r, VLANES);
+        __m512 factor = _mm512_mask_mov_ps((__m512)(vset(1) / weight), (__mmask16)(poison >> r), (__m512)vset(NAN));
+        vstore_f32(inverse + r, VLANES, (vf)factor);
+        vstore_f32(f->top + r, VLANES, vfma(vload_f32(f->top + r, VLANES), vset(LN2), vlog(weight)));
+    }
+    for (int64_t r = 0; r < span.rows; r++)
+        lse[(span.row + r) * n->heads + h] = f->top[r];
+    unstage(head_of(call->out[O], span.row, h, n->heads), f->o, SPAN, inverse, span.rows);
+}
+
+/* One head of a span of rows. The spans of a head follow each other, so that its keys stay in the cache. */
+static void tiles_unit(void *context, int64_t unit, int thread)
+{
+    const struct tiles_job *all = context;
+    const struct weft_call *call = all->job.call;
+    const struct sizes *n = &all->job.n;
+    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
+    struct tiles_forward f = lay_tiles_forward(n, &local);
+    struct span span = all->job.spans[unit % all->job.span_count];
+    int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = deep(n->k), vd = deep(n->v);
+    int64_t at = packed_at(call, n, seq, h / n->group, 0);
+    uint32_t poison = 0;
+    struct square t = start_square(&all->job, seq, h);
+    struct kept kept;
+    t.i = ints(call, POS)[span.row];
+    start_tiles(call, n, &f, span, h);
+    weft_dnn_tiles_begin();
+    for (t.j = 0; t.j < t.i + span.rows; t.j += EDGE, at++) {
+        const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
+        bool plain = !t.special && t.factor >= 0 && t.j + EDGE <= t.i;
+        weft_dnn_tiles_product(EDGE, SPAN, kd, k, f.qt, f.s, false);
+        set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
+        if (!plain)
+            set_logits(&all->job, &t, f.s, f.s, SPAN);
+        if (all->job.attr->dropout > 0) {
+            set_kept(&all->job, &t, SPAN, &kept);
+            tiles_soften_kept(&f, &kept, vd, (const char *)vt);
+        } else if (plain && t.key_biased) {
+            tiles_soften_biased(&f, &t, vd, (const char *)vt);
+        } else {
+            tiles_soften_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
+        }
+        poison |= poisoned(&t, all->packed.poison[at]);
+        weft_dnn_tiles_product(vd, SPAN, EDGE, vt, f.p, f.o, true);
+    }
+    weft_dnn_tiles_end();
+    finish_tiles(call, n, &f, span, h, poison);
+}
+
+static void tiles_run(const struct weft_call *call)
+{
+    struct space scratch = {.base = call->scratch};
+    struct tiles_job t = {.job = {.call = call, .attr = call->attr, .n = sizes_of(call)}};
+    t.job.spans = take(&scratch, t.job.n.rows, 1, sizeof(struct span));
+    t.packed = lay_packed(call, &scratch);
+    t.job.span_count = cut_spans(call->in[SEQ], call->in[POS], SPAN, t.job.spans);
+    memset(t.packed.seen, 0, (size_t)t.job.n.slots * sizeof *t.packed.seen);
+    for (int64_t r = 0; r < t.job.n.rows; r++) {
+        int64_t *seen = &t.packed.seen[ints(call, SEQ)[r]];
+        *seen = weft_max(*seen, ints(call, POS)[r] + 1);
+    }
+    weft_parallel(t.job.n.slots * call->in[TILES]->dim[1], pack_unit, &t);
+    weft_parallel(t.job.span_count * t.job.n.heads, tiles_unit, &t);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * amx_inl.h - attention.c for bf16 on AMX tiles, forward and backward.
+ *
+ * Scores are kept across, [64 keys][n queries]: then everything a row of attention owns (its maximum, sum, log-sum-exp,
+ * delta) is a lane, no sum runs across lanes, and every product finds its operands as the one before left them. With kd
+ * and vd the widths rounded up to 32:
+ *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, n]
+ *     O^t += V^t P^t         left V^t [vd][64]     right P^t [64, n]
+ *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, n]
+ *     dV  += P^t dO          left P^t [64][n]      right dO [n, vd]
+ *     dK  += dS^t Q          left dS^t [64][n]     right Q [n, kd]
+ *     dQ^t += K^t dS^t       left K^t [kd][64]     right dS^t [64, n]
+ * Forward n is 32: all that a step touches then stays in the first-level cache. Backward n is 64: deeper products.
+ * P and dS are rounded to bf16 for the products; sums and statistics are f32.
+ *
+ * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
+ * multiply-add; a key's bias goes along. Tiles on the diagonal, and all tiles where distances have biases, take one
+ * more pass for these and the mask, and so do all where there is dropout. Which pass a row's tile takes depends on its
+ * position and the inputs given, never on its neighbours.
+ *
+ * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
+ * outputs of the queries that do see them are made NaN.
+ */
+#ifndef WEFT_ATTENTION_AMX_H
+#define WEFT_ATTENTION_AMX_H
+
+#include "ops/attention/tile_inl.h"
+#include "ops/power_inl.h"
+
+/* Every processor with AMX also converts to bf16. The conversion takes denormals as 0, and so do the tiles. */
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+
+enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
+#define LN2 0.693147180559945309f
+
+static int64_t deep(int64_t width) { return weft_round_up(width, 32); }
+
+static uint16_t *take_halves(struct space *s, int64_t rows, int64_t width)
+{
+    return take(s, rows, width, sizeof(uint16_t));
+}
+
+/* ---- operands */
+
+/* Asks for rows that will be needed soon: a head's part of a row is too short for the processor to see a pattern. */
+static void fetch(struct head h, int64_t rows)
+{
+    int64_t size = h.dtype == WEFT_BF16 ? 2 : 4;
+    for (const char *row = (const char *)h.data + h.at * size; rows > 0; rows--, row += h.stride * size)
+        for (int64_t byte = 0; byte < h.width * size; byte += 64)
+            __builtin_prefetch(row + byte);
+}
+
+/* to[padded_rows][deep(width)] = the rows in bf16, zeros around them. Column by column: one stride from load to load is
+ * a pattern that the processor sees. */
+static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
+{
+    int64_t padded = deep(from.width);
+    memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
+    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += 32) {
+        __mmask32 there = _cvtu32_mask32((uint32_t)(((uint64_t)1 << weft_min(32, from.width - d)) - 1));
+        const uint16_t *x = (const uint16_t *)from.data + from.at + d;
+        for (int64_t r = 0; r < rows; r++, x += from.stride)
+            _mm512_storeu_si512(to + r * padded + d, _mm512_maskz_loadu_epi16(there, x));
+    }
+    for (int64_t d = 0; d < padded && from.dtype != WEFT_BF16; d += VLANES)
+        for (int64_t r = 0; r < rows; r++) {
+            vf x = d < from.width ? load_part(from, from.at + r * from.stride, d) : vset(0);
+            vstore_bf16(to + r * padded + d, VLANES, x);
+        }
+}
+
+/* `to` = the transpose of from [deep(width)][stride], times a factor for each of its columns. */
+WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r += VLANES)
+        for (int64_t d = 0; d < to.width; d += VLANES) {
+            vf row[VLANES];
+            for (int i = 0; i < VLANES; i++) /* adding 0 makes -0 to 0: signs of masked zeros must not be seen */
+                row[i] = vfma(vload_f32(from + (d + i) * stride + r, VLANES), vload_f32(factor + r, VLANES), vset(0));
+            transpose(row);
+            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++) {
+                int64_t at = to.at + (r + i) * to.stride;
+                if (to.dtype == WEFT_BF16 && d + VLANES <= to.width)
+                    _mm256_storeu_si256((void *)((uint16_t *)to.data + at + d),
+                                        (__m256i)_mm512_cvtneps_pbh((__m512)row[i]));
+                else
+                    store_part(to, at, d, row[i]);
+            }
+        }
+}
+
+/* ---- logits */
+
+/* Queries from position i on against the 64 keys from position j on, for one head. */
+struct square {
+    int64_t i, j, h;
+    bool special; /* biased by distance, or with dropout: these, and those on the diagonal, take a pass of their own */
+    bool key_biased;
+    uint64_t mask_key;
+    float factor;                             /* products times it are logits in units of ln 2 */
+    float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
+};
+
+/* Where the pos_bias of a diagonal stands; diagonals above the main one are masked and take any. */
+static int64_t square_offset(const struct job *job, const struct square *t, int64_t diagonal)
+{
+    int64_t offset = t->i - t->j + diagonal - (EDGE - 1);
+    return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
+}
+
+static struct square start_square(const struct job *job, int64_t seq, int64_t h)
+{
+    const struct weft_tensor *const *in = job->call->in;
+    return (struct square){
+        .h = h,
+        .special = in[POS_BIAS] || job->attr->dropout > 0,
+        .key_biased = in[KEY_BIAS],
+        .mask_key = mask_key(job->call, seq),
+        .factor = scale_of(job, h) * LOG2E,
+    };
+}
+
+static void set_key_bias(const struct job *job, struct square *t, int64_t key_row, int64_t keys)
+{
+    const struct weft_tensor *bias = job->call->in[KEY_BIAS];
+    for (int64_t c = 0; bias && c < keys; c++)
+        t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
+}
+
+/* x = logits of products s [64][columns]; -inf where a query may not look. */
+static void set_logits(const struct job *job, struct square *t, const float *s, float *x, int64_t columns)
+{
+    const struct weft_tensor *bias = job->call->in[POS_BIAS];
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (int64_t d = 0; bias && d < 2 * EDGE - 1; d++)
+        t->pos_bias[d] = ((const float *)bias->data)[square_offset(job, t, d)] * LOG2E;
+    for (int64_t c = 0; c < EDGE; c++)
+        for (int64_t r = 0; r < columns; r += VLANES) {
+            vf b = vset(t->key_bias[c]) + vload_f32(t->pos_bias + r - c + EDGE - 1, VLANES);
+            vf y = vfma(vset(t->factor), vload_f32(s + c * columns + r, VLANES), b);
+            __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
+            vstore_f32(x + c * columns + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
+        }
+}
+
+/* ---- dropout */
+
+/* Which keys of a square its queries keep. */
+struct kept {
+    float factor;                           /* what these are multiplied by */
+    __mmask16 queries[EDGE][EDGE / VLANES]; /* of a key, by groups of 16 queries */
+};
+
+/* Lanes are queries here, where mask_bits and the vector path have keys in them: the same counters, the same bits. */
+static void set_kept(const struct job *job, const struct square *t, int64_t columns, struct kept *kept)
+{
+    double dropout = job->attr->dropout;
+    vu zero = {0}, lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, word[4];
+    kept->factor = (float)(1 / (1 - dropout));
+    for (int64_t r = 0; r < columns; r += VLANES)
+        for (int64_t c = 0; c < VLANES; c++) {
+            vphilox(t->mask_key, zero + (uint32_t)(t->j / 4 + c), zero, lane + (uint32_t)(t->i + r),
+                    zero + (uint32_t)t->h, word);
+            for (int w = 0; w < 4; w++)
+                kept->queries[w * VLANES + c][r / VLANES] =
+                    _mm512_cmpge_epu32_mask((__m512i)word[w], _mm512_set1_epi32((int)mask_threshold(dropout)));
+        }
+}
+
+VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
+{
+    return (vf)_mm512_maskz_mul_ps(kept->queries[c][r / VLANES], (__m512)x, (__m512)vset(kept->factor));
+}
+
+VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */
+
+/* The 32 numbers a, b in bf16. */
+WITH_BF16 VINLINE __m512i halves(vf a, vf b) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a); }
+
+/* Takes alternately from 16 numbers from `first` on of a and of b. */
+VINLINE __m512i alternate(__m512i a, __m512i b, int first)
+{
+    typedef uint16_t vw __attribute__((vector_size(64)));
+    vw index = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    return _mm512_permutex2var_epi16(a, (__m512i)(index + (uint16_t)first), b);
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * logits_cases_inl.h - cases of the ops that make attention's logits: what their numbers mean, and the inputs of the
+ * logits.
+ */
+#ifndef WEFT_LOGITS_CASES_H
+#define WEFT_LOGITS_CASES_H
+
+#include "ops/attention/logits_reference_inl.h"
+
+/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and of what is
+ * gathered, options, offsets of pos_bias, and when not 0 only so many last positions are queries, on a store of pages
+ * in another order. Then the window of the reciprocal term, and a number of the op's own. */
+enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
+enum { DROPOUT, ALPHA }; /* of x */
+
+/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of another width, by key head or by query head. */
+enum {
+    WITH_SCALE = 1,
+    WITH_KEY_BIAS = 2,
+    WITH_POS_BIAS = 4,
+    WITH_ALL = 7,
+    WITH_Q_BIAS = 8,
+    WITH_Q_TILES = 16,
+    WITH_K_OWN = 32,
+    WITH_K_OWNS = 64,
+    OPTION = 128 /* the first of the op's own */
+};
+
+static int64_t case_length(const struct weft_case *c, int64_t seq)
+{
+    return weft_max(1, c->n[LONGEST] - seq * c->n[SHORTER]);
+}
+
+static int64_t case_queries(const struct weft_case *c, int64_t seq)
+{
+    return c->n[LAST] ? weft_min(c->n[LAST], case_length(c, seq)) : case_length(c, seq);
+}
+
+static int64_t case_tiles(const struct weft_case *c) { return weft_div_up(c->n[LONGEST], WEFT_KEY_TILE); }
+
+/* Pages of a sequence's ring: the window and the queries, wherever they begin. */
+static int64_t case_ring(const struct weft_case *c)
+{
+    return weft_div_up(c->n[WINDOW] + c->n[LAST], WEFT_KEY_TILE) + 1;
+}
+
+/* Rows of the call, as a symbol where a row's results do not depend on how many there are; and of the key store. */
+static struct weft_dim case_rows(struct weft_graph *g, const struct weft_case *c, bool counted)
+{
+    int64_t rows = 0;
+    for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
+        rows += case_queries(c, s);
+    return counted ? weft_times(weft_graph_symbol(g, "rows", rows), 1) : weft_fixed(rows);
+}
+
+static struct weft_dim case_keys(const struct weft_case *c, struct weft_dim rows)
+{
+    return c->n[LAST] ? weft_fixed(c->n[SEQUENCES] * case_tiles(c) * WEFT_KEY_TILE) : rows;
+}
+
+static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, struct weft_dim M,
+                            struct weft_attention *a)
+{
+    const int64_t *n = c->n;
+    bool owned = n[OPTIONS] & (WITH_K_OWN | WITH_K_OWNS);
+    int64_t width = owned ? n[WIDTH_K] / 2 + 3 : n[WIDTH_K];
+    struct weft_dim rows = case_keys(c, M);
+    enum weft_dtype compute = weft_graph_compute(g);
+    a->ra_window = n[WINDOW];
+    a->ra_alpha = c->x[ALPHA];
+    if (n[OPTIONS] & WITH_Q_TILES) {
+        a->q_tiles = weft_graph_input(g, "q_tiles", WEFT_I32, a->rows.tiles->shape);
+        rows = weft_fixed(n[SEQUENCES] * case_ring(c) * WEFT_KEY_TILE);
+    }
+    a->q_store =
+        n[LAST] ? weft_graph_input(g, "q_store", compute, WEFT_SHAPE(rows, weft_fixed(n[HEADS] * width))) : a->q;
+    if (n[OPTIONS] & WITH_Q_BIAS)
+        a->q_bias = weft_graph_input(g, "q_bias", WEFT_F32, WEFT_SHAPE(rows, weft_fixed(n[HEADS])));
+    if (owned)
+        a->k_own = weft_graph_input(g, "k_own", compute,
+                                    WEFT_SHAPE(M, weft_fixed(n[n[OPTIONS] & WITH_K_OWNS ? HEADS : KV_HEADS] * width)));
+}
+
+/* All that the logits are made of; in training it is differentiated. */
+static struct weft_attention case_logits(struct weft_graph *g, const struct weft_case *c, struct weft_dim M)
+{
+    const int64_t *n = c->n;
+    struct weft_dim N = case_keys(c, M), H = weft_fixed(n[HEADS]);
+    enum weft_dtype compute = weft_graph_compute(g);
+    struct weft_attention a = {.heads = n[HEADS], .kv_heads = n[KV_HEADS]};
+    a.q = weft_graph_input(g, "q", compute, WEFT_SHAPE(M, weft_fixed(n[HEADS] * n[WIDTH_K])));
+    a.k = weft_graph_input(g, "k", compute, WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_K])));
+    if (n[OPTIONS] & WITH_SCALE)
+        a.scale = weft_graph_input(g, "scale", WEFT_F32, WEFT_SHAPE(H));
+    if (n[OPTIONS] & WITH_KEY_BIAS)
+        a.key_bias = weft_graph_input(g, "key_bias", WEFT_F32, WEFT_SHAPE(N, H));
+    if (n[OPTIONS] & WITH_POS_BIAS)
+        a.pos_bias = weft_graph_input(g, "pos_bias", WEFT_F32, WEFT_SHAPE(H, weft_fixed(n[OFFSETS])));
+    a.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
+    a.rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(M));
+    a.rows.tiles =
+        weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(weft_fixed(n[SEQUENCES]), weft_fixed(case_tiles(c))));
+    if (n[WINDOW] && a.rows.tiles)
+        case_reciprocal(g, c, M, &a);
+    struct weft_value *learned[] = {a.q, a.k, a.scale, a.key_bias, a.pos_bias, a.q_bias};
+    for (size_t i = 0; i < sizeof learned / sizeof *learned && !n[LAST]; i++)
+        if (learned[i])
+            learned[i]->wants_grad = true;
+    return a;
+}
+
+/* Pages of the sequences are interleaved, backwards. In a ring, later tiles take the place of earlier ones. */
+static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
+{
+    int64_t S = c->n[SEQUENCES], row = 0;
+    for (int64_t s = 0; s < S; row += case_length(c, s++))
+        for (int64_t j = 0; j < case_tiles(c); j++) {
+            int64_t page = S * ring - 1 - (s + j % ring * S);
+            int64_t first = c->n[LAST] ? page * WEFT_KEY_TILE : row + j * WEFT_KEY_TILE;
+            bool used = j * WEFT_KEY_TILE < case_length(c, s);
+            tiles[s * case_tiles(c) + j] = used ? (int32_t)first : -1;
+        }
+}
+
+/* What the inputs of the logits hold, where normal numbers will not do; returns whether it was one of them. */
+static bool fill_logits(const struct weft_case *c, const char *input, struct weft_tensor *t)
+{
+    if (!strcmp(input, "scale")) {
+        for (int64_t h = 0; h < c->n[HEADS]; h++)
+            weft_tensor_set(t, h, (float)((1 + 0.25 * (double)h) / sqrt((double)c->n[WIDTH_K])));
+    } else if (!strcmp(input, "tiles")) {
+        fill_tiles(c, case_tiles(c), t->data);
+    } else if (!strcmp(input, "q_tiles")) {
+        fill_tiles(c, case_ring(c), t->data);
+    } else if (!strcmp(input, "seq") || !strcmp(input, "pos")) {
+        int64_t row = 0;
+        for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
+            for (int64_t i = case_length(c, s) - case_queries(c, s); i < case_length(c, s); i++)
+                ((int32_t *)t->data)[row++] = (int32_t)(input[0] == 's' ? s : i);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+#endif

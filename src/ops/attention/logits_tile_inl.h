@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * logits_tile_inl.h - what the ops that make attention's logits share on the fast path: the list of work, and a tile of
+ * logits (formulas in logits_reference_inl.h).
+ */
+#ifndef WEFT_LOGITS_TILE_H
+#define WEFT_LOGITS_TILE_H
+
+#include "ops/attention/logits_reference_inl.h"
+
+/* ---- the list of work */
+
+struct job {
+    const struct weft_call *call;
+    const struct attr *attr;
+    struct sizes n;
+    struct span *spans;
+    int64_t span_count;
+    /* Backward: what all rows share is summed in parts, [parts][heads] and [parts][heads][offsets]. */
+    double *scale_parts;
+    float *pos_parts;
+    int64_t part_count;
+};
+
+/* Adds up the parts of one head, in order. */
+SHARED void sum_parts(void *context, int64_t h, int thread)
+{
+    (void)thread;
+    const struct job *job = context;
+    const struct sizes *n = &job->n;
+    struct weft_tensor *const *gin = job->call->gin;
+    double scale = 0;
+    for (int64_t s = 0; s < job->part_count; s++)
+        scale += job->scale_parts[s * n->heads + h];
+    if (gin[SCALE])
+        ((float *)gin[SCALE]->data)[h] += (float)scale;
+    for (int64_t x = h * n->offsets; gin[POS_BIAS] && x < (h + 1) * n->offsets; x++) {
+        float sum = 0;
+        for (int64_t s = 0; s < job->part_count; s++)
+            sum += job->pos_parts[s * n->heads * n->offsets + x];
+        ((float *)gin[POS_BIAS]->data)[x] += sum;
+    }
+}
+
+/* ---- a tile of logits */
+
+/* Query rows that share a pass over the keys: consecutive rows of one sequence at consecutive positions. Cut at
+ * multiples of WEFT_KEY_TILE they end in the same key tile; in training they are also the rows of one key tile. */
+enum { ROW_TILE = WEFT_KEY_TILE, KEY_VECS = WEFT_KEY_TILE / VLANES, TILE = ROW_TILE * WEFT_KEY_TILE };
+
+/* `rows` queries from position i on (row `row` of the call), against the `keys` keys of the tile that begins at
+ * position j (row `key_row` of the store). The rest belongs to head h. */
+struct tile {
+    int64_t seq, row, i, rows, j, keys, key_row, h;
+    float scale;
+    float key_bias[WEFT_KEY_TILE];
+    float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c take [rows - 1 - r + c] */
+    uint64_t mask_key;                        /* of attention's dropout */
+    /* The reciprocal term, where the tile reaches into its window: products of the rows' own keys with the queries of
+     * the tile's positions, and the biases of both. NULL elsewhere. */
+    const float *reciprocal;
+    float ra_alpha, q_bias[WEFT_KEY_TILE], own_bias[ROW_TILE];
+    int64_t window;
+};
+
+static void set_rows(const struct job *job, struct tile *t, struct span span)
+{
+    t->seq = ints(job->call, SEQ)[span.row];
+    t->i = ints(job->call, POS)[span.row];
+    t->row = span.row;
+    t->rows = span.rows;
+}
+
+/* The keys that the rows may see of the tile at j. */
+static void set_keys(const struct job *job, struct tile *t, int64_t j)
+{
+    t->j = j;
+    t->keys = weft_min(WEFT_KEY_TILE, t->i + t->rows - j);
+    t->key_row = key_row(job->call, t->seq, j);
+}
+
+static float scale_of(const struct job *job, int64_t h)
+{
+    const struct weft_tensor *scale = job->call->in[SCALE];
+    return scale ? ((const float *)scale->data)[h] : (float)(1 / sqrt((double)job->n.k));
+}
+
+static void set_head(const struct job *job, struct tile *t, int64_t h)
+{
+    const struct weft_tensor *bias = job->call->in[KEY_BIAS];
+    t->h = h;
+    t->scale = scale_of(job, h);
+    for (int64_t c = 0; bias && c < t->keys; c++)
+        t->key_bias[c] = ((const float *)bias->data)[(t->key_row + c) * job->n.heads + h];
+}
+
+/* Which pos_bias belongs to a diagonal. Diagonals above the main one are masked and take any. */
+static int64_t diagonal_offset(const struct job *job, const struct tile *t, int64_t diagonal)
+{
+    int64_t offset = t->i - t->j + t->rows - 1 - diagonal;
+    return t->h * job->n.offsets + weft_max(0, weft_min(offset, job->n.offsets - 1));
+}
+
+SHARED void set_pos_bias(const struct job *job, struct tile *t)
+{
+    const struct weft_tensor *bias = job->call->in[POS_BIAS];
+    for (int64_t d = 0; bias && d < t->rows - 1 + WEFT_KEY_TILE; d++)
+        t->pos_bias[d] = ((const float *)bias->data)[diagonal_offset(job, t, d)];
+}
+
+/* s[rows][64] = products of the tile's rows (queries, output gradients) with its transposed keys (values, u). */
+static void scores(const struct tile *t, const float *rows, int64_t width, int64_t padded, const float *transposed,
+                   float *s)
+{
+    memset(s, 0, (size_t)(t->rows * WEFT_KEY_TILE) * sizeof *s);
+    product(t->rows, weft_round_up(t->keys, VLANES), width, (struct left){rows, padded, 1}, transposed, WEFT_KEY_TILE,
+            s, WEFT_KEY_TILE);
+}
+
+/* ---- the reciprocal term */
+
+/* The own keys of the tile's rows and the stored queries of its keys, as head h reads them. */
+static struct head own_head(const struct job *job, const struct tile *t, int64_t h)
+{
+    const struct weft_tensor *own = job->call->in[K_OWN], *k = job->call->in[K];
+    int64_t row = own ? t->row : key_row(job->call, t->seq, t->i);
+    return head_of(own ? own : k, row, h / job->n.own_group, job->n.own_heads);
+}
+
+static struct head stored_head(const struct job *job, const struct tile *t, int64_t h)
+{
+    return head_of(job->call->in[Q_STORE], query_row(job->call, t->seq, t->j), h, job->n.heads);
+}
+
+/* Whether some row of the tile has some key of it in its window. */
+static bool reaches_window(const struct job *job, const struct tile *t)
+{
+    return job->n.window && t->i - (t->j + t->keys - 1) <= job->n.window;
+}
+
+/* The reciprocal part of a tile of logits: `own` are the rows' own keys, `stored` the tile's queries transposed. */
+static void set_reciprocal(const struct job *job, struct tile *t, const float *own, const float *stored, float *to)
+{
+    const struct geometry *a = job->call->attr;
+    const struct weft_tensor *q_bias = job->call->in[Q_BIAS], *key_bias = job->call->in[KEY_BIAS];
+    int64_t heads = job->n.heads, own_row = key_row(job->call, t->seq, t->i);
+    int64_t stored_row = query_row(job->call, t->seq, t->j);
+    scores(t, own, job->n.own, job->n.own_padded, stored, to);
+    t->reciprocal = to;
+    t->ra_alpha = (float)a->ra_alpha;
+    t->window = a->ra_window;
+    for (int64_t c = 0; c < WEFT_KEY_TILE; c++)
+        t->q_bias[c] = q_bias && c < t->keys ? ((const float *)q_bias->data)[(stored_row + c) * heads + t->h] : 0;
+    for (int64_t r = 0; r < t->rows; r++)
+        t->own_bias[r] = key_bias ? ((const float *)key_bias->data)[(own_row + r) * heads + t->h] : 0;
+}
+
+/* Memory of the term where rows stay and tiles pass by. */
+struct reciprocal {
+    float *own;      /* own keys of the rows: [own heads][ROW_TILE] rows */
+    float *stored;   /* the tile's queries of one head, transposed */
+    float *products; /* of both */
+};
+
+static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads, struct space *s)
+{
+    return (struct reciprocal){
+        .own = take_floats(s, n->window ? own_heads * ROW_TILE : 0, n->own_padded),
+        .stored = take_floats(s, n->window ? n->own_padded : 0, WEFT_KEY_TILE),
+        .products = take_floats(s, n->window ? ROW_TILE : 0, WEFT_KEY_TILE),
+    };
+}
+
+/* The own keys that the x-th of the heads that were started reads. */
+static float *own_keys(const struct job *job, const struct reciprocal *ra, int64_t x)
+{
+    return ra->own + x / job->n.own_group * ROW_TILE * job->n.own_padded;
+}
+
+/* Own keys of the tile's rows for `heads` query heads from `first` on. */
+static void start_reciprocal(const struct job *job, const struct tile *t, const struct reciprocal *ra, int64_t first,
+                             int64_t heads)
+{
+    const struct sizes *n = &job->n;
+    for (int64_t x = 0; n->window && x < heads; x += n->own_group)
+        widen(own_keys(job, ra, x), n->own_padded, own_head(job, t, first + x), t->rows);
+}
+
+/* The term of the tile and of its head, the x-th of those that were started, or none. */
+static void pass_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
+{
+    t->reciprocal = NULL;
+    if (!reaches_window(job, t))
+        return;
+    widen_transposed(ra->stored, stored_head(job, t, t->h), t->keys);
+    set_reciprocal(job, t, own_keys(job, ra, x), ra->stored, ra->products);
+}
+
+/* Lanes of row r and keys c .. c+15 that are in the row's window. */
+VINLINE vi in_window(const struct tile *t, int64_t r, int64_t c)
+{
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vi distance = vseti((int32_t)(t->i + r - t->j - c)) - lane;
+    return (distance > vseti(0)) & (distance <= vseti((int32_t)t->window));
+}
+
+VINLINE vf add_reciprocal(const struct tile *t, int64_t r, int64_t c, vf x)
+{
+    vf bias = vload_f32(t->q_bias + c, VLANES) + vset(t->own_bias[r]);
+    vf y = vfma(vset(t->scale), vload_f32(t->reciprocal + r * WEFT_KEY_TILE + c, VLANES), bias);
+    return vpick(in_window(t, r, c), vfma(vset(t->ra_alpha), y, x), x);
+}
+
+/* Logits of row r and keys c .. c+15 from their products; -inf where the row may not look. */
+VINLINE vf logits(const struct tile *t, int64_t r, int64_t c, vf products)
+{
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vf bias = vload_f32(t->key_bias + c, VLANES) + vload_f32(t->pos_bias + t->rows - 1 - r + c, VLANES);
+    vf x = vfma(vset(t->scale), products, bias);
+    if (t->reciprocal)
+        x = add_reciprocal(t, r, c, x);
+    return vpick(lane <= vseti((int32_t)(t->i + r - t->j - c)), x, vset(-INFINITY));
+}
+
+#endif

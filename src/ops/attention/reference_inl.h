@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reference_inl.h - what attention.c computes, in double and plain loops: inputs, sizes, the mask, and the formulas of
+ * its opening comment, forward and backward.
+ */
+#ifndef WEFT_ATTENTION_SPEC_H
+#define WEFT_ATTENTION_SPEC_H
+
+#include "ops/attention/logits_reference_inl.h"
+
+enum { V = LOGIT_INPUTS, SAMPLE, STAMP, INPUTS };
+enum { O, LSE };
+
+struct attr {
+    struct geometry logits;
+    double dropout;
+    int layer, site;
+};
+
+static struct sizes sizes_of(const struct weft_call *call)
+{
+    struct sizes n = logit_sizes(call);
+    n.v = weft_tensor_width(call->in[V]) / n.kv_heads;
+    n.v_padded = weft_round_up(n.v, VLANES);
+    return n;
+}
+
+/* ---- dropout: key j of query i is dropped when its 32 random bits are below the threshold */
+
+static uint64_t mask_key(const struct weft_call *call, int64_t seq)
+{
+    const struct attr *a = call->attr;
+    return a->dropout > 0 ? weft_dropout_key(ints(call, STAMP), ints(call, SAMPLE)[seq], a->layer, a->site) : 0;
+}
+
+static uint32_t mask_threshold(double dropout) { return (uint32_t)(dropout * 0x1p32); }
+
+/* The 64 keys of a tile take sixteen counters of four words; words are dealt out so that one vector is one word. */
+static uint32_t mask_bits(uint64_t key, int64_t h, int64_t i, int64_t j)
+{
+    uint64_t counter = (uint64_t)(j / 64 * 16 + j % 16);
+    return weft_rand(key, (uint64_t)h << 32 | (uint64_t)i, counter).u[j % 64 / 16];
+}
+
+/* ---- the formulas, for one query row and head at a time */
+
+static struct query query_of(const struct weft_call *call, int64_t row, int64_t h)
+{
+    return (struct query){call, call->attr, sizes_of(call), row, h, ints(call, SEQ)[row], ints(call, POS)[row]};
+}
+
+static double ref_keep(const struct query *q, int64_t j)
+{
+    double dropout = q->attr->dropout;
+    if (dropout == 0)
+        return 1;
+    uint32_t bits = mask_bits(mask_key(q->call, q->seq), q->h, q->i, j);
+    return bits < mask_threshold(dropout) ? 0 : 1 / (1 - dropout);
+}
+
+static void ref_row(const struct query *q)
+{
+    double top = -INFINITY, sum = 0;
+    double *o = (double *)q->call->out[O]->data + (q->row * q->n.heads + q->h) * q->n.v;
+    for (int64_t j = 0; j <= q->i; j++)
+        top = fmax(top, ref_logit(q, j));
+    for (int64_t j = 0; j <= q->i; j++)
+        sum += exp(ref_logit(q, j) - top);
+    for (int64_t d = 0; d < q->n.v; d++)
+        o[d] = 0;
+    for (int64_t j = 0; j <= q->i; j++) {
+        const double *v = (const double *)q->call->in[V]->data + ref_key(q, j, q->n.v);
+        double weight = ref_keep(q, j) * exp(ref_logit(q, j) - top) / sum;
+        for (int64_t d = 0; d < q->n.v; d++)
+            o[d] += weight * v[d];
+    }
+    ((double *)q->call->out[LSE]->data)[q->row * q->n.heads + q->h] = top + log(sum);
+}
+
+static void ref(const struct weft_call *call)
+{
+    struct sizes n = sizes_of(call);
+    for (int64_t row = 0; row < n.rows; row++)
+        for (int64_t h = 0; h < n.heads; h++) {
+            struct query q = query_of(call, row, h);
+            ref_row(&q);
+        }
+}
+
+static void bwd_ref_row(const struct query *q)
+{
+    const struct weft_call *call = q->call;
+    const struct sizes *n = &q->n;
+    int64_t at = q->row * n->heads + q->h, v_wide = call->gout[O] ? n->v : 0;
+    const double *go = v_wide ? (const double *)call->gout[O]->data + at * n->v : NULL;
+    double delta = dot(go, (const double *)call->out[O]->data + at * n->v, v_wide);
+    double lse = ((const double *)call->out[LSE]->data)[at];
+    if (call->gout[LSE])
+        delta -= ((const double *)call->gout[LSE]->data)[at];
+    for (int64_t j = 0; j <= q->i; j++) {
+        int64_t v_at = ref_key(q, j, n->v);
+        double p = exp(ref_logit(q, j) - lse), keep = ref_keep(q, j);
+        ref_add(call->gin[V], v_at, keep * p, go, v_wide);
+        bwd_ref_logit(q, j, p * (keep * dot(go, (const double *)call->in[V]->data + v_at, v_wide) - delta));
+    }
+}
+
+static void bwd_ref(const struct weft_call *call)
+{
+    struct sizes n = sizes_of(call);
+    bwd_ref_clear(call);
+    ref_clear(call->gin[V]);
+    for (int64_t row = 0; row < n.rows; row++)
+        for (int64_t h = 0; h < n.heads; h++) {
+            struct query q = query_of(call, row, h);
+            bwd_ref_row(&q);
+        }
+}
+
+#endif

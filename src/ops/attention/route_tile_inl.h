@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * route_tile_inl.h - what forward and backward routing share beside the logits: a tile of R.
+ *
+ * On a machine with AMX bf16 scores, the bulk of the work, take its products instead of the vector ones; these keep the
+ * same promise: a row computed alone equals the row computed among others. With attention's reciprocal term all is
+ * vectors, as it is there.
+ */
+#ifndef WEFT_ROUTE_TILE_H
+#define WEFT_ROUTE_TILE_H
+
+#include "ops/attention/logits_tile_inl.h"
+#if defined(__AVX512F__)
+#include "ops/power_inl.h"
+#endif
+#include "ops/attention/route_reference_inl.h"
+
+/* From products to probabilities, in place, and into R: the sum or the maximum over the heads so far. */
+static void add_head(const struct job *job, const struct tile *t, float *p, float *R)
+{
+    const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
+    for (int64_t r = 0; r < t->rows; r++, lse += job->n.heads)
+        for (int64_t c = 0, at = r * WEFT_KEY_TILE; c < WEFT_KEY_TILE; c += VLANES, at += VLANES) {
+            vf x = vexp(logits(t, r, c, vload_f32(p + at, VLANES)) - vset(*lse)), so_far = vload_f32(R + at, VLANES);
+            vstore_f32(p + at, VLANES, x);
+            vstore_f32(R + at, VLANES, job->attr->head_max ? vmax(x, so_far) : x + so_far);
+        }
+}
+
+#if defined(__AVX512F__)
+/* The same of bf16 scores without biases, by powers of two. */
+static void add_plain_head(const struct job *job, const struct tile *t, float *p, float *R)
+{
+    const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    bool whole = t->i >= t->j + WEFT_KEY_TILE - 1;
+    for (int64_t r = 0; r < t->rows; r++, lse += job->n.heads)
+        for (int64_t c = 0, at = r * WEFT_KEY_TILE; c < WEFT_KEY_TILE; c += VLANES, at += VLANES) {
+            vf x = power(vfma(vload_f32(p + at, VLANES), vset(t->scale * LOG2E), vset(-*lse * LOG2E)));
+            vf so_far = vload_f32(R + at, VLANES);
+            if (!whole)
+                x = vpick(lane <= vseti((int32_t)(t->i + r - t->j - c)), x, vset(0));
+            vstore_f32(p + at, VLANES, x);
+            vstore_f32(R + at, VLANES, job->attr->head_max ? vmax(x, so_far) : x + so_far);
+        }
+}
+#else
+#define add_plain_head add_head
+#endif
+
+/* What scores are made of, in f32 for vectors or in bf16 for AMX. Which of them depends on machine, dtype and the
+ * reciprocal term alone. */
+struct operands {
+    void *q;        /* queries of all heads: [heads][ROW_TILE] rows */
+    void *k;        /* keys of one head, transposed */
+    uint16_t *rows; /* AMX: the same before */
+    struct reciprocal ra;
+};
+
+/* A constant, named at each call, so that other levels and machines are left with no call to code they do not have. */
+#if defined(__AVX512F__)
+enum { MAY_HAVE_AMX = 1 };
+#else
+enum { MAY_HAVE_AMX = 0 };
+#endif
+
+static struct operands lay_operands(const struct sizes *n, struct space *s)
+{
+    return (struct operands){
+        .q = take_floats(s, n->heads * ROW_TILE, n->k_padded),
+        .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
+        .rows = take(s, WEFT_KEY_TILE, n->k_deep, sizeof(uint16_t)),
+        .ra = lay_reciprocal(n, n->own_heads, s),
+    };
+}
+
+static bool on_amx(const struct job *job)
+{
+    return MAY_HAVE_AMX && weft_isa() >= WEFT_ISA_AMX && job->call->in[K]->dtype == WEFT_BF16 && !job->n.window;
+}
+
+/* to[64][padded] = the rows, zeros around them. */
+static void stage(uint16_t *to, int64_t padded, struct head from, int64_t rows)
+{
+    memset(to, 0, (size_t)(ROW_TILE * padded) * sizeof *to);
+    for (int64_t r = 0; r < rows; r++, to += padded, from.at += from.stride)
+        memcpy(to, (const uint16_t *)from.data + from.at, (size_t)from.width * sizeof *to);
+}
+
+static void set_queries(const struct job *job, const struct tile *t, const struct operands *o)
+{
+    const struct sizes *n = &job->n;
+    start_reciprocal(job, t, &o->ra, 0, n->heads);
+    for (int64_t h = 0; h < n->heads; h++) {
+        struct head q = head_of(job->call->in[Q], t->row, h, n->heads);
+        if (on_amx(job))
+            stage((uint16_t *)o->q + h * ROW_TILE * n->k_deep, n->k_deep, q, t->rows);
+        else
+            widen((float *)o->q + h * ROW_TILE * n->k_padded, n->k_padded, q, t->rows);
+    }
+}
+
+/* p = <q, k> of the tile and head h, whose keys are made ready with the first head that reads them. */
+static void set_products(const struct job *job, const struct tile *t, const struct operands *o, int64_t h, float *p)
+{
+    const struct sizes *n = &job->n;
+    struct head k = head_of(job->call->in[K], t->key_row, h / n->group, n->kv_heads);
+    bool first = h % n->group == 0;
+    if (MAY_HAVE_AMX && on_amx(job)) {
+        if (first) {
+            stage(o->rows, n->k_deep, k, t->keys);
+            weft_dnn_tiles_pack_transposed(n->k_deep, WEFT_KEY_TILE, o->rows, o->k);
+        }
+        weft_dnn_tiles_product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_deep,
+                               (const uint16_t *)o->q + h * ROW_TILE * n->k_deep, o->k, p, false);
+        return;
+    }
+    if (first)
+        widen_transposed(o->k, k, t->keys);
+    scores(t, (const float *)o->q + h * ROW_TILE * n->k_padded, n->k, n->k_padded, o->k, p);
+}
+
+/* Which way depends on the machine and the inputs given alone. */
+static bool is_plain(const struct job *job)
+{
+    return on_amx(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
+}
+
+/* R[rows][64] of a tile. The probabilities of head h are left at p + h * p_stride. */
+static void set_routes(const struct job *job, struct tile *t, const struct operands *o, float *p, int64_t p_stride,
+                       float *R)
+{
+    const struct sizes *n = &job->n;
+    memset(R, 0, (size_t)(t->rows * WEFT_KEY_TILE) * sizeof *R);
+    if (MAY_HAVE_AMX && on_amx(job))
+        weft_dnn_tiles_begin();
+    for (int64_t h = 0; h < n->heads; h++) {
+        set_head(job, t, h);
+        set_pos_bias(job, t);
+        pass_reciprocal(job, t, &o->ra, h);
+        set_products(job, t, o, h, p + h * p_stride);
+        (is_plain(job) ? add_plain_head : add_head)(job, t, p + h * p_stride, R);
+    }
+    if (MAY_HAVE_AMX && on_amx(job))
+        weft_dnn_tiles_end();
+    for (int64_t x = 0; !job->attr->head_max && x < t->rows * WEFT_KEY_TILE; x += VLANES)
+        vstore_f32(R + x, VLANES, vload_f32(R + x, VLANES) * vset(1 / (float)n->heads));
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * binary_inl.h - what add and mul share: elementwise ops of two inputs, f32 or bf16 each, with y f32 when either is.
+ *
+ * The op's file defines, before it includes this:
+ *     static double exact(double a, double b)     the specification
+ *     VINLINE vf value(vf a, vf b)                the same for sixteen floats
+ *     #define BUILDER weft_name                   what its cases build with
+ * and gets shape, the forward pass and cases, named in BINARY_FIELDS for its descriptor.
+ */
+#ifndef WEFT_BINARY_H
+#define WEFT_BINARY_H
+
+enum { TILE = 16384 }; /* elements */
+
+static enum weft_status shape(struct weft_node *node)
+{
+    const struct weft_value *a = node->in[0], *b = node->in[1];
+    if (!weft_dtype_is_float(a->dtype) || !weft_dtype_is_float(b->dtype))
+        return weft_node_fail(node, "%s and %s: both must be float types", weft_dtype_name(a->dtype),
+                              weft_dtype_name(b->dtype));
+    if (!weft_shape_same(&a->shape, &b->shape))
+        return weft_node_fail(node, "a and b have different shapes");
+    return weft_node_output(node, 0, a->dtype == b->dtype ? a->dtype : WEFT_F32, a->shape);
+}
+
+static void ref(const struct weft_call *call)
+{
+    const double *a = call->in[0]->data, *b = call->in[1]->data;
+    double *y = call->out[0]->data;
+    int64_t n = weft_tensor_count(call->out[0]);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = exact(a[i], b[i]);
+}
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const struct weft_tensor *a = call->in[0], *b = call->in[1], *y = call->out[0];
+    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
+    for (int64_t i = tile * TILE; i < n; i += VLANES)
+        vstore(y->data, y->dtype, i, n, value(vload(a->data, a->dtype, i, n), vload(b->data, b->dtype, i, n)));
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
+}
+
+/* n: rows, width, and which of a (1) and b (2) are f32 in any graph, or whether they are one parameter (4) */
+static const struct weft_case cases[] = {
+    {"one", {1, 1, 0}, {0}},          {"one row", {1, 37, 1}, {0}},      {"odd", {7, 5, 2}, {0}},
+    {"lanes", {1, 16, 3}, {0}},       {"lanes+1", {1, 17, 0}, {0}},      {"tile-1", {1, TILE - 1, 1}, {0}},
+    {"tile", {TILE, 1, 0}, {0}},      {"tile+1", {1, TILE + 1, 2}, {0}}, {"tiles", {331, 100, 1}, {0}},
+    {"param", {1, TILE + 1, 4}, {0}},
+};
+
+static void build(struct weft_graph *g, const struct weft_case *c)
+{
+    enum weft_dtype compute = weft_graph_compute(g);
+    if (c->n[2] == 4) {
+        struct weft_value *w = weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(c->n[0]), weft_fixed(c->n[1])));
+        weft_graph_output(g, BUILDER(g, w, w));
+        return;
+    }
+    struct weft_value *a = weft_case_input(g, "a", c->n[2] & 1 ? WEFT_F32 : compute, c->n[0], c->n[1]);
+    struct weft_value *b = weft_case_input(g, "b", c->n[2] & 2 ? WEFT_F32 : compute, c->n[0], c->n[1]);
+    weft_graph_output(g, BUILDER(g, a, b));
+}
+
+#define BINARY_FIELDS                                                                                                  \
+    .shape = shape, .fwd = {.run = run, .ref = ref}, .differentiable = 3, .inplace = 1, .cases = cases,                \
+    .case_count = sizeof cases / sizeof *cases, .build = build
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * norm_inl.h - what layernorm and rmsnorm share: tiles of rows, and sums for the gradients of their weights.
+ *
+ * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [C]. The op's file defines WEIGHTS before it includes this, and then
+ * says what becomes of a row. Backward: blocks of ROWS rows leave their column sums in scratch while dx is made; then
+ * columns add the blocks in order. So x and dy are read once and the order of the sums is fixed.
+ */
+#ifndef WEFT_NORM_H
+#define WEFT_NORM_H
+
+enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
+
+struct attr {
+    double eps;
+    enum weft_dtype out;
+};
+
+static enum weft_status check_inputs(const struct weft_node *node)
+{
+    const struct weft_value *x = node->in[0];
+    if (!weft_dtype_is_float(x->dtype))
+        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
+    for (int i = 1; i <= WEIGHTS; i++)
+        if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &columns))
+            return weft_node_fail(node, "the weights must be f32 and have x's %lld columns",
+                                  (long long)columns.dim[0].times);
+    return WEFT_OK;
+}
+
+/* The op's own. Backward adds row r to its block's sums, one row of C for each weight, then makes the row's dx. */
+static void run_row(const struct weft_call *call, int64_t r);
+static void bwd_row(const struct weft_call *call, int64_t r, float *sums);
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        run_row(call, r);
+}
+
+static void run(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+}
+
+static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
+{
+    size_t rows = WEIGHTS * (size_t)weft_div_up(weft_tensor_rows(max->in[0]), ROWS);
+    return weft_size_mul(rows, (size_t)weft_tensor_width(max->in[0]) * sizeof(float), &booking->scratch);
+}
+
+static void bwd_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[0]);
+    float *sums = (float *)call->scratch + tile * WEIGHTS * width;
+    memset(sums, 0, WEIGHTS * (size_t)width * sizeof *sums);
+    for (int64_t r = tile * ROWS; r < rows; r++)
+        bwd_row(call, r, sums);
+}
+
+static void merge_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    int64_t width = weft_tensor_width(call->in[0]), last = weft_min(width, (tile + 1) * COLUMNS);
+    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[0]), ROWS);
+    for (int k = 0; k < WEIGHTS; k++) {
+        float *total = call->gin[1 + k] ? call->gin[1 + k]->data : NULL;
+        for (int64_t i = tile * COLUMNS; total && i < last; i += VLANES) {
+            vf sum = vload_f32(total + i, last - i);
+            for (int64_t block = 0; block < blocks; block++)
+                sum += vload_f32((const float *)call->scratch + (block * WEIGHTS + k) * width + i, last - i);
+            vstore_f32(total + i, last - i, sum);
+        }
+    }
+}
+
+static void bwd(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), bwd_tile, (void *)call);
+    weft_parallel(weft_div_up(weft_tensor_width(call->in[0]), COLUMNS), merge_tile, (void *)call);
+}
+
+#endif

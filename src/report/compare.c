@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * compare.c - two runs, or two folders of runs, as a study of two arms: what each is, from its config, and what it came
+ * to, from its logs.
+ */
+#include "base/json.h"
+#include "report/results.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct reading {
+    struct weft_results *r;
+    struct weft_result_arm *arm;
+};
+
+static enum weft_status add_entry(void *context, const char *name, const char *value)
+{
+    struct reading *read = context;
+    struct weft_result_entry entry = {weft_arena_print(&read->r->arena, "%s", name),
+                                      weft_arena_print(&read->r->arena, "%s", value)};
+    if (!entry.name || !entry.value)
+        return WEFT_NOMEM;
+    if (read->arm->entry_count == WEFT_MAX_SETTINGS)
+        return FAIL(WEFT_FORMAT, "a config of more than %d options", WEFT_MAX_SETTINGS);
+    read->arm->entry[read->arm->entry_count++] = entry;
+    return WEFT_OK;
+}
+
+static bool is_run(const char *folder)
+{
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/config.json", folder) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* ---- what it takes */
+
+static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *spec, struct weft_recipe *recipe)
+{
+    struct weft_model *model = NULL;
+    struct weft_account a;
+    enum weft_status status = weft_model_create(&model, spec);
+    if (status == WEFT_OK)
+        status = weft_account(model, recipe, spec->context, &a);
+    weft_model_free(model);
+    TRY(status);
+    arm->params = a.params;
+    arm->flops = a.flops_train;
+    arm->state_bytes = a.state_bytes;
+    arm->activation_bytes = a.activation_bytes;
+    arm->peak_bytes = a.state_bytes + a.activation_bytes;
+    arm->cache_bytes = (double)a.cache_bytes;
+    return WEFT_OK;
+}
+
+static enum weft_status account_run(struct weft_result_arm *arm, const char *folder)
+{
+    struct weft_settings settings = {0};
+    struct weft_spec spec = {0};
+    struct weft_recipe recipe = {0};
+    enum weft_status status = weft_spec_init(&spec, folder, &settings);
+    if (status == WEFT_OK)
+        status = weft_recipe_init(&recipe, &spec, &settings);
+    if (status == WEFT_OK)
+        status = account(arm, &spec, &recipe);
+    weft_recipe_release(&recipe);
+    weft_spec_release(&spec);
+    weft_settings_release(&settings);
+    return status;
+}
+
+/* ---- runs */
+
+/* Runs of one arm are the same model and recipe. */
+static enum weft_status check_same(const struct weft_result_arm *arm, const struct weft_result_arm *one,
+                                   const char *folder)
+{
+    for (int i = 0; i < one->entry_count; i++) {
+        const char *name = one->entry[i].name, *value = weft_result_option(arm, name);
+        if (!weft_is_runs_own(name) && (!value || strcmp(value, one->entry[i].value) != 0))
+            return FAIL(WEFT_INVALID,
+                        "%s has %s=%s, the runs beside it have not: give the folder of an arm, whose runs differ in "
+                        "seed and learning rate alone",
+                        folder, name, one->entry[i].value);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status read_config(struct weft_results *r, struct weft_result_arm *arm, const char *folder,
+                                    struct weft_result_arm *one)
+{
+    char path[4096];
+    *one = (struct weft_result_arm){.entry = weft_arena_alloc(&r->arena, WEFT_MAX_SETTINGS * sizeof *one->entry)};
+    if (!one->entry)
+        return WEFT_NOMEM;
+    if (snprintf(path, sizeof path, "%s/config.json", folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of a run's folder is too long");
+    TRY(weft_json_load(path, add_entry, &(struct reading){r, one}));
+    if (arm->entry)
+        return check_same(arm, one, folder);
+    arm->entry = one->entry;
+    arm->entry_count = one->entry_count;
+    TRY(account_run(arm, folder));
+    return WEFT_OK;
+}
+
+/* One that never came to a score is passed over. */
+static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
+{
+    struct weft_result_arm one;
+    struct weft_runlog log;
+    TRY(read_config(r, arm, folder, &one));
+    TRY(weft_runlog_load(&log, folder, &r->arena));
+    const char *lr = weft_result_option(&one, "lr"), *seed = weft_result_option(&one, "seed");
+    const char *steps = weft_result_option(&one, "steps");
+    r->planned++;
+    if (!lr || !seed || !steps)
+        return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it a run's?", folder);
+    if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
+        return WEFT_OK;
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
+            return FAIL(WEFT_INVALID, "%s is a second run with seed=%s and lr=%s: one run would count twice", folder,
+                        seed, lr);
+    arm->run[arm->run_count] = (struct weft_finished){.lr = strtod(lr, NULL),
+                                                      .seed = strtoll(seed, NULL, 10),
+                                                      .steps = log.steps,
+                                                      .params = log.params,
+                                                      .val_loss = log.val.loss[log.val.count - 1],
+                                                      .val_accuracy = log.val_accuracy,
+                                                      .test_loss = log.test_loss,
+                                                      .test_accuracy = log.test_accuracy,
+                                                      .tokens_per_s = log.tokens_per_s,
+                                                      .seconds = log.seconds};
+    memcpy(arm->run[arm->run_count++].weights_sha256, log.weights_sha256, sizeof log.weights_sha256);
+    r->finished++;
+    return WEFT_OK;
+}
+
+static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+/* In order of names, so that the first config is the same on every file system. */
+static enum weft_status add_runs(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
+{
+    struct dirent **list = NULL;
+    enum weft_status status = WEFT_OK;
+    int count = scandir(folder, &list, is_visible, alphasort);
+    if (count < 0)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
+    arm->run = weft_arena_alloc(&r->arena, (size_t)count * sizeof *arm->run);
+    for (int i = 0; i < count; i++) {
+        const char *path = arm->run ? weft_arena_print(&r->arena, "%s/%s", folder, list[i]->d_name) : NULL;
+        if (!path)
+            status = WEFT_NOMEM;
+        if (status == WEFT_OK && is_run(path))
+            status = add_run(r, arm, path);
+        free(list[i]);
+    }
+    free(list);
+    if (status == WEFT_OK && !arm->entry)
+        return FAIL(WEFT_INVALID, "%s is neither a run's folder nor one that holds runs: `weft train --out` makes them",
+                    folder);
+    return status;
+}
+
+static enum weft_status add_arm(struct weft_results *r, const char *name, const char *folder)
+{
+    struct weft_result_arm *arm = &r->arm[r->arm_count++];
+    arm->name = name;
+    arm->apart = weft_arena_print(&r->arena, "%s", folder);
+    if (!arm->apart)
+        return WEFT_NOMEM;
+    if (!is_run(folder))
+        return add_runs(r, arm, folder);
+    arm->run = weft_arena_alloc(&r->arena, sizeof *arm->run);
+    if (!arm->run)
+        return WEFT_NOMEM;
+    TRY(add_run(r, arm, folder));
+    return WEFT_OK;
+}
+
+/* ---- both */
+
+/* A loss must be of the same samples on both sides. */
+static bool stand_in(struct weft_results *r)
+{
+    bool lacking = false;
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++)
+            lacking |= isnan(r->arm[i].run[k].test_loss);
+    for (int i = 0; lacking && i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++)
+            r->arm[i].run[k].test_loss = r->arm[i].run[k].val_loss;
+    return lacking;
+}
+
+enum weft_status weft_results_pair(struct weft_results *r, const char *a, const char *b, bool *by_val)
+{
+    *r = (struct weft_results){0};
+    r->arm = weft_arena_alloc(&r->arena, 2 * sizeof *r->arm);
+    if (!r->arm)
+        return WEFT_NOMEM;
+    TRY(add_arm(r, "A", a));
+    TRY(add_arm(r, "B", b));
+    *by_val = stand_in(r);
+    weft_results_choose_lr(r);
+    TRY(weft_results_judge(r));
+    return WEFT_OK;
+}

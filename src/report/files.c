@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * files.c - report.md, the same table for pages and mails, and report.csv, a row per run.
+ */
+#include "base/json.h"
+#include "report/results.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Markdown */
+
+/* Text that a file brought along, as one cell: its own marks are no marks of the table. */
+static void print_cell(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("|\\`*<>[]", *text))
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+}
+
+static void print_note(void *context, bool warning, const char *text)
+{
+    FILE *to = context;
+    fputs(warning ? "- **Note:** " : "- ", to);
+    print_cell(to, text);
+    fputc('\n', to);
+}
+
+static void print_row(const struct weft_result_arm *arm, FILE *to)
+{
+    const struct weft_finding *f = &arm->found;
+    fprintf(to, "| %s | ", arm->name);
+    print_cell(to, arm->apart);
+    fprintf(to, " | %s | %s | %s | %s |", weft_tell_count((double)arm->params).text, weft_tell_count(arm->flops).text,
+            weft_tell_bytes((double)arm->peak_bytes).text, weft_tell_bytes(arm->cache_bytes).text);
+    fprintf(to, " %s | %s | %d | ", weft_tell_lr(arm->lr).text, weft_tell_loss(f->loss).text, f->seeds);
+    print_cell(to, f->text);
+    if (f->seeds)
+        fprintf(to, " | %.0f |\n", f->tokens_per_s);
+    else
+        fputs(" | - |\n", to);
+}
+
+void weft_report_markdown(const struct weft_results *r, FILE *to)
+{
+    fprintf(to, "# ");
+    print_cell(to, r->name);
+    fputs("\n\n", to);
+    weft_results_notes(r, print_note, to);
+    fputs(
+        "\n| arm | what sets it apart | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
+        "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
+        to);
+    for (int i = 0; i < r->arm_count; i++)
+        print_row(&r->arm[i], to);
+    fputs("\nDifferences are in nats of the test loss, paired by seed, against the first arm; below 0 is better. "
+          "Intervals hold for all arms at once in 95 % of studies.\n\n"
+          "Made by\n\n    ",
+          to);
+    fprintf(to, "%s\n\nwith weft ", r->command);
+    print_cell(to, r->version);
+    fprintf(to, " (program %.16s...) on ", r->program_sha256);
+    print_cell(to, r->machine);
+    fputs(". Every run: report.csv. Curves: report.html.\n", to);
+}
+
+/* ---- CSV */
+
+static void print_real(FILE *to, double x)
+{
+    char text[40];
+    weft_json_real(x, text, sizeof text);
+    fprintf(to, "%s,", text);
+}
+
+/* What a clock had a part in stands last. */
+static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
+{
+    fprintf(to, "%s,", arm->name);
+    print_real(to, run->lr);
+    fprintf(to, "%s,%lld,%lld,%lld,", run->lr == arm->lr ? "yes" : "no", (long long)run->seed, (long long)run->steps,
+            (long long)run->params);
+    print_real(to, run->train_loss);
+    print_real(to, run->val_loss);
+    print_real(to, run->val_accuracy);
+    print_real(to, run->test_loss);
+    print_real(to, run->test_accuracy);
+    fprintf(to, "%s,%s,%s,%d,%.6g,%.6g\n", run->weights_sha256, run->config_sha256, run->program_sha256, run->threads,
+            run->tokens_per_s, run->seconds);
+}
+
+void weft_report_csv(const struct weft_results *r, FILE *to)
+{
+    fputs("arm,lr,lr_chosen,seed,steps,params,train_loss,val_loss,val_accuracy,test_loss,test_accuracy,weights_sha256,"
+          "config_sha256,program_sha256,threads,tokens_per_s,seconds\n",
+          to);
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++)
+            print_run(&r->arm[i], &r->arm[i].run[k], to);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * findings.c - what the runs of a study say: every arm against the first, seed by seed, and repeats against what they
+ * repeat.
+ *
+ * The learning rate was chosen on validation; what is told is the test's. Arms that repeat another are no rivals: they
+ * are not in the family of comparisons, which they would only make wider.
+ */
+#include "report/results.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+    [WEFT_BETTER] = "better",
+    [WEFT_WORSE] = "worse",
+    [WEFT_NOT_RESOLVED] = "not resolved",
+    [WEFT_TOO_FEW_SEEDS] = "too few seeds",
+};
+
+/* ---- an arm by itself */
+
+static void add_up(struct weft_finding *f)
+{
+    double squares = 0;
+    f->loss = f->tokens_per_s = 0;
+    for (int i = 0; i < f->seeds; i++) {
+        f->loss += f->run[i].test_loss / f->seeds;
+        f->tokens_per_s += f->run[i].tokens_per_s / f->seeds;
+    }
+    for (int i = 0; i < f->seeds; i++)
+        squares += (f->run[i].test_loss - f->loss) * (f->run[i].test_loss - f->loss);
+    f->loss_sd = f->seeds > 1 ? sqrt(squares / (f->seeds - 1)) : NAN;
+    if (!f->seeds)
+        f->loss = f->tokens_per_s = NAN;
+}
+
+static enum weft_status say(struct weft_finding *f, const char *verdict, const char *text)
+{
+    f->verdict = verdict;
+    f->text = text;
+    return text ? WEFT_OK : WEFT_NOMEM;
+}
+
+/* ---- against the first */
+
+/* The losses of seeds that both have, in order of seeds. */
+static enum weft_status pair(struct weft_results *r, const struct weft_finding *base, struct weft_finding *f)
+{
+    double *losses = weft_arena_alloc(&r->arena, (size_t)(2 * f->seeds + 1) * sizeof *losses);
+    if (!losses)
+        return WEFT_NOMEM;
+    f->against = (struct weft_comparison){.arm = losses, .base = losses + f->seeds};
+    for (int i = 0, k = 0; i < f->seeds; i++) {
+        while (k < base->seeds && base->run[k].seed < f->run[i].seed)
+            k++;
+        if (k < base->seeds && base->run[k].seed == f->run[i].seed) {
+            losses[f->against.seeds] = f->run[i].test_loss;
+            losses[f->seeds + f->against.seeds++] = base->run[k].test_loss;
+        }
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status tell_compared(struct weft_results *r, struct weft_finding *f)
+{
+    char text[WEFT_VERDICT_TEXT];
+    weft_verdict_tell(&f->against, 0, "nats", text);
+    f->bootstrap = weft_bootstrap(&f->against);
+    return say(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
+}
+
+static enum weft_status compare_all(struct weft_results *r)
+{
+    struct weft_comparison family[WEFT_MAX_ARMS];
+    struct weft_finding *of[WEFT_MAX_ARMS];
+    int count = 0;
+    for (int i = 1; i < r->arm_count; i++) {
+        struct weft_finding *f = &r->arm[i].found;
+        if (r->arm[i].repeats)
+            continue;
+        TRY(pair(r, &r->arm[0].found, f));
+        if (!f->against.seeds) {
+            TRY(say(f, f->seeds ? "not paired" : "not run",
+                    f->seeds ? "no seed in common with the first arm" : "nothing of it is finished"));
+            continue;
+        }
+        family[count] = f->against;
+        of[count++] = f;
+    }
+    TRY(weft_compare(family, count));
+    for (int i = 0; i < count; i++) {
+        of[i]->against = family[i];
+        TRY(tell_compared(r, of[i]));
+    }
+    return WEFT_OK;
+}
+
+/* ---- repeats */
+
+static const struct weft_result_arm *find_arm(const struct weft_results *r, const char *name)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        if (strcmp(r->arm[i].name, name) == 0)
+            return &r->arm[i];
+    return NULL;
+}
+
+static const struct weft_finished *find_run(const struct weft_result_arm *arm, double lr, int64_t seed)
+{
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == lr && arm->run[i].seed == seed)
+            return &arm->run[i];
+    return NULL;
+}
+
+/* With other seeds: two draws of the same model, whose difference is noise. */
+static enum weft_status tell_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
+{
+    const char *name = of->name;
+    double apart = f->loss - of->found.loss;
+    if (!f->seeds || !of->found.seeds)
+        return say(f, "not run", "nothing of it is finished");
+    if (isnan(f->loss_sd))
+        return say(f, "noise",
+                   weft_arena_print(&r->arena, "the model of %s with another seed: %+.4f nats of noise", name, apart));
+    return say(f, "noise",
+               weft_arena_print(&r->arena,
+                                "the model of %s with other seeds: %+.4f nats apart in the mean, which is noise; its "
+                                "seeds scatter by %.4f",
+                                name, apart, f->loss_sd));
+}
+
+static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_arm *arm)
+{
+    const struct weft_result_arm *of = find_arm(r, arm->repeats);
+    struct weft_finding *f = &arm->found;
+    int both = 0, equal = 0;
+    for (int i = 0; i < arm->run_count; i++) {
+        const struct weft_finished *first = find_run(of, arm->run[i].lr, arm->run[i].seed);
+        both += first != NULL;
+        equal += first && strcmp(first->weights_sha256, arm->run[i].weights_sha256) == 0;
+    }
+    if (!both)
+        return tell_noise(r, f, of);
+    r->reproduced = r->reproduced != 0 && equal == both;
+    if (equal == both)
+        return say(f, "reproduced",
+                   weft_arena_print(&r->arena, "reproduced: the weights of %d runs are those of %s, bit by bit", both,
+                                    of->name));
+    return say(f, "not reproduced",
+               weft_arena_print(&r->arena,
+                                "NOT REPRODUCED: %d of %d runs came to other weights than %s with the same seeds. "
+                                "Nothing here can be trusted until that is understood",
+                                both - equal, both, of->name));
+}
+
+enum weft_status weft_results_judge(struct weft_results *r)
+{
+    struct weft_finding *base = &r->arm[0].found;
+    r->reproduced = -1;
+    for (int i = 0; i < r->arm_count; i++)
+        add_up(&r->arm[i].found);
+    TRY(say(base, base->seeds ? "base" : "not run",
+            base->seeds ? "the arm that the others are held against" : "nothing of it is finished"));
+    TRY(compare_all(r));
+    for (int i = 1; i < r->arm_count; i++)
+        if (r->arm[i].repeats)
+            TRY(judge_repeat(r, &r->arm[i]));
+    return WEFT_OK;
+}

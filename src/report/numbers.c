@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * numbers.c - the page's tables of numbers: the comparisons, the grid of learning rates, and every run.
+ */
+#include "report/results.h"
+
+#include <math.h>
+
+static void open_table(const char *label, const char *const *columns, FILE *to)
+{
+    fprintf(to,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table class=\"plain\">"
+            "<thead><tr>",
+            label);
+    for (; *columns; columns++)
+        fprintf(to, "<th scope=\"col\">%s</th>", *columns);
+    fputs("</tr></thead><tbody>\n", to);
+}
+
+static void close_table(FILE *to) { fputs("</tbody></table></div>\n", to); }
+
+static void put_p(double p, FILE *to)
+{
+    if (isnan(p))
+        fputs("<td>-</td>", to);
+    else
+        fprintf(to, p < 0.0001 ? "<td>%.0e</td>" : "<td>%.4f</td>", p);
+}
+
+/* ---- comparisons */
+
+static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, FILE *to)
+{
+    const struct weft_comparison *c = &arm->found.against;
+    fprintf(to, "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%+.4f</td><td>%s</td><td>%s</td>", arm->name,
+            (long long)c->seeds, c->mean, weft_tell_interval(c->family).text, weft_tell_interval(c->alone).text);
+    put_p(c->p, to);
+    put_p(c->p_holm, to);
+    if (isfinite(c->over_noise))
+        fprintf(to, "<td>%+.2f</td>", c->over_noise);
+    else
+        fputs("<td>-</td>", to);
+    int64_t needed = c->sd > 0 ? weft_seeds_needed(fabs(c->mean) / c->sd, c->alpha) : 0;
+    if (needed)
+        fprintf(to, "<td>%lld</td>", (long long)needed);
+    else
+        fputs("<td>-</td>", to);
+    if (bootstrap)
+        fprintf(to, "<td>%s</td>", weft_tell_interval(arm->found.bootstrap).text);
+    fputs("</tr>\n", to);
+}
+
+void weft_html_numbers(const struct weft_results *r, FILE *to)
+{
+    const char *columns[] = {"Arm", "Seeds",   "Mean difference", "95 %, all arms together", "95 %, alone",
+                             "p",   "p, Holm", "Over seed noise", "Seeds to resolve it",     NULL,
+                             NULL};
+    bool any = false, bootstrap = false;
+    for (int i = 1; i < r->arm_count; i++) {
+        any |= r->arm[i].found.against.seeds > 0;
+        bootstrap |= r->arm[i].found.against.seeds >= WEFT_BOOTSTRAP_SEEDS;
+    }
+    if (!any) {
+        fputs("<p>There is nothing to compare yet.</p>\n", to);
+        return;
+    }
+    if (bootstrap)
+        columns[sizeof columns / sizeof *columns - 2] = "95 %, bootstrap";
+    open_table("Comparisons with the first arm", columns, to);
+    for (int i = 1; i < r->arm_count; i++)
+        if (r->arm[i].found.against.seeds)
+            put_comparison(&r->arm[i], bootstrap, to);
+    close_table(to);
+}
+
+/* ---- learning rates */
+
+static void put_lr_cell(const struct weft_result_arm *arm, double lr, FILE *to)
+{
+    double mean = 0;
+    int count = 0;
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == lr) {
+            mean += arm->run[i].val_loss;
+            count++;
+        }
+    bool chosen = arm->lr == lr;
+    fprintf(to, "<td>%s%s%s</td>", chosen ? "<strong>" : "", weft_tell_loss(count ? mean / count : NAN).text,
+            chosen ? " chosen</strong>" : "");
+}
+
+void weft_html_lrs(const struct weft_results *r, FILE *to)
+{
+    const char *columns[WEFT_MAX_LRS + 2] = {"Arm"};
+    struct weft_told told[WEFT_MAX_LRS];
+    if (r->lr_count < 2)
+        return;
+    for (int64_t i = 0; i < r->lr_count; i++) {
+        told[i] = weft_tell_lr(r->lr[i]);
+        columns[i + 1] = told[i].text;
+    }
+    fputs("<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds; the least was chosen.</p>\n", to);
+    open_table("Validation loss by learning rate", columns, to);
+    for (int i = 0; i < r->arm_count; i++) {
+        fprintf(to, "<tr><th scope=\"row\">%s</th>", r->arm[i].name);
+        for (int64_t k = 0; k < r->lr_count; k++)
+            put_lr_cell(&r->arm[i], r->lr[k], to);
+        fputs("</tr>\n", to);
+    }
+    close_table(to);
+}
+
+/* ---- runs */
+
+enum { MOST_RUNS = 1000 }; /* so that the page stays small */
+
+static void put_run(const char *arm, const struct weft_finished *run, FILE *to)
+{
+    fprintf(to, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%lld</td><td>%s</td><td>%s</td>", arm,
+            weft_tell_lr(run->lr).text, (long long)run->seed, weft_tell_loss(run->val_loss).text,
+            weft_tell_loss(run->test_loss).text);
+    fprintf(to, "<td>%.1f %%</td><td>%d</td><td class=\"time\">%.0f</td><td><code>%s</code></td></tr>\n",
+            100 * run->test_accuracy, run->threads, run->tokens_per_s, run->weights_sha256);
+}
+
+void weft_html_runs(const struct weft_results *r, FILE *to)
+{
+    static const char *const columns[] = {
+        "Arm",      "Learning rate",          "Seed", "Validation", "Test", "Accuracy", "Threads",
+        "Tokens/s", "SHA-256 of the weights", NULL};
+    int rows = 0;
+    open_table("All runs", columns, to);
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count && rows < MOST_RUNS; k++, rows++)
+            put_run(r->arm[i].name, &r->arm[i].run[k], to);
+    close_table(to);
+    if (rows < r->finished)
+        fputs("<p>report.csv has the others.</p>\n", to);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * results.h - what the files that tell of a study share among themselves.
+ */
+#ifndef WEFT_RESULTS_H
+#define WEFT_RESULTS_H
+
+#include "report/report.h"
+
+/* ---- reading */
+
+/* The runs of the ledger that are this study's (results_runs.c), and the learning rates that they choose. */
+enum weft_status weft_results_take_runs(struct weft_results *r);
+void weft_results_choose_lr(struct weft_results *r);
+/* An arm may have another number of steps than the first. */
+int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
+/* Whether runs of one arm may differ in an option. */
+bool weft_is_runs_own(const char *option);
+
+/* A run's log.jsonl (runlog.c). What it does not have is NAN, -1 or empty. */
+struct weft_curve {
+    int64_t count;
+    int64_t *step;
+    double *loss;
+};
+struct weft_runlog {
+    bool there;
+    struct weft_curve train, val; /* cross-entropy alone, which arms have in common */
+    int64_t params, steps;
+    double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
+    char weights_sha256[65];
+};
+enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
+
+/* ---- curves over seeds (curves.c), thinned to a few hundred points */
+
+struct weft_band {
+    int count;
+    double *step, *mean, *low, *high; /* over seeds */
+};
+struct weft_curves {
+    struct weft_arena arena;
+    bool apart_in_val; /* else the differences are those of the training loss */
+    struct weft_arm_curves {
+        struct weft_band train, val, apart; /* apart: from the first arm, seed by seed */
+    } * arm;
+};
+enum weft_status weft_curves_init(struct weft_curves *c, const struct weft_results *r);
+void weft_curves_release(struct weft_curves *c);
+
+/* ---- numbers for people (text.c) */
+
+struct weft_told {
+    char text[64];
+};
+struct weft_told weft_tell_count(double n); /* "1.235 M" */
+struct weft_told weft_tell_bytes(double n); /* "12.3 MiB" */
+struct weft_told weft_tell_loss(double x);  /* four digits that count; "-": none */
+struct weft_told weft_tell_lr(double x);
+struct weft_told weft_tell_interval(struct weft_interval i);
+
+/* ---- the files */
+
+void weft_report_markdown(const struct weft_results *r, FILE *to);
+void weft_report_csv(const struct weft_results *r, FILE *to);
+void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
+
+/* Parts of the page. Everything that a file says is escaped. */
+void weft_html(FILE *to, const char *text);
+void weft_html_verdicts(const struct weft_results *r, FILE *to);      /* verdict_table.c */
+void weft_html_dots(const struct weft_results *r, int arm, FILE *to); /* dots.c */
+void weft_html_dots_axis(const struct weft_results *r, FILE *to);
+void weft_html_charts(const struct weft_results *r, const struct weft_curves *c, FILE *to); /* charts.c */
+void weft_html_chart_data(const struct weft_results *r, const struct weft_curves *c, FILE *to);
+void weft_html_numbers(const struct weft_results *r, FILE *to); /* numbers.c */
+void weft_html_lrs(const struct weft_results *r, FILE *to);
+void weft_html_runs(const struct weft_results *r, FILE *to);
+void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
+void weft_html_configs(const struct weft_results *r, FILE *to);
+
+/* Files that are part of the program (assets.c), each with a 0 behind it. */
+extern const char weft_asset_page[], weft_asset_style[], weft_asset_charts[];
+extern const char weft_asset_uplot_js[], weft_asset_uplot_css[], weft_asset_uplot_licence[];
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * results_runs.c - which lines of the ledger are runs of the study as it is planned now.
+ *
+ * A ledger outlives changes of the study: lines of another program, another number of steps, or settings that the arm
+ * no longer has are left out. Settings are those in the run's folder; where that was removed, the line is believed.
+ */
+#include "base/json.h"
+#include "report/results.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- settings */
+
+struct comparing {
+    const struct weft_result_arm *arm;
+    int same;
+};
+
+bool weft_is_runs_own(const char *option) { return strcmp(option, "seed") == 0 || strcmp(option, "lr") == 0; }
+
+static enum weft_status compare_entry(void *context, const char *name, const char *value)
+{
+    struct comparing *c = context;
+    const char *ours = weft_result_option(c->arm, name);
+    c->same += ours && (weft_is_runs_own(name) || strcmp(ours, value) == 0);
+    return WEFT_OK;
+}
+
+static enum weft_status has_settings(const struct weft_results *r, const struct weft_result_arm *arm,
+                                     const struct weft_finished *run, bool *same)
+{
+    char folder[256], path[4096], hash[65];
+    struct comparing c = {.arm = arm};
+    weft_run_folder(arm->name, run->lr, run->seed, folder);
+    if (snprintf(path, sizeof path, "%s/%s/config.json", r->folder, folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    *same = access(path, F_OK) != 0;
+    if (*same)
+        return WEFT_OK;
+    TRY(weft_sha256_file(path, hash));
+    TRY(weft_json_load(path, compare_entry, &c));
+    *same = c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
+    return WEFT_OK;
+}
+
+/* ---- choosing lines */
+
+int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm)
+{
+    const char *own = weft_result_option(arm, "steps");
+    return own ? strtoll(own, NULL, 10) : r->steps;
+}
+
+static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
+{
+    bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
+    bool lr = r->lr_count == 0; /* then each arm has its own */
+    for (int64_t i = 0; i < r->lr_count && !lr; i++)
+        lr = r->lr[i] == run->lr;
+    return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;
+}
+
+static int by_lr_and_seed(const void *a, const void *b)
+{
+    const struct weft_finished *x = a, *y = b;
+    if (x->lr != y->lr)
+        return x->lr < y->lr ? -1 : 1;
+    return (x->seed > y->seed) - (x->seed < y->seed);
+}
+
+/* Of lines of the same run the last counts. */
+static void put(struct weft_result_arm *arm, const struct weft_finished *run)
+{
+    int i = 0;
+    while (i < arm->run_count && by_lr_and_seed(&arm->run[i], run) != 0)
+        i++;
+    arm->run[i] = *run;
+    arm->run_count += i == arm->run_count;
+}
+
+static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm, const struct weft_finished *list,
+                             int64_t count)
+{
+    int64_t mine = 0;
+    for (int64_t i = 0; i < count; i++)
+        mine += strcmp(list[i].arm, arm->name) == 0;
+    arm->run = weft_arena_alloc(&r->arena, (size_t)mine * sizeof *arm->run);
+    if (!arm->run)
+        return WEFT_NOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        bool same = false;
+        if (strcmp(list[i].arm, arm->name) != 0)
+            continue;
+        if (is_planned(r, arm, &list[i]))
+            TRY(has_settings(r, arm, &list[i], &same));
+        if (same)
+            put(arm, &list[i]);
+    }
+    r->finished += arm->run_count;
+    return WEFT_OK;
+}
+
+/* ---- the learning rate */
+
+/* The runs of one learning rate, from the first on. */
+static int same_lr(const struct weft_result_arm *arm, int first)
+{
+    int n = 1;
+    while (first + n < arm->run_count && arm->run[first + n].lr == arm->run[first].lr)
+        n++;
+    return n;
+}
+
+/* The least mean validation loss; while runs are missing, of the learning rates with the most seeds. */
+static void choose(const struct weft_results *r, struct weft_result_arm *arm)
+{
+    int seeds = 0;
+    double least = INFINITY;
+    arm->lr = NAN;
+    if (arm->run_count)
+        qsort(arm->run, (size_t)arm->run_count, sizeof *arm->run, by_lr_and_seed);
+    for (int i = 0, n; i < arm->run_count; i += n) {
+        double mean = 0;
+        n = same_lr(arm, i);
+        for (int k = 0; k < n; k++)
+            mean += arm->run[i + k].val_loss / n;
+        if (n > seeds || (n == seeds && mean < least)) {
+            seeds = n;
+            least = mean;
+            arm->lr = arm->run[i].lr;
+            arm->found.run = &arm->run[i];
+            arm->found.seeds = n;
+        }
+    }
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < r->lr_count; i++) {
+        low = fmin(low, r->lr[i]);
+        high = fmax(high, r->lr[i]);
+    }
+    arm->lr_at_edge = r->lr_count > 1 && (arm->lr == low || arm->lr == high);
+}
+
+void weft_results_choose_lr(struct weft_results *r)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        choose(r, &r->arm[i]);
+}
+
+enum weft_status weft_results_take_runs(struct weft_results *r)
+{
+    struct weft_finished *list;
+    int64_t count;
+    TRY(weft_ledger_read(r->folder, &r->arena, &list, &count));
+    r->planned = r->arm_count * r->seed_count * weft_max(1, r->lr_count);
+    for (int i = 0; i < r->arm_count; i++)
+        TRY(take(r, &r->arm[i], list, count));
+    r->left_out = count - r->finished;
+    weft_results_choose_lr(r);
+    return WEFT_OK;
+}

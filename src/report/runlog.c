@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * runlog.c - a run's log.jsonl as curves and final figures.
+ */
+#define _GNU_SOURCE
+#include "base/fields.h"
+#include "report/results.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena, int64_t step, double loss)
+{
+    if (c->count == 0 || (c->count >= 64 && (c->count & (c->count - 1)) == 0)) {
+        size_t room = (size_t)weft_max(64, 2 * c->count);
+        int64_t *steps = weft_arena_alloc(arena, room * sizeof *steps);
+        double *losses = weft_arena_alloc(arena, room * sizeof *losses);
+        if (!steps || !losses)
+            return WEFT_NOMEM;
+        if (c->count) {
+            memcpy(steps, c->step, (size_t)c->count * sizeof *steps);
+            memcpy(losses, c->loss, (size_t)c->count * sizeof *losses);
+        }
+        c->step = steps;
+        c->loss = losses;
+    }
+    c->step[c->count] = step;
+    c->loss[c->count++] = loss;
+    return WEFT_OK;
+}
+
+static bool has(const struct weft_fields *f, const char *name) { return json_object_get(f->object, name) != NULL; }
+
+/* A score that was not finite stands there as null. */
+static bool has_number(const struct weft_fields *f, const char *name)
+{
+    return has(f, name) && !json_is_null(json_object_get(f->object, name));
+}
+
+static void take_real(struct weft_fields *f, const char *name, double *to)
+{
+    if (has_number(f, name))
+        *to = weft_field_real(f, name);
+}
+
+/* Records are told apart by what they have. */
+static enum weft_status read_record(struct weft_runlog *log, struct weft_fields *f, struct weft_arena *arena)
+{
+    log->steps = weft_field_int(f, "step", 0, INT64_MAX);
+    if (has(f, "params"))
+        log->params = weft_field_int(f, "params", 0, INT64_MAX);
+    if (has_number(f, "main"))
+        TRY(add_point(&log->train, arena, log->steps, weft_field_real(f, "main")));
+    if (has_number(f, "val_loss"))
+        TRY(add_point(&log->val, arena, log->steps, weft_field_real(f, "val_loss")));
+    take_real(f, "val_accuracy", &log->val_accuracy);
+    take_real(f, "test_loss", &log->test_loss);
+    take_real(f, "test_accuracy", &log->test_accuracy);
+    take_real(f, "tokens_per_s", &log->tokens_per_s);
+    take_real(f, "seconds", &log->seconds);
+    if (has(f, "weights_sha256")) {
+        const char *hash = weft_field_text(f, "weights_sha256");
+        if (weft_is_sha256(hash))
+            memcpy(log->weights_sha256, hash, sizeof log->weights_sha256);
+        else
+            weft_field_refuse(f, "weights_sha256", "is no SHA-256");
+    }
+    return f->status;
+}
+
+static enum weft_status read_records(struct weft_runlog *log, FILE *file, const char *path, struct weft_arena *arena)
+{
+    char *line = NULL, where[4200];
+    size_t room = 0;
+    ssize_t bytes;
+    enum weft_status status = WEFT_OK;
+    for (int64_t number = 1; status == WEFT_OK && (bytes = getline(&line, &room, file)) > 0; number++) {
+        json_t *object = NULL;
+        if (line[bytes - 1] != '\n')
+            break; /* being written */
+        snprintf(where, sizeof where, "%s:%lld", path, (long long)number);
+        status = weft_fields_line(path, number, line, (size_t)bytes - 1, &object);
+        if (status == WEFT_OK)
+            status = read_record(log, &(struct weft_fields){.object = object, .where = where}, arena);
+        json_decref(object);
+    }
+    free(line);
+    return status;
+}
+
+enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena)
+{
+    char path[4096];
+    *log = (struct weft_runlog){
+        .params = -1, .val_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN, .tokens_per_s = NAN, .seconds = NAN};
+    if (snprintf(path, sizeof path, "%s/log.jsonl", folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of a run's folder is too long");
+    FILE *file = fopen(path, "rbe");
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return WEFT_OK;
+    if (!file)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    log->there = true;
+    enum weft_status status = read_records(log, file, path, arena);
+    fclose(file);
+    return status;
+}

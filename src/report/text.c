@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * text.c - a study's results as plain text: numbers for people, the table for a terminal.
+ */
+#include "base/json.h"
+#include "report/results.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- numbers */
+
+struct weft_told weft_tell_count(double n)
+{
+    static const char units[] = " kMGTPE";
+    struct weft_told told;
+    int unit = 0;
+    for (; n >= 999.5 && units[unit + 1]; unit++)
+        n /= 1000;
+    if (unit == 0)
+        snprintf(told.text, sizeof told.text, "%.4g", n);
+    else
+        snprintf(told.text, sizeof told.text, "%.*f %c", n < 9.9995 ? 3 : n < 99.995 ? 2 : 1, n, units[unit]);
+    return told;
+}
+
+struct weft_told weft_tell_bytes(double n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct weft_told told;
+    int unit = 0;
+    for (; n >= 1023.5 && unit < 6; unit++)
+        n /= 1024;
+    snprintf(told.text, sizeof told.text, "%.*f %s", unit == 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2, n, units[unit]);
+    return told;
+}
+
+struct weft_told weft_tell_loss(double x)
+{
+    struct weft_told told = {"-"};
+    if (isfinite(x))
+        snprintf(told.text, sizeof told.text, fabs(x) < 1e-3 && x != 0 ? "%.2e" : "%.4f", x);
+    return told;
+}
+
+struct weft_told weft_tell_lr(double x)
+{
+    struct weft_told told = {"-"};
+    if (isfinite(x))
+        snprintf(told.text, sizeof told.text, "%g", x);
+    return told;
+}
+
+struct weft_told weft_tell_interval(struct weft_interval i)
+{
+    struct weft_told told = {"-"};
+    if (isfinite(i.low))
+        snprintf(told.text, sizeof told.text, "[%+.4f, %+.4f]", i.low, i.high);
+    return told;
+}
+
+bool weft_results_differ(const struct weft_results *r, const char *option)
+{
+    const char *first = weft_result_option(&r->arm[0], option);
+    for (int i = 1; i < r->arm_count; i++) {
+        const char *value = weft_result_option(&r->arm[i], option);
+        if (!first != !value || (first && strcmp(first, value) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* ---- what a reader must know */
+
+struct noting {
+    weft_note_fn *note;
+    void *context;
+};
+
+__attribute__((format(printf, 3, 4))) static void say(const struct noting *n, bool warning, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    n->note(n->context, warning, text);
+}
+
+static int count_verdict(const struct weft_results *r, const char *verdict)
+{
+    int count = 0;
+    for (int i = 0; i < r->arm_count; i++)
+        count += strcmp(r->arm[i].found.verdict, verdict) == 0;
+    return count;
+}
+
+static void note_verdicts(const struct weft_results *r, const struct noting *n)
+{
+    static const char *const kinds[] = {"better", "worse", "not resolved", "too few seeds", "not paired", "not run"};
+    char text[256];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int count = count_verdict(r, kinds[i]);
+        if (count)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%d %s", used ? ", " : "", count, kinds[i]);
+    }
+    say(n, false, "%d arm%s on %s, held against %s: %s.", r->arm_count, r->arm_count == 1 ? "" : "s", r->task,
+        r->arm[0].name, used ? text : "nothing to compare");
+}
+
+static void note_design(const struct weft_results *r, const struct noting *n)
+{
+    const char *own = weft_result_option(&r->arm[0], "lr");
+    bool alike = r->lr_count == 0 && own && !weft_results_differ(r, "lr");
+    char lrs[WEFT_MAX_LRS * 16] = "";
+    size_t used = 0;
+    for (int64_t i = 0; i < r->lr_count; i++)
+        used += (size_t)snprintf(lrs + used, sizeof lrs - used, "%s%s", i ? ", " : "", weft_tell_lr(r->lr[i]).text);
+    say(n, false, "%lld seed%s, %lld steps, %s%s%s.", (long long)r->seed_count, r->seed_count == 1 ? "" : "s",
+        (long long)r->steps,
+        r->lr_count > 1             ? "each arm at the best of the learning rates "
+        : r->lr_count == 1 || alike ? "learning rate "
+                                    : "each arm at the learning rate of its config",
+        alike ? own : lrs, r->lr_count > 1 ? ", chosen on validation and told on test" : "");
+}
+
+static void note_size(const struct weft_results *r, const struct noting *n)
+{
+    double apart = 0;
+    for (int i = 1; i < r->arm_count; i++)
+        apart = fmax(apart, fabs((double)r->arm[i].params / (double)weft_max(1, r->arm[0].params) - 1));
+    if (strcmp(r->match, "none") != 0)
+        say(n, false, "Arms are matched in %s by %s.", r->match, r->match_by);
+    else if (apart > 0.02)
+        say(n, false, "Arms are not matched in size: parameters differ from those of %s by up to %.0f %%.",
+            r->arm[0].name, 100 * apart);
+}
+
+static void note_gates(const struct weft_results *r, const struct noting *n)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        if (r->arm[i].gates_failed)
+            say(n, true, "%s fails %d of %d checks of its gates: it is not what it claims to be.", r->arm[i].name,
+                r->arm[i].gates_failed, r->arm[i].gates_checks);
+}
+
+static void note_edges(const struct weft_results *r, const struct noting *n)
+{
+    char list[900] = "";
+    size_t used = 0;
+    for (int i = 0; i < r->arm_count && used < sizeof list; i++)
+        if (r->arm[i].lr_at_edge && !r->arm[i].repeats)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "", r->arm[i].name,
+                                     weft_tell_lr(r->arm[i].lr).text);
+    if (used)
+        say(n, true, "At the edge of the grid of learning rates, where a better one may stand beyond: %s.", list);
+}
+
+/* Whether a seed failed or was not run yet is not told here: either way what stands in the table rests on the others.
+ */
+static void note_missing(const struct weft_results *r, const struct noting *n)
+{
+    enum { NAMED = 8 };
+    for (int i = 0; i < r->arm_count; i++) {
+        const struct weft_result_arm *arm = &r->arm[i];
+        int64_t planned = r->seed_count * weft_max(1, r->lr_count), missing = planned - arm->run_count;
+        char list[NAMED * 24] = "";
+        size_t used = 0;
+        int named = 0;
+        for (int64_t k = 0; k < r->seed_count && missing > 0; k++) {
+            int64_t runs = 0;
+            for (int run = 0; run < arm->run_count; run++)
+                runs += arm->run[run].seed == arm->first_seed + k;
+            if (runs < weft_max(1, r->lr_count) && named++ < NAMED)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "",
+                                         (long long)(arm->first_seed + k));
+        }
+        if (missing > 0)
+            say(n, true, "%s lacks %lld of %lld runs, of seeds %s%s: they failed, or are still to come.", arm->name,
+                (long long)missing, (long long)planned, list, named > NAMED ? " and others" : "");
+    }
+}
+
+static void note_isa(const struct weft_results *r, const struct noting *n)
+{
+    const char *first = NULL;
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++) {
+            const char *isa = r->arm[i].run[k].isa;
+            if (first && strcmp(first, isa) != 0) {
+                say(n, true, "Runs used different instruction sets, %s and %s: the same bits are promised within one.",
+                    first, isa);
+                return;
+            }
+            first = isa;
+        }
+}
+
+void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *context)
+{
+    struct noting n = {note, context};
+    note_verdicts(r, &n);
+    note_design(r, &n);
+    note_size(r, &n);
+    if (r->finished < r->planned)
+        say(&n, true, "%lld of %lld runs are finished: this tells of these alone.", (long long)r->finished,
+            (long long)r->planned);
+    note_missing(r, &n);
+    note_isa(r, &n);
+    if (r->left_out)
+        say(&n, false, "%lld line%s of the ledger left out: other settings, another program, or superseded.",
+            (long long)r->left_out, r->left_out == 1 ? "" : "s");
+    note_gates(r, &n);
+    note_edges(r, &n);
+    if (r->reproduced >= 0)
+        say(&n, r->reproduced == 0, "%s",
+            r->reproduced ? "Repeated runs came to the same weights, bit by bit."
+                          : "Repeated runs did NOT come to the same weights.");
+}
+
+/* ---- the table for a terminal */
+
+void weft_results_print(const struct weft_results *r, FILE *to)
+{
+    int width = 3;
+    for (int i = 0; i < r->arm_count; i++)
+        width = (int)weft_max(width, (int64_t)strlen(r->arm[i].name));
+    fprintf(to, "%-*s  %10s  %11s  %9s  %11s  %8s  %9s  %s\n", width, "arm", "parameters", "FLOPs/token", "memory",
+            "cache/token", "tokens/s", "loss", "verdict");
+    for (int i = 0; i < r->arm_count; i++) {
+        const struct weft_result_arm *arm = &r->arm[i];
+        fprintf(to, "%-*s  %10s  %11s  %9s  %11s  %8.0f  %9s  %s\n", width, arm->name,
+                weft_tell_count((double)arm->params).text, weft_tell_count(arm->flops).text,
+                weft_tell_bytes((double)arm->peak_bytes).text, weft_tell_bytes(arm->cache_bytes).text,
+                arm->found.tokens_per_s, weft_tell_loss(arm->found.loss).text, arm->found.text);
+    }
+}
+
+/* ---- as a flat object */
+
+static const char *key(const struct weft_result_arm *arm, const char *name, char text[128])
+{
+    snprintf(text, 128, "%s.%s", arm->name, name);
+    return text;
+}
+
+static void add_arm(const struct weft_result_arm *arm, struct weft_result *to)
+{
+    const struct weft_finding *f = &arm->found;
+    bool compared = f->against.seeds > 0;
+    char text[128];
+    weft_result_int(to, key(arm, "params", text), arm->params);
+    weft_result_real(to, key(arm, "flops", text), arm->flops);
+    weft_result_int(to, key(arm, "peak_bytes", text), arm->peak_bytes);
+    weft_result_real(to, key(arm, "cache_bytes", text), arm->cache_bytes);
+    weft_result_real(to, key(arm, "tokens_per_s", text), f->tokens_per_s);
+    weft_result_real(to, key(arm, "lr", text), arm->lr);
+    weft_result_int(to, key(arm, "seeds", text), f->seeds);
+    weft_result_real(to, key(arm, "loss_mean", text), f->loss);
+    weft_result_real(to, key(arm, "diff_mean", text), compared ? f->against.mean : NAN);
+    weft_result_real(to, key(arm, "diff_low", text), compared ? f->against.family.low : NAN);
+    weft_result_real(to, key(arm, "diff_high", text), compared ? f->against.family.high : NAN);
+    weft_result_text(to, key(arm, "verdict", text), f->verdict);
+}
+
+void weft_results_add(const struct weft_results *r, struct weft_result *to)
+{
+    for (int i = 0; i < r->arm_count; i++)
+        add_arm(&r->arm[i], to);
+    if (r->reproduced >= 0)
+        weft_result_int(to, "reproduced", r->reproduced);
+    else
+        weft_result_real(to, "reproduced", NAN);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * verdict.c - a comparison in words: better, worse, not resolved or not enough seeds, with the numbers that say so.
+ */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum weft_verdict weft_verdict(const struct weft_comparison *c)
+{
+    if (isnan(c->family.low))
+        return WEFT_TOO_FEW_SEEDS;
+    return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE : WEFT_NOT_RESOLVED;
+}
+
+/* So many that the number has two digits that count. */
+static int decimals(double x) { return x > 0 ? (int)fmin(fmax(1 - floor(log10(x)), 0), 12) : 3; }
+
+/* ... and that an end of the interval does not look like 0. */
+static int interval_decimals(struct weft_interval i)
+{
+    double near = fmin(fabs(i.low), fabs(i.high));
+    int needed = decimals((i.high - i.low) / 2);
+    return near > 0 ? (int)fmax(needed, decimals(near) - 1) : needed;
+}
+
+static void tell_too_few(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
+{
+    int digits = decimals(fabs(c->mean));
+    if (c->seeds == 1)
+        snprintf(text, WEFT_VERDICT_TEXT, "not enough seeds: %+.*f %s in 1 seed; an interval needs 2 or more", digits,
+                 c->mean, unit);
+    else
+        snprintf(text, WEFT_VERDICT_TEXT,
+                 "not enough seeds: %+.*f %s in each of %lld seeds; without any noise there is nothing to judge it by",
+                 digits, c->mean, unit, (long long)c->seeds);
+}
+
+static void tell_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
+{
+    bool better = c->mean < 0;
+    struct weft_interval by = better ? (struct weft_interval){-c->family.high, -c->family.low} : c->family;
+    int digits = interval_decimals(by);
+    snprintf(text, WEFT_VERDICT_TEXT, "%s by %.*f %s [%.*f, %.*f], %lld seeds", better ? "better" : "worse", digits,
+             fabs(c->mean), unit, digits, by.low, digits, by.high, (long long)c->seeds);
+}
+
+static void tell_not_resolved(const struct weft_comparison *c, double size, const char *unit,
+                              char text[WEFT_VERDICT_TEXT])
+{
+    if (c->sd == 0) {
+        snprintf(text, WEFT_VERDICT_TEXT, "not resolved: no difference at all in any of %lld seeds",
+                 (long long)c->seeds);
+        return;
+    }
+    int digits = interval_decimals(c->family);
+    if (size <= 0)
+        size = (c->family.high - c->family.low) / 2;
+    int64_t needed = weft_seeds_needed(size / c->sd, c->alpha);
+    snprintf(text, WEFT_VERDICT_TEXT,
+             "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds; a difference of %.*f would need %s%lld seeds", digits,
+             c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, decimals(size), size,
+             needed ? "" : "more than ", (long long)(needed ? needed : WEFT_MOST_SEEDS));
+}
+
+static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
+
+/* Says so when the bootstrap, which assumes less, sees the comparison otherwise. */
+static void tell_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_TEXT])
+{
+    struct weft_interval boot = weft_bootstrap(c);
+    if (isnan(boot.low) || excludes_zero(boot) == excludes_zero(c->alone))
+        return;
+    int digits = (int)fmax(interval_decimals(boot), interval_decimals(c->alone));
+    size_t used = strlen(text);
+    snprintf(text + used, WEFT_VERDICT_TEXT - used,
+             " (taken alone, t's interval is [%.*f, %.*f] but the bootstrap's [%.*f, %.*f]: look at the seeds)", digits,
+             c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
+}
+
+void weft_verdict_tell(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT])
+{
+    switch (weft_verdict(c)) {
+    case WEFT_TOO_FEW_SEEDS:
+        tell_too_few(c, unit, text);
+        return;
+    case WEFT_BETTER:
+    case WEFT_WORSE:
+        tell_resolved(c, unit, text);
+        break;
+    case WEFT_NOT_RESOLVED:
+        tell_not_resolved(c, size, unit, text);
+        break;
+    }
+    tell_doubt(c, text);
+}

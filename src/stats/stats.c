@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stats.c - arms of a study against a base, paired by seed.
+ *
+ * Seeds share initial weights and the order of data between arms, so what they have in common cancels in the
+ * differences; the t test is on these. Nothing is known about so few numbers beyond their spread, hence t and not the
+ * normal limits.
+ */
+#include "stats/stats.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const double family_alpha = 0.05;
+static const struct weft_interval unknown = {NAN, NAN};
+
+enum { RESAMPLES = 9999 };
+
+/* ---- one comparison */
+
+static enum weft_status check(const struct weft_comparison *c)
+{
+    if (c->seeds < 1)
+        return FAIL(WEFT_INVALID, "a comparison of %lld seeds: at least one is needed", (long long)c->seeds);
+    for (int64_t i = 0; i < c->seeds; i++)
+        if (!isfinite(c->arm[i]) || !isfinite(c->base[i]))
+            return FAIL(WEFT_INVALID,
+                        "seed number %lld has the loss %g, and %g in the base: a run that diverged cannot be averaged. "
+                        "Compare without that seed, and report that it diverged",
+                        (long long)i + 1, c->arm[i], c->base[i]);
+    return WEFT_OK;
+}
+
+/* The mean of x - less, and what the squares of the deviations from it sum to. No `less`: zeros. */
+static double squares(const double *x, const double *less, int64_t n, double *mean)
+{
+    double sum = 0;
+    *mean = 0;
+    for (int64_t i = 0; i < n; i++)
+        *mean += (x[i] - (less ? less[i] : 0)) / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        double d = x[i] - (less ? less[i] : 0) - *mean;
+        sum += d * d;
+    }
+    return sum;
+}
+
+/* Differences that are the same but for the rounding of the losses have no spread. */
+static void spread(struct weft_comparison *c)
+{
+    double freedom = (double)(c->seeds - 1), arm, base;
+    double apart = squares(c->arm, c->base, c->seeds, &c->mean);
+    double between = squares(c->arm, NULL, c->seeds, &arm) + squares(c->base, NULL, c->seeds, &base);
+    c->sd = sqrt(apart / freedom);
+    if (c->sd < 4 * DBL_EPSILON * (fabs(arm) + fabs(base)))
+        c->sd = 0;
+    c->over_noise = between > 0 ? c->mean / sqrt(between / (2 * freedom)) : NAN;
+}
+
+static bool noise_is_known(const struct weft_comparison *c) { return c->sd > 0 || (c->sd == 0 && c->mean == 0); }
+
+static struct weft_interval t_interval(const struct weft_comparison *c, double alpha)
+{
+    if (!noise_is_known(c))
+        return unknown;
+    double n = (double)c->seeds, half = -weft_t_quantile(alpha / 2, n - 1) * c->sd / sqrt(n);
+    return (struct weft_interval){c->mean - half, c->mean + half};
+}
+
+static double t_test(const struct weft_comparison *c)
+{
+    if (!noise_is_known(c))
+        return NAN;
+    double n = (double)c->seeds;
+    return c->mean == 0 ? 1 : weft_t_beyond(c->mean / (c->sd / sqrt(n)), n - 1);
+}
+
+/* ---- the family */
+
+/* Step one makes each p as large as its place asks, step two no smaller than any before it; a maximum taken twice does
+ * no harm, so one array serves. */
+static void holm(struct weft_comparison *family, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t smaller = 0;
+        for (int64_t k = 0; k < count; k++)
+            smaller += family[k].p < family[i].p;
+        family[i].p_holm = isnan(family[i].p) ? NAN : fmin(1, (double)(count - smaller) * family[i].p);
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < count; k++)
+            if (family[k].p < family[i].p)
+                family[i].p_holm = fmax(family[i].p_holm, family[k].p_holm);
+}
+
+enum weft_status weft_compare(struct weft_comparison *family, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        TRY(check(&family[i]));
+    for (int64_t i = 0; i < count; i++) {
+        struct weft_comparison *c = &family[i];
+        spread(c);
+        c->p = t_test(c);
+        c->alpha = family_alpha / (double)count;
+        c->alone = t_interval(c, family_alpha);
+        c->family = count > 1 ? t_interval(c, c->alpha) : c->alone;
+    }
+    holm(family, count);
+    return WEFT_OK;
+}
+
+/* ---- bootstrap */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Percentiles of resampled means spread like the normal distribution with the deviation of a population of n, too
+ * little for few seeds. Taking them further out by what t differs from that makes up for it (Hesterberg, What Teachers
+ * Should Know About the Bootstrap, The American Statistician 69, 2015). */
+struct weft_interval weft_bootstrap(const struct weft_comparison *c)
+{
+    if (c->seeds < WEFT_BOOTSTRAP_SEEDS || !noise_is_known(c))
+        return unknown;
+    double means[RESAMPLES], n = (double)c->seeds;
+    uint64_t key = weft_key_name(0, "bootstrap"), draw = 0;
+    for (int r = 0; r < RESAMPLES; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < c->seeds; i++) {
+            uint64_t seed = weft_below(key, draw++, (uint64_t)c->seeds);
+            sum += c->arm[seed] - c->base[seed];
+        }
+        means[r] = sum / n;
+    }
+    qsort(means, RESAMPLES, sizeof *means, by_size);
+    double limit = -weft_t_quantile(family_alpha / 2, n - 1) * sqrt(n / (n - 1));
+    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means that lie outside, on either side */
+    return (struct weft_interval){means[out], means[RESAMPLES - 1 - out]};
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * effect.c - what a study says and no arm heeds. A .config holds every symbol there is, so a default is silent, and so
+ * is what one arm makes use of and the others do not; what none makes use of is a mistake in the config. Two arms that
+ * are the same model trained the same way are one too, unless one is there to repeat the other; and so are arms that
+ * would see other data than the first.
+ */
+#define _GNU_SOURCE
+#include "study/arms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The setting as this arm has it. */
+static const struct weft_setting *find(const struct weft_arm *arm, const struct weft_setting *setting)
+{
+    for (int i = 0; i < arm->settings.count; i++)
+        if (arm->settings.setting[i].name == setting->name)
+            return &arm->settings.setting[i];
+    return NULL;
+}
+
+/* The last word on this option. */
+static const struct weft_setting *last(const struct weft_arm *arm, const char *name)
+{
+    const struct weft_setting *found = NULL;
+    for (int i = 0; i < arm->settings.count; i++)
+        if (strcmp(arm->settings.setting[i].name, name) == 0)
+            found = &arm->settings.setting[i];
+    return found;
+}
+
+/* "pos is learned", or all values that the arms have: "pos is learned or alibi". `condition` begins with the name. */
+static void tell_values(const struct weft_study *s, const char *condition, char *text, size_t size)
+{
+    char name[128], seen[8][WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
+    int n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(condition, "!="), condition);
+    snprintf(text, size, "%s is", name);
+    for (int i = 0; i < s->arm_count && n < 8; i++) {
+        const char *value = weft_settings_value(&s->arm[i].settings, name, room);
+        bool known = !value;
+        for (int k = 0; !known && k < n; k++)
+            known = strcmp(seen[k], value) == 0;
+        if (known)
+            continue;
+        size_t used = strlen(text);
+        snprintf(seen[n], sizeof seen[n], "%s", value);
+        snprintf(text + used, size - used, "%s %s", n ? " or" : "", value);
+        n++;
+    }
+}
+
+static enum weft_status refuse(const struct weft_study *s, const struct weft_setting *setting,
+                               const struct weft_lack *lack)
+{
+    char where[512], text[256], values[256];
+    weft_setting_where(setting, where, sizeof where);
+    weft_setting_text(lack->opt, setting, text, sizeof text);
+    if (!*lack->needs)
+        return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: each sets another value; leave it out", where, text);
+    tell_values(s, lack->needs, values, sizeof values);
+    return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: it needs %s, and %s; leave it out or at %s, or set that",
+                where, text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
+}
+
+/* Whether some arm has this value and makes use of it. */
+static enum weft_status check_setting(const struct weft_study *s, const struct weft_setting *setting)
+{
+    struct weft_lack lack, why = {0};
+    for (int i = 0; i < s->arm_count; i++) {
+        const struct weft_arm *arm = &s->arm[i];
+        const struct weft_setting *own = find(arm, setting);
+        bool lacks = weft_settings_lacks(&arm->settings, own, &lack);
+        bool stands = weft_settings_same(&arm->settings, own->name, own->value, last(arm, own->name)->value);
+        if (!lacks && (stands || weft_settings_is_default(&arm->settings, own)))
+            return WEFT_OK;
+        if (lacks || !why.opt)
+            why = lack;
+    }
+    return refuse(s, setting, &why);
+}
+
+/* The rates of the study stand above everything. */
+static enum weft_status check_rates(const struct weft_study *s)
+{
+    char where[512];
+    for (int i = 0; s->lr_count && i < s->arm_count; i++) {
+        const struct weft_setting *lr = last(&s->arm[i], "lr");
+        if (lr && !weft_settings_is_default(&s->arm[i].settings, lr))
+            return FAIL(WEFT_INVALID,
+                        "%slr=%s has no effect: lrs=\"%s\" gives the learning rates; leave one of them out",
+                        weft_setting_where(lr, where, sizeof where), lr->value, s->lrs_text);
+    }
+    return WEFT_OK;
+}
+
+/* ---- arms that cannot be held against each other */
+
+static enum weft_status check_alike(const struct weft_study *s, const char *name)
+{
+    char where[512], first[WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
+    const char *base = weft_settings_value(&s->arm[0].settings, name, first);
+    for (int i = 1; i < s->arm_count; i++) {
+        const char *value = weft_settings_value(&s->arm[i].settings, name, room);
+        if (!base || !value || strcmp(base, value) != 0)
+            return FAIL(WEFT_INVALID,
+                        "%sarm %s has %s=%s and arm %s has %s: they would see other data, and their losses would not "
+                        "compare; set it for all",
+                        weft_study_where(s, "arms", where, sizeof where), s->arm[i].name, name, value ? value : "none",
+                        s->arm[0].name, base ? base : "none");
+    }
+    return WEFT_OK;
+}
+
+/* All arms see the same samples of the same task. */
+static enum weft_status check_data(const struct weft_study *s)
+{
+    static const char *const names[] = {"seed", "task", "vocab", "eval_samples"};
+    const struct weft_owner *task = &s->arm[0].recipe.task->owner;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        TRY(check_alike(s, names[i]));
+    for (int i = 0; i < task->count; i++)
+        TRY(check_alike(s, task->options[i].name));
+    return WEFT_OK;
+}
+
+/* ---- arms that are one */
+
+static enum weft_status write_arm(const struct weft_arm *arm, char **text)
+{
+    size_t size;
+    FILE *f = open_memstream(text, &size);
+    enum weft_status status = f ? weft_settings_save(&arm->settings, f) : WEFT_OK;
+    if (!f || fclose(f))
+        return FAIL(WEFT_NOMEM, "no memory to compare arms");
+    return status;
+}
+
+static enum weft_status compare(const struct weft_study *s, char *texts[WEFT_MAX_ARMS])
+{
+    char where[512];
+    for (int i = 0; i < s->arm_count; i++) {
+        TRY(write_arm(&s->arm[i], &texts[i]));
+        for (int k = 0; k < i; k++)
+            if (s->arm[i].repeats < 0 && strcmp(texts[i], texts[k]) == 0)
+                return FAIL(WEFT_INVALID, "%sarms %s and %s are the same model: what should be another in one of them?",
+                            weft_study_where(s, "arms", where, sizeof where), s->arm[k].name, s->arm[i].name);
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_arms_check(const struct weft_study *s)
+{
+    char *texts[WEFT_MAX_ARMS] = {0};
+    for (int i = 0; i < s->settings.count; i++)
+        if (!weft_settings_overruled(&s->settings, i) && find(&s->arm[0], &s->settings.setting[i]))
+            TRY(check_setting(s, &s->settings.setting[i]));
+    TRY(check_rates(s));
+    TRY(check_data(s));
+    enum weft_status status = compare(s, texts);
+    for (int i = 0; i < s->arm_count; i++)
+        free(texts[i]);
+    return status;
+}

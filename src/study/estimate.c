@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * estimate.c - whether a study can run on this machine, and how long it would take.
+ *
+ * Where data are there and the model is not large, steps of every arm are taken and timed. Otherwise a run is taken to
+ * get half of what the machine does with large products, which is what large models get; small ones get less.
+ */
+#include "bench/bench.h"
+#include "study/study.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHARE_OF_ENGINE 0.5
+#define LONG_STEP 0.5    /* seconds */
+#define MANY_WEIGHTS 2e7 /* a trainer of more takes long to set up and to step */
+#define STARTING 0.3     /* seconds, with saving at the end */
+
+/* ---- memory */
+
+static enum weft_status fit(const struct weft_arm *arm, int64_t bytes)
+{
+    struct weft_model *model = NULL;
+    enum weft_status status = weft_model_create(&model, &arm->spec);
+    if (status == WEFT_OK)
+        status = weft_account_fit(model, &arm->recipe, bytes);
+    weft_model_free(model);
+    return status;
+}
+
+/* The first line of the last failure, with whose it is. */
+static void note(struct weft_estimate *e, const struct weft_arm *arm)
+{
+    const char *story = weft_error();
+    if (!*e->obstacle)
+        snprintf(e->obstacle, sizeof e->obstacle, "arm %s: %.*s", arm->name,
+                 (int)weft_min(400, (int64_t)strcspn(story, "\n")), story);
+    weft_error_clear();
+}
+
+/* As many at once as there are cores and memory for. */
+static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
+{
+    int64_t cores = weft_threads_limit(), bytes = weft_free_bytes();
+    int64_t slots = weft_min(s->slots ? s->slots : cores, weft_study_runs(s));
+    for (int i = 0; i < s->arm_count; i++) {
+        while (slots > 1 && fit(&s->arm[i], bytes / slots) != WEFT_OK)
+            slots--;
+        if (slots == 1 && fit(&s->arm[i], bytes) != WEFT_OK)
+            note(e, &s->arm[i]);
+    }
+    weft_error_clear();
+    e->slots = (int)slots;
+    e->threads = (int)weft_max(1, cores / slots);
+}
+
+/* ---- time */
+
+static enum weft_status take_steps(struct weft_trainer *t, double *seconds)
+{
+    enum { MOST = 20 };
+    struct weft_losses losses;
+    TRY(weft_trainer_step(t, &losses)); /* warm */
+    double start = weft_seconds();
+    int n = 0;
+    do
+        TRY(weft_trainer_step(t, &losses));
+    while (++n < MOST && weft_seconds() - start < LONG_STEP / 2);
+    *seconds = (weft_seconds() - start) / n;
+    return WEFT_OK;
+}
+
+static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
+{
+    struct weft_model *model = NULL;
+    struct weft_trainer *t = NULL;
+    enum weft_status status = weft_model_create(&model, &arm->spec);
+    if (status == WEFT_OK)
+        status = weft_model_init(model);
+    if (status == WEFT_OK)
+        status = weft_trainer_create(&t, model, &arm->recipe);
+    if (status == WEFT_OK)
+        status = take_steps(t, seconds);
+    weft_trainer_free(t);
+    weft_model_free(model);
+    return status;
+}
+
+/* A run: its steps, and evaluations, which take a third of a step for each sample. */
+static double time_run(const struct weft_arm *arm, double step)
+{
+    const struct weft_recipe *r = &arm->recipe;
+    double evals = 2 + (r->eval_every ? (double)(r->steps / r->eval_every) : 0);
+    double sample = step / (double)(r->micro_batches * arm->spec.batch);
+    return STARTING + (double)r->steps * step + evals * (double)r->eval_samples * sample / 3;
+}
+
+static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate *e)
+{
+    const struct weft_recipe *r = &arm->recipe;
+    int64_t tokens = r->micro_batches * arm->spec.batch * r->task->length(r->task_options);
+    double rate, step, flops = arm->account.flops_train;
+    TRY(weft_bare_rate(arm->spec.compute, 0.05, &rate));
+    if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK)
+        note(e, arm);
+    else
+        TRY(weft_recipe_flops(r, &arm->spec, flops, &flops));
+    step = flops * (double)tokens / (SHARE_OF_ENGINE * rate);
+    if (*e->obstacle || step > LONG_STEP || (double)arm->account.params > MANY_WEIGHTS)
+        e->timed = false;
+    else
+        TRY(time_step(arm, &step));
+    arm->seconds = time_run(arm, step);
+    return WEFT_OK;
+}
+
+enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e)
+{
+    int threads = weft_threads();
+    *e = (struct weft_estimate){.timed = true};
+    choose_slots(s, e);
+    weft_threads_use(e->threads);
+    enum weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < s->arm_count; i++)
+        if (s->arm[i].repeats >= 0)
+            s->arm[i].seconds = s->arm[s->arm[i].repeats].seconds;
+        else
+            status = estimate_arm(&s->arm[i], e);
+    weft_threads_use(threads);
+    for (int64_t i = 0; i < weft_study_runs(s); i++)
+        e->seconds += s->arm[weft_study_run_at(s, i).arm].seconds / e->slots;
+    return status;
+}

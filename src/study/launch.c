@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * launch.c - a run as a process: starting it, hearing how far it is, and its result.
+ *
+ * It writes what it tells into the run's folder, output.txt and result.json, so nothing waits in a pipe and nothing is
+ * lost. It stands in a process group of its own, or the terminal's ^C would end it before it saved; and it is told to
+ * save and end when this process is gone, however that went.
+ */
+#define _GNU_SOURCE
+#include "base/json.h"
+#include "study/queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define OUTPUT "output.txt"
+#define RESULT "result.json"
+
+static enum weft_status in_folder(const char *folder, const char *name, char path[4096])
+{
+    if (snprintf(path, 4096, "%s/%s", folder, name) >= 4096)
+        return FAIL(WEFT_INVALID, "the path of a run's folder is too long");
+    return WEFT_OK;
+}
+
+/* ---- starting */
+
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+
+static bool put(const char *path, int flags, int at)
+{
+    int fd = open(path, flags, 0666);
+    bool done = fd >= 0 && dup2(fd, at) == at;
+    if (fd >= 0 && fd != at)
+        close(fd);
+    return done;
+}
+
+/* In the new process, where signals are held back: what this one catches is not for the run. */
+static void become(const char *folder, const char *output, const char *result, const char *threads, bool unsafe,
+                   pid_t parent)
+{
+    const int write = O_WRONLY | O_CREAT | O_TRUNC;
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaction(ends[i], &plain, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    weft_threads_unpin();
+    if (getppid() == parent && put("/dev/null", O_RDONLY, STDIN_FILENO) && put(result, write, STDOUT_FILENO) &&
+        put(output, write, STDERR_FILENO))
+        execl("/proc/self/exe", "weft", "train", folder, "--resume", "--json", "--threads", threads,
+              unsafe ? "--unsafe" : NULL, NULL);
+}
+
+enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t *pid)
+{
+    char output[4096], result[4096], number[16];
+    pid_t parent = getpid();
+    sigset_t all, before;
+    TRY(in_folder(folder, OUTPUT, output));
+    TRY(in_folder(folder, RESULT, result));
+    snprintf(number, sizeof number, "%d", threads);
+    /* One that came before the new process is the run's would be caught in vain. */
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    *pid = fork();
+    if (*pid == 0) {
+        become(folder, output, result, number, unsafe, parent);
+        _exit(127);
+    }
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (*pid < 0)
+        return FAIL(WEFT_NOMEM, "no process could be started for %s: %s", folder, strerror(error));
+    return WEFT_OK;
+}
+
+/* ---- hearing */
+
+/* The last bytes of a file, from the beginning of a line on. */
+static const char *read_end(const char *folder, const char *name, char *text, size_t size)
+{
+    char path[4096];
+    *text = 0;
+    FILE *f = in_folder(folder, name, path) == WEFT_OK ? fopen(path, "re") : NULL;
+    if (!f)
+        return text;
+    bool cut = fseek(f, -(long)(size - 1), SEEK_END) == 0;
+    if (!cut)
+        rewind(f);
+    text[fread(text, 1, size - 1, f)] = 0;
+    fclose(f);
+    const char *line = cut ? strchr(text, '\n') : NULL;
+    return line ? line + 1 : text;
+}
+
+void weft_launched_progress(const char *folder, int64_t *step, double *loss)
+{
+    char text[4096];
+    long long at;
+    double total;
+    for (const char *line = read_end(folder, "log.jsonl", text, sizeof text); line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "{\"step\": %lld, \"total\": %lf", &at, &total) == 2) {
+            *step = at;
+            *loss = total;
+        }
+    }
+}
+
+void weft_launched_words(const char *folder, char *text, size_t size)
+{
+    char end[600];
+    snprintf(text, size, "%s", read_end(folder, OUTPUT, end, sizeof end));
+    for (size_t n = strlen(text); n && text[n - 1] == '\n'; n--)
+        text[n - 1] = 0;
+}
+
+/* ---- the result */
+
+struct reading {
+    struct weft_finished *f;
+    bool scored;
+};
+
+static enum weft_status read_entry(void *context, const char *name, const char *value)
+{
+    struct reading *r = context;
+    const struct {
+        const char *name;
+        double *to;
+    } reals[] = {{"loss", &r->f->train_loss},       {"eval_loss", &r->f->val_loss},
+                 {"accuracy", &r->f->val_accuracy}, {"test_loss", &r->f->test_loss},
+                 {"seconds", &r->f->seconds},       {"test_accuracy", &r->f->test_accuracy}};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (strcmp(name, reals[i].name) == 0)
+            *reals[i].to = strtod(value, NULL);
+    r->scored |= strcmp(name, "test_loss") == 0;
+    if (strcmp(name, "steps") == 0)
+        r->f->steps = strtoll(value, NULL, 10);
+    else if (strcmp(name, "params") == 0)
+        r->f->params = strtoll(value, NULL, 10);
+    else if (strcmp(name, "threads") == 0)
+        r->f->threads = (int)strtol(value, NULL, 10);
+    else if (strcmp(name, "isa") == 0)
+        snprintf(r->f->isa, sizeof r->f->isa, "%s", value);
+    else if (strcmp(name, "weights_sha256") == 0)
+        snprintf(r->f->weights_sha256, sizeof r->f->weights_sha256, "%s", value);
+    return WEFT_OK;
+}
+
+enum weft_status weft_launched_result(const char *folder, struct weft_finished *f, bool *finished)
+{
+    char path[4096];
+    struct reading r = {.f = f};
+    TRY(in_folder(folder, RESULT, path));
+    TRY(weft_json_load(path, read_entry, &r));
+    const double reals[] = {f->train_loss, f->val_loss, f->val_accuracy, f->test_loss, f->test_accuracy, f->seconds};
+    for (size_t i = 0; r.scored && i < sizeof reals / sizeof *reals; i++)
+        if (!isfinite(reals[i]))
+            return FAIL(WEFT_CHECK, "%s has a score that is not finite", path);
+    *finished = r.scored;
+    return WEFT_OK;
+}

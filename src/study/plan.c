@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plan.c - a study before anything is trained: widths, accounts and gates of its arms, and the list of its runs.
+ */
+#include "base/json.h"
+#include "study/study.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- arms */
+
+/* For one thread: buffers have a part for each, and a plan must not depend on who makes it. */
+static enum weft_status account(struct weft_arm *arm)
+{
+    struct weft_model *model = NULL;
+    int limit = weft_threads_limit();
+    (void)weft_threads_set(1);
+    enum weft_status status = weft_model_create(&model, &arm->spec);
+    if (status == WEFT_OK)
+        status = weft_account(model, &arm->recipe, arm->spec.context, &arm->account);
+    weft_model_free(model);
+    (void)weft_threads_set(limit);
+    return status;
+}
+
+static void note(void *context, const struct weft_check *c)
+{
+    struct weft_arm_gate *gate = context;
+    if (!c->passed && !*gate->story)
+        snprintf(gate->story, sizeof gate->story, "%.60s: %.3g, limit %.3g; %.90s", c->name, c->figure, c->limit,
+                 c->where);
+}
+
+static enum weft_status check_gates(struct weft_arm *arm)
+{
+    const char *summary;
+    for (int i = 0; i < WEFT_GATE_COUNT; i++) {
+        struct weft_arm_gate *gate = &arm->gate[arm->gate_count++];
+        struct weft_gates report = {.tell = note, .context = gate};
+        gate->gate = weft_gate_at(i, &summary);
+        TRY(weft_gates_run(&arm->spec, 1u << i, &report));
+        gate->checks = report.checks;
+        gate->failed = report.failed;
+    }
+    return WEFT_OK;
+}
+
+/* The same model: what was found holds for it too. */
+static void take_over(struct weft_arm *arm, const struct weft_arm *from)
+{
+    arm->account = from->account;
+    arm->gate_count = from->gate_count;
+    memcpy(arm->gate, from->gate, sizeof arm->gate);
+}
+
+enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *tell, void *context)
+{
+    TRY(weft_study_match(s));
+    for (int i = 0; i < s->arm_count; i++) {
+        struct weft_arm *arm = &s->arm[i];
+        if (arm->repeats >= 0) {
+            take_over(arm, &s->arm[arm->repeats]);
+            continue;
+        }
+        tell(context, s, i, gates ? "account and gates" : "account");
+        TRY(account(arm));
+        if (gates)
+            TRY(check_gates(arm));
+    }
+    return WEFT_OK;
+}
+
+/* ---- runs */
+
+int64_t weft_study_runs(const struct weft_study *s) { return s->seeds * weft_max(1, s->lr_count) * s->arm_count; }
+
+struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i)
+{
+    int64_t lrs = weft_max(1, s->lr_count), nth = i / s->arm_count / lrs;
+    struct weft_study_run run = {.arm = (int)(i % s->arm_count)};
+    const struct weft_arm *arm = &s->arm[run.arm];
+    bool other = arm->repeats >= 0 && s->repeat_seeds == WEFT_REPEAT_OTHER;
+    run.lr = s->lr_count ? s->lr[i / s->arm_count % lrs] : arm->recipe.lr;
+    run.seed = arm->spec.seed + nth + (other ? WEFT_MAX_SEEDS : 0); /* other ones, however many there will be */
+    weft_run_folder(arm->name, run.lr, run.seed, run.folder);
+    return run;
+}
+
+enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
+                                       char hash[65])
+{
+    char seed[40], lr[64] = "lr=";
+    struct weft_arm_twin twin;
+    *text = NULL;
+    snprintf(seed, sizeof seed, "seed=%" PRId64, run->seed);
+    weft_json_real(run->lr, lr + 3, sizeof lr - 3);
+    enum weft_status status = weft_arm_vary(&twin, &s->arm[run->arm], (const char *const[]){seed, lr, NULL});
+    if (status == WEFT_OK)
+        status = weft_record_config(&twin.settings, text, hash);
+    weft_arm_twin_release(&twin);
+    return status;
+}

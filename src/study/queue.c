@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * queue.c - the runs of a study, so many at once, until each is in the ledger.
+ *
+ * A run is known by arm, config, seed, program and instruction set. What a folder holds is a run's only if the stamp in
+ * it says so: the stamp is written first, so anything without the right one is of another study or program, and is
+ * removed. A kill at any moment leaves a run that is in the ledger, or one that goes on from its checkpoint.
+ */
+#define _GNU_SOURCE
+#include "study/queue.h"
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct weft_arm *arm_of(const struct weft_queue *q, const struct weft_job *job)
+{
+    return &q->study->arm[job->run.arm];
+}
+
+static enum weft_status folder_of(const struct weft_queue *q, const struct weft_job *job, char path[4096])
+{
+    if (snprintf(path, 4096, "%s/%s", q->folder, job->run.folder) >= 4096)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    return WEFT_OK;
+}
+
+static void tell(struct weft_queue *q, const struct weft_job *job)
+{
+    if (q->tell)
+        q->tell(q->context, q, job);
+}
+
+/* ---- what there is to do */
+
+static bool is_same(const struct weft_finished *a, const struct weft_finished *b)
+{
+    return strcmp(a->arm, b->arm) == 0 && a->seed == b->seed && strcmp(a->config_sha256, b->config_sha256) == 0 &&
+           strcmp(a->program_sha256, b->program_sha256) == 0 && strcmp(a->isa, b->isa) == 0;
+}
+
+static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, const struct weft_finished *list,
+                                 int64_t count)
+{
+    char *config;
+    struct weft_finished *f = &job->finished;
+    enum weft_status status = weft_study_run_config(q->study, &job->run, &config, f->config_sha256);
+    free(config);
+    TRY(status);
+    snprintf(f->arm, sizeof f->arm, "%s", arm_of(q, job)->name);
+    memcpy(f->program_sha256, q->program_sha256, sizeof f->program_sha256);
+    snprintf(f->isa, sizeof f->isa, "%s", weft_isa_name(weft_isa()));
+    f->lr = job->run.lr;
+    f->seed = job->run.seed;
+    /* One that repeats another must not owe its bits to the same division of the work. */
+    job->threads = arm_of(q, job)->repeats < 0 ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
+    for (int64_t i = 0; i < count && job->state == WEFT_WAITING; i++)
+        if (is_same(&list[i], f)) {
+            job->state = WEFT_DONE;
+            job->known = true;
+            *f = list[i];
+        }
+    return WEFT_OK;
+}
+
+/* Runs hold the lock too, until they have saved and ended: those of a study that was just killed are waited for. */
+static enum weft_status lock(struct weft_queue *q)
+{
+    const struct timespec moment = {0, 100000000};
+    enum { TRIES = 600 };
+    q->lock = open(q->folder, O_RDONLY | O_DIRECTORY);
+    if (q->lock < 0)
+        return FAIL(WEFT_IO, "%s cannot be opened: %s", q->folder, strerror(errno));
+    for (int i = 0; flock(q->lock, LOCK_EX | LOCK_NB); i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
+        if (i == TRIES || (q->signal && *q->signal))
+            return FAIL(WEFT_INVALID, "another process works on the study in %s: wait for it, or give another --out",
+                        q->folder);
+        nanosleep(&moment, NULL);
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_queue_init(struct weft_queue *q)
+{
+    struct weft_finished *list;
+    int64_t count;
+    q->lock = -1;
+    q->count = weft_study_runs(q->study);
+    q->job = weft_arena_alloc(&q->arena, (size_t)q->count * sizeof *q->job);
+    if (!q->job)
+        return FAIL(WEFT_NOMEM, "no memory for a list of %lld runs", (long long)q->count);
+    TRY(weft_folder_make(q->folder));
+    if (!q->shared)
+        TRY(lock(q));
+    TRY(weft_program_hash(q->program_sha256));
+    TRY(weft_ledger_read(q->folder, &q->arena, &list, &count));
+    for (int64_t i = 0; i < q->count; i++) {
+        q->job[i].run = weft_study_run_at(q->study, i);
+        TRY(init_job(q, &q->job[i], list, count));
+    }
+    return WEFT_OK;
+}
+
+void weft_queue_release(struct weft_queue *q)
+{
+    if (q->lock >= 0)
+        close(q->lock);
+    weft_arena_release(&q->arena);
+}
+
+int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < q->count; i++)
+        n += q->job[i].state == state;
+    return n;
+}
+
+/* ---- a run's folder */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+/* The gates looked at the arm's model; a run's seed and learning rate are none of their business. */
+static struct weft_gates sum_gates(const struct weft_arm *arm)
+{
+    struct weft_gates sum = {0};
+    for (int i = 0; i < arm->gate_count; i++) {
+        sum.checks += arm->gate[i].checks;
+        sum.failed += arm->gate[i].failed;
+    }
+    return sum;
+}
+
+static enum weft_status prepare(const struct weft_queue *q, const struct weft_job *job, const char *folder)
+{
+    char stamp[4200], path[4200], hash[65], *config;
+    bool same = false;
+    struct weft_gates gates = {0};
+    snprintf(stamp, sizeof stamp, "%s/gates.json", folder);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    if (weft_stamp_load(stamp, job->finished.config_sha256, &same, &gates) != WEFT_OK)
+        weft_error_clear(); /* a stamp that cannot be read is none */
+    if (!same && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
+        return FAIL(WEFT_IO, "%s is of another study and cannot be removed: %s", folder, strerror(errno));
+    TRY(weft_folder_make(folder));
+    gates = sum_gates(arm_of(q, job));
+    if (!same && gates.checks) /* else the run checks its gates itself */
+        TRY(weft_stamp_save(stamp, job->finished.config_sha256, &gates));
+    enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
+    if (status == WEFT_OK)
+        status = weft_file_replace(path, config, strlen(config));
+    free(config);
+    return status;
+}
+
+/* ---- running */
+
+static enum weft_status start(struct weft_queue *q, struct weft_job *job)
+{
+    char folder[4096];
+    TRY(folder_of(q, job, folder));
+    TRY(prepare(q, job, folder));
+    TRY(weft_launch(folder, job->threads, q->unsafe, &job->pid));
+    job->state = WEFT_RUNNING;
+    tell(q, job);
+    return WEFT_OK;
+}
+
+static double tokens_of(const struct weft_arm *arm)
+{
+    const struct weft_recipe *r = &arm->recipe;
+    return (double)(r->steps * r->micro_batches * arm->spec.batch) * (double)r->task->length(r->task_options);
+}
+
+static void fail(struct weft_job *job, const char *folder, int how)
+{
+    job->state = WEFT_FAILED;
+    if (WIFSIGNALED(how))
+        snprintf(job->story, sizeof job->story, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+    else if (WEXITSTATUS(how) == 0)
+        snprintf(job->story, sizeof job->story, "was stopped before its last step");
+    else
+        weft_launched_words(folder, job->story, sizeof job->story);
+}
+
+/* A run has ended. What was stopped because all were goes on another time. */
+static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int how)
+{
+    char folder[4096];
+    bool finished = false, stopping = q->signal && *q->signal;
+    struct weft_finished *f = &job->finished;
+    TRY(folder_of(q, job, folder));
+    bool readable = true;
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
+        readable = weft_launched_result(folder, f, &finished) == WEFT_OK;
+    if (!readable) {
+        job->state = WEFT_FAILED;
+        snprintf(job->story, sizeof job->story, "its result cannot be used: %s", weft_error());
+        weft_error_clear();
+    } else if (finished) {
+        f->tokens_per_s = f->seconds > 0 ? tokens_of(arm_of(q, job)) / f->seconds : 0;
+        TRY(weft_ledger_add(q->folder, f));
+        job->state = WEFT_DONE;
+    } else if (stopping) {
+        job->state = WEFT_WAITING;
+    } else {
+        fail(job, folder, how);
+    }
+    tell(q, job);
+    return WEFT_OK;
+}
+
+static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end, int *running)
+{
+    char folder[4096];
+    enum weft_status status = WEFT_OK;
+    for (int64_t i = first; i < end; i++) {
+        struct weft_job *job = &q->job[i];
+        int how = 0;
+        if (job->state != WEFT_RUNNING)
+            continue;
+        if (waitpid(job->pid, &how, WNOHANG) == job->pid) {
+            --*running;
+            enum weft_status ended = finish(q, job, how);
+            status = status == WEFT_OK ? ended : status;
+        } else if (folder_of(q, job, folder) == WEFT_OK) {
+            weft_launched_progress(folder, &job->step, &job->loss);
+        }
+    }
+    return status;
+}
+
+static void stop(const struct weft_queue *q)
+{
+    for (int64_t i = 0; i < q->count; i++)
+        if (q->job[i].state == WEFT_RUNNING)
+            kill(q->job[i].pid, SIGTERM);
+}
+
+/* Jobs from `first` to before `end`. Once something of this process fails no more are started. */
+static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t end)
+{
+    const struct timespec moment = {0, 50000000};
+    enum weft_status status = WEFT_OK;
+    int64_t next = first;
+    int running = 0;
+    bool stopped = false;
+    while (running || (next < end && status == WEFT_OK && !stopped)) {
+        for (; next < end && running < q->slots && status == WEFT_OK && !stopped; next++)
+            if (q->job[next].state == WEFT_WAITING) {
+                status = start(q, &q->job[next]);
+                running += q->job[next].state == WEFT_RUNNING;
+            }
+        if (!stopped && ((q->signal && *q->signal) || status != WEFT_OK)) {
+            stopped = true;
+            stop(q);
+        }
+        enum weft_status collected = collect(q, first, end, &running);
+        status = status == WEFT_OK ? collected : status;
+        tell(q, NULL);
+        if (running)
+            nanosleep(&moment, NULL);
+    }
+    return status;
+}
+
+enum weft_status weft_queue_run(struct weft_queue *q) { return run_jobs(q, 0, q->count); }
+
+enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
+{
+    if (i < 0 || i >= q->count)
+        return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld, from 0 on", (long long)i,
+                    (long long)q->count);
+    return run_jobs(q, i, i + 1);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * save.c - a plan as study.json, from which results are told, and as a table for people.
+ */
+#include "ckpt/ckpt.h"
+#include "study/study.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- JSON; where memory is out a value is NULL, which jansson refuses to pack */
+
+static json_t *pack_gates(const struct weft_arm *arm)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < arm->gate_count; i++) {
+        const struct weft_arm_gate *g = &arm->gate[i];
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:s}", "gate", g->gate, "checks", g->checks, "failed",
+                                              g->failed, "story", g->story));
+    }
+    return list;
+}
+
+static json_t *pack_config(const struct weft_arm *arm)
+{
+    char *text = NULL, hash[65];
+    json_t *config = NULL;
+    if (weft_record_config(&arm->settings, &text, hash) == WEFT_OK)
+        config = json_loads(text, 0, NULL);
+    free(text);
+    return config;
+}
+
+static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
+{
+    const struct weft_account *a = &arm->account;
+    int64_t first = weft_study_run_at(s, arm - s->arm).seed;
+    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", arm->name, "apart",
+                     arm->apart, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name, "first_seed",
+                     (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train, "peak_bytes",
+                     (json_int_t)(a->state_bytes + a->activation_bytes), "activation_bytes",
+                     (json_int_t)a->activation_bytes, "state_bytes", (json_int_t)a->state_bytes, "cache_bytes",
+                     (json_int_t)a->cache_bytes, "matched", (json_int_t)arm->matched, "gates", pack_gates(arm),
+                     "config", pack_config(arm));
+}
+
+/* What ran it: model, cores, instruction set. */
+static void describe_machine(char text[256])
+{
+    char line[256], model[160] = "unknown processor";
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "model name : %159[^\n]", model) == 1)
+            break;
+    if (f)
+        fclose(f);
+    snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN),
+             weft_isa_name(weft_isa()));
+}
+
+static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)
+{
+    char machine[256];
+    const struct weft_recipe *r = &s->arm[0].recipe;
+    json_t *seeds = json_array(), *lrs = json_array(), *arms = json_array();
+    describe_machine(machine);
+    for (int64_t i = 0; i < s->seeds; i++)
+        json_array_append_new(seeds, json_integer(s->arm[0].spec.seed + i));
+    for (int i = 0; i < s->lr_count; i++)
+        json_array_append_new(lrs, json_real(s->lr[i]));
+    bool whole = true;
+    for (int i = 0; i < s->arm_count; i++)
+        whole &= json_array_append_new(arms, pack_arm(s, &s->arm[i])) == 0;
+    json_t *study = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "name", s->name,
+                              "preset", s->preset, "task", r->task->name, "command", command, "weft", weft_version(),
+                              "program_sha256", program, "machine", machine, "match", weft_match_names[s->match],
+                              "match_by", weft_match_by_names[s->match_by], "steps", (json_int_t)r->steps, "seeds",
+                              seeds, "lrs", lrs, "arms", arms);
+    if (whole)
+        return study;
+    json_decref(study);
+    return NULL;
+}
+
+enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command)
+{
+    char program[65], path[4096], *words = NULL;
+    size_t bytes;
+    if (snprintf(path, sizeof path, "%s/study.json", folder) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    TRY(weft_folder_make(folder));
+    TRY(weft_program_hash(program));
+    FILE *to = open_memstream(&words, &bytes);
+    if (to) {
+        fputs("weft ", to);
+        weft_shell_words(command, to);
+        fclose(to);
+    }
+    json_t *study = pack_study(s, words, program);
+    free(words);
+    char *text = study ? json_dumps(study, JSON_INDENT(1)) : NULL;
+    json_decref(study);
+    enum weft_status status =
+        text ? weft_file_replace(path, text, strlen(text)) : FAIL(WEFT_NOMEM, "no memory for %s", path);
+    free(text);
+    return status;
+}
+
+/* ---- the table */
+
+static void print_gates(const struct weft_arm *arm, FILE *to)
+{
+    int checks = 0, failed = 0;
+    for (int i = 0; i < arm->gate_count; i++) {
+        checks += arm->gate[i].checks;
+        failed += arm->gate[i].failed;
+    }
+    if (checks && !failed)
+        fprintf(to, "  %d passed", checks);
+    else if (checks)
+        fprintf(to, "  %d of %d FAILED", failed, checks);
+}
+
+void weft_study_print(const struct weft_study *s, FILE *to)
+{
+    int name = 3;
+    for (int i = 0; i < s->arm_count; i++)
+        name = (int)weft_max(name, (int64_t)strlen(s->arm[i].name));
+    fprintf(to, "%-*s  %11s  %11s  %10s  %11s  %s\n", name, "arm", "weights", "FLOPs/token", "memory", "cache/token",
+            s->arm[0].gate_count ? "gates" : "");
+    for (int i = 0; i < s->arm_count; i++) {
+        const struct weft_arm *arm = &s->arm[i];
+        const struct weft_account *a = &arm->account;
+        fprintf(to, "%-*s  %11lld  %11.4g  %6.1f MiB  %9lld B", name, arm->name, (long long)a->params, a->flops_train,
+                (double)(a->state_bytes + a->activation_bytes) / (1 << 20), (long long)a->cache_bytes);
+        print_gates(arm, to);
+        if (arm->repeats >= 0)
+            fprintf(to, "  %s again", s->arm[arm->repeats].name);
+        else if (*arm->apart)
+            fprintf(to, "  %s", arm->apart);
+        if (arm->matched)
+            fprintf(to, "  %s=%lld: %+.2f %% of %s", weft_match_by_names[s->match_by], (long long)arm->matched,
+                    100 * weft_study_mismatch(s, arm), s->match == WEFT_MATCH_FLOPS ? "FLOPs" : "weights");
+        fputc('\n', to);
+    }
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slurm.c - a study as one array job: a script for sbatch whose tasks are the runs.
+ */
+#include "ckpt/ckpt.h"
+#include "study/study.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As one word of a shell. */
+static void quote(FILE *to, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@";
+    if (*text && !text[strspn(text, plain)]) {
+        fputs(text, to);
+        return;
+    }
+    fputc('\'', to);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*text, to);
+    fputc('\'', to);
+}
+
+void weft_shell_words(const char *const *words, FILE *to)
+{
+    for (int i = 0; words[i]; i++) {
+        if (i)
+            fputc(' ', to);
+        quote(to, words[i]);
+    }
+}
+
+static void write_script(const struct weft_study *s, const char *program, const char *here,
+                         const char *const *arguments, int threads, FILE *to)
+{
+    fprintf(to, "#!/bin/sh\n#SBATCH --job-name=weft-%s\n#SBATCH --array=0-%lld\n#SBATCH --cpus-per-task=%d\n", s->name,
+            (long long)weft_study_runs(s) - 1, threads);
+    fputs("# Runs that were stopped go on when this is submitted again; `weft report` tells what came out.\ncd ", to);
+    quote(to, here);
+    fputs(" || exit 1\nexec ", to);
+    quote(to, program);
+    fputc(' ', to);
+    weft_shell_words(arguments, to);
+    fputs(" --threads \"$SLURM_CPUS_PER_TASK\" --run \"$SLURM_ARRAY_TASK_ID\"\n", to);
+}
+
+enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *arguments,
+                                  int threads)
+{
+    char program[4096], here[4096], *text = NULL;
+    size_t bytes;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n < 0 || !getcwd(here, sizeof here))
+        return FAIL(WEFT_IO, "where this program and folder are cannot be told: %s", strerror(errno));
+    program[n] = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        write_script(s, program, here, arguments, threads, to);
+    enum weft_status status =
+        to && !fclose(to) ? weft_file_replace(path, text, bytes) : FAIL(WEFT_NOMEM, "no memory for %s", path);
+    free(text);
+    return status;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * study.c - a study from a config in Kconfig's format: its own options, then each arm as a model and a recipe. An arm's
+ * settings are those of the config, then its own, then those of the command line; later ones win.
+ */
+#include "study/arms.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const repeats[] = {"same", "other", NULL};
+
+#define AT(field) offsetof(struct weft_study, field)
+static const struct weft_opt options[] = {
+    {"study", WEFT_OPT_TEXT, AT(name), "", .help = "name of the study; none: as its config file is called"},
+    {"preset", WEFT_OPT_TEXT, AT(preset), "gpt2", .help = "model that all arms begin with: see `weft help models`"},
+    {"arms", WEFT_OPT_TEXT, AT(arms_text), "",
+     .help =
+         "arms, what is compared: NAME: SETTING SETTING | NAME: ..., the first is what the others are held against"},
+    {"ablation_steps", WEFT_OPT_TEXT, AT(steps_text), "", .symbol = "RA_MLA_ABLATION_STEPS",
+     .help = "steps of the source study, in place of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 is 2 again, 5 "
+             "is 3 again; with commas"},
+    {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: lr alone"},
+    {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "seeds that every arm is trained with"},
+    {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "runs at once; 0: one per core"},
+    {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
+     .help = "what all arms are given as much of as the first has"},
+    {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = weft_match_by_names, .needs = "match!=none",
+     .help = "the width that is solved for to match"},
+    {"repeat_seeds", WEFT_OPT_CHOICE, AT(repeat_seeds), "same", .choices = repeats,
+     .help = "seeds of arms that train another again: the same, which must give the same bits, or others, which tell "
+             "the noise"},
+};
+const struct weft_owner weft_study_owner = WEFT_OWNER("study", options);
+
+static bool is_own(const char *name)
+{
+    for (int i = 0; i < weft_study_owner.count; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* ---- the study's own options */
+
+static int find_owners(const struct weft_owner *owners[WEFT_MAX_OWNERS])
+{
+    const struct weft_owner *owner;
+    int n = 0;
+    owners[n++] = &weft_study_owner;
+    for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_nn_owner_at(i)); i++)
+        owners[n++] = owner;
+    for (int i = 0; n < WEFT_MAX_OWNERS && (owner = weft_train_owner_at(i)); i++)
+        owners[n++] = owner;
+    return n;
+}
+
+static enum weft_status load(struct weft_study *s, const char *path, const struct weft_settings *over)
+{
+    const struct weft_owner *owners[WEFT_MAX_OWNERS];
+    TRY(weft_settings_load_kconfig(&s->settings, path, owners, find_owners(owners)));
+    for (int i = 0; over && i < over->count; i++)
+        TRY(weft_settings_put(&s->settings, over->setting[i]));
+    TRY(weft_settings_take(&s->settings, &weft_study_owner, s));
+    return WEFT_OK;
+}
+
+static enum weft_status check_preset(const struct weft_study *s)
+{
+    const char *names[64], *summary;
+    char where[512];
+    int n = 0;
+    for (; n < 64 && (names[n] = weft_preset_at(n, &summary)); n++)
+        if (strcmp(names[n], s->preset) == 0)
+            return WEFT_OK;
+    const char *near = weft_suggest(s->preset, names, n);
+    return FAIL(WEFT_INVALID, "%sthere is no preset \"%s\"%s%s%s `weft help models` lists all",
+                weft_study_where(s, "preset", where, sizeof where), s->preset, near ? ": did you mean " : "",
+                near ? near : "", near ? "?" : ".");
+}
+
+static enum weft_status check_needs(const struct weft_study *s)
+{
+    struct weft_lack lack;
+    char where[512], text[256];
+    for (int i = 0; i < s->settings.count; i++) {
+        const struct weft_setting *setting = &s->settings.setting[i];
+        if (is_own(setting->name) && weft_settings_lacks(&s->settings, setting, &lack))
+            return FAIL(WEFT_INVALID, "%s%s has no effect without %s: leave it out or at %s, or set that",
+                        weft_setting_where(setting, where, sizeof where),
+                        weft_setting_text(lack.opt, setting, text, sizeof text), lack.needs, lack.opt->initial);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status read_rates(struct weft_study *s)
+{
+    static const struct weft_opt rate = {"lrs", WEFT_OPT_REAL, .min = 1e-12, .max = 10};
+    char where[512], *text = weft_arena_print(&s->arena, "%s", s->lrs_text), *rest;
+    if (!text)
+        return FAIL(WEFT_NOMEM, "no memory for learning rates");
+    weft_study_where(s, "lrs", where, sizeof where);
+    for (char *one = strtok_r(text, " ,", &rest); one; one = strtok_r(NULL, " ,", &rest)) {
+        struct weft_setting setting = {.name = "lrs", .value = one};
+        if (s->lr_count == WEFT_MAX_LRS)
+            return FAIL(WEFT_INVALID, "%smore than %d learning rates", where, WEFT_MAX_LRS);
+        TRY(weft_opt_read(&rate, &setting, &s->lr[s->lr_count]));
+        for (int i = 0; i < s->lr_count; i++)
+            if (s->lr[i] == s->lr[s->lr_count])
+                return FAIL(WEFT_INVALID, "%sthe learning rate %s stands twice", where, one);
+        s->lr_count++;
+    }
+    return WEFT_OK;
+}
+
+/* Its own, or the config file's without folder and ending. It names a folder too. */
+static enum weft_status choose_name(struct weft_study *s)
+{
+    const char *base = strrchr(s->path, '/');
+    base = base ? base + 1 : s->path;
+    int stem = (int)strcspn(base, ".");
+    if (!*s->name)
+        s->name = stem ? weft_arena_print(&s->arena, "%.*s", stem, base) : "study";
+    if (!s->name)
+        return FAIL(WEFT_NOMEM, "no memory for a name");
+    for (const char *c = s->name; *c; c++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", *c))
+            return FAIL(WEFT_INVALID,
+                        "%s: a study cannot be called \"%s\": give letters, digits, - and _ as study=NAME", s->path,
+                        s->name);
+    return WEFT_OK;
+}
+
+/* ---- arms */
+
+static enum weft_status put_shared(const struct weft_study *s, struct weft_arm *arm, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        struct weft_setting setting = s->settings.setting[i];
+        setting.shared = true;
+        if (!is_own(setting.name))
+            TRY(weft_settings_put(&arm->settings, setting));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status put_apart(struct weft_study *s, struct weft_arm *arm)
+{
+    char where[512], *rest, *text = weft_arena_print(&s->arena, "%s", arm->apart);
+    weft_study_where(s, *s->steps_text ? "ablation_steps" : "arms", where, sizeof where);
+    const char *file = weft_arena_print(&s->arena, "%sarm %s", where, arm->name);
+    if (!text || !file)
+        return FAIL(WEFT_NOMEM, "no memory for a study's arms");
+    for (char *one = strtok_r(text, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
+        TRY(weft_settings_add(&arm->settings, one));
+        arm->settings.setting[arm->settings.count - 1].file = file;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status resolve(struct weft_study *s, struct weft_arm *arm)
+{
+    TRY(put_shared(s, arm, 0, s->settings.loaded));
+    TRY(put_apart(s, arm));
+    TRY(put_shared(s, arm, s->settings.loaded, s->settings.count));
+    TRY(weft_spec_init(&arm->spec, s->preset, &arm->settings));
+    TRY(weft_recipe_init(&arm->recipe, &arm->spec, &arm->settings));
+    return WEFT_OK;
+}
+
+enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over)
+{
+    *s = (struct weft_study){.path = path};
+    TRY(load(s, path, over));
+    TRY(choose_name(s));
+    TRY(check_preset(s));
+    TRY(check_needs(s));
+    TRY(read_rates(s));
+    TRY(weft_arms_read(s));
+    for (int i = 0; i < s->arm_count; i++)
+        TRY(resolve(s, &s->arm[i]));
+    TRY(weft_arms_check(s));
+    return WEFT_OK;
+}
+
+/* ---- what Kconfig made of it */
+
+static enum weft_status compare(const struct weft_study *s, struct weft_settings *kept, const char *path)
+{
+    const struct weft_owner *owners[WEFT_MAX_OWNERS];
+    int count = find_owners(owners);
+    char where[512];
+    TRY(weft_settings_load_kconfig(kept, path, owners, count));
+    for (int i = 0; i < count; i++)
+        TRY(weft_settings_take(kept, owners[i], NULL));
+    for (int i = 0; i < s->settings.loaded; i++) {
+        const struct weft_setting *asked = &s->settings.setting[i];
+        const char *got = NULL;
+        for (int k = 0; k < kept->count; k++)
+            if (strcmp(kept->setting[k].name, asked->name) == 0)
+                got = kept->setting[k].value;
+        if (!got || !weft_settings_same(kept, asked->name, asked->value, got))
+            return FAIL(WEFT_INVALID, "%sKconfig made %s=%s of %s=%s: write the value in quotes",
+                        weft_setting_where(asked, where, sizeof where), asked->name, got ? got : "nothing", asked->name,
+                        asked->value);
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_study_kept(const struct weft_study *s, const char *path)
+{
+    struct weft_settings kept = {0};
+    enum weft_status status = compare(s, &kept, path);
+    weft_settings_release(&kept);
+    return status;
+}
+
+void weft_study_release(struct weft_study *s)
+{
+    for (int i = 0; i < s->arm_count; i++) {
+        weft_recipe_release(&s->arm[i].recipe);
+        weft_spec_release(&s->arm[i].spec);
+        weft_settings_release(&s->arm[i].settings);
+    }
+    weft_settings_release(&s->settings);
+    weft_arena_release(&s->arena);
+    *s = (struct weft_study){0};
+}

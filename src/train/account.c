@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * account.c - what a model takes: weights by part, FLOPs, memory and cache, from plans that nothing backs: it may be
+ * larger than the machine.
+ */
+#include "train/account.h"
+#include "train/train.h"
+
+#include <string.h>
+
+static int64_t count_weights(const struct weft_params *p, const char *part)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->count; i++)
+        if (strstr(p->list[i].name, part))
+            n += p->list[i].count;
+    return n;
+}
+
+static void count_parts(const struct weft_model *m, const struct weft_recipe *recipe, struct weft_account *a)
+{
+    a->params = m->params.elements;
+    a->attn_params = count_weights(&m->params, ".attn.");
+    a->ffn_params = count_weights(&m->params, ".ffn.");
+    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
+        char part[32];
+        const struct weft_variant *v = m->spec->recip[i];
+        snprintf(part, sizeof part, ".%s.", v ? v->name : "");
+        a->recip_params[i] = v ? count_weights(&m->params, part) : 0;
+        a->other_params -= a->recip_params[i];
+    }
+    a->other_params += a->params - a->attn_params - a->ffn_params;
+    a->state_bytes = m->params.total * (recipe ? weft_recipe_state_bytes(recipe) : WEFT_STATE_BYTES);
+}
+
+/* A graph, planned without memory. */
+struct plan {
+    struct weft_net net;
+    struct weft_exec *exec;
+};
+
+static enum weft_status plan(struct plan *p, const struct weft_model *m, enum weft_use use, struct weft_net_size size)
+{
+    TRY(weft_net_init(&p->net, m, use, size));
+    TRY(weft_exec_create(&p->exec, p->net.g, WEFT_UNBACKED));
+    return WEFT_OK;
+}
+
+static void release(struct plan *p)
+{
+    weft_exec_free(p->exec);
+    weft_net_release(&p->net);
+}
+
+static enum weft_status count_training(const struct weft_model *m, int64_t length, bool recompute, int64_t *bytes,
+                                       double *flops)
+{
+    struct weft_spec spec = *m->spec;
+    struct weft_model twin = {&spec, m->params};
+    struct plan p = {0};
+    spec.recompute = recompute;
+    enum weft_status status =
+        plan(&p, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = length});
+    if (status == WEFT_OK) {
+        *bytes = (int64_t)weft_exec_bytes(p.exec);
+        *flops = weft_exec_cost(p.exec).flops / (double)(spec.batch * length);
+    }
+    release(&p);
+    return status;
+}
+
+static enum weft_status count_prefill(const struct weft_model *m, int64_t length, double *flops)
+{
+    struct plan p = {0};
+    enum weft_status status = plan(&p, m, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = length});
+    if (status == WEFT_OK)
+        *flops = weft_exec_cost(p.exec).flops / (double)length;
+    release(&p);
+    return status;
+}
+
+/* The token at the end of a sequence of this length, the others being cached. */
+static enum weft_status count_decode(const struct weft_model *m, int64_t length, struct weft_account *a)
+{
+    struct plan p = {0};
+    int32_t last = (int32_t)(length - 1);
+    struct weft_net_size size = {.sequences = 1, .length = length, .rows = 1};
+    size.store_rows = weft_round_up(length, WEFT_KEY_TILE);
+    size.ring_rows = weft_round_up(weft_min(m->spec->ra_window + 1, length), WEFT_KEY_TILE);
+    enum weft_status status = plan(&p, m, WEFT_DECODE, size);
+    if (status == WEFT_OK) {
+        weft_exec_tensor(p.exec, p.net.at.pos)->data = &last; /* all that counting reads */
+        a->flops_decode = weft_exec_cost(p.exec).flops;
+        for (int i = 0; i < p.net.slot_count; i++) {
+            const struct weft_slot *s = &p.net.slots[i];
+            int64_t bytes = s->width * (int64_t)weft_dtype_bytes(s->state->dtype);
+            a->cache_bytes += s->lifetime == WEFT_PER_TOKEN ? bytes : 0;
+            a->window_bytes += s->lifetime == WEFT_WINDOW ? bytes * m->spec->ra_window : 0;
+            a->sequence_bytes += s->lifetime == WEFT_PER_SEQUENCE ? bytes : 0;
+        }
+    }
+    release(&p);
+    return status;
+}
+
+enum weft_status weft_account(const struct weft_model *m, const struct weft_recipe *recipe, int64_t length,
+                              struct weft_account *a)
+{
+    int64_t kept, again, element = (int64_t)weft_dtype_bytes(m->spec->compute);
+    double flops_kept, flops_again;
+    *a = (struct weft_account){0};
+    count_parts(m, recipe, a);
+    TRY(count_training(m, m->spec->context, false, &kept, &flops_kept));
+    TRY(count_training(m, m->spec->context, true, &again, &flops_again));
+    a->activation_bytes = m->spec->recompute ? again : kept;
+    a->flops_train = m->spec->recompute ? flops_again : flops_kept;
+    a->recompute_saves_bytes = kept - again;
+    a->recompute_flops_ratio = flops_again / flops_kept;
+    TRY(count_prefill(m, length, &a->flops_prefill));
+    TRY(count_decode(m, length, a));
+    a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
+    a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
+    return WEFT_OK;
+}
+
+enum weft_status weft_account_flops(const struct weft_model *m, double *flops)
+{
+    int64_t bytes;
+    TRY(count_training(m, m->spec->context, m->spec->recompute, &bytes, flops));
+    return WEFT_OK;
+}
+
+/* ---- whether it fits */
+
+/* Of a graph that training makes beside its own and frees again: the larger of what was counted and this. */
+static enum weft_status count_beside(const struct weft_model *m, enum weft_use use, int64_t length, int64_t *bytes)
+{
+    struct plan p = {0};
+    enum weft_status status = plan(&p, m, use, (struct weft_net_size){.sequences = m->spec->batch, .length = length});
+    if (status == WEFT_OK)
+        *bytes = weft_max(*bytes, (int64_t)weft_exec_bytes(p.exec));
+    release(&p);
+    return status;
+}
+
+/* What training takes, in bytes. */
+struct need {
+    int64_t state, spare_sums; /* weights, gradients and moments; of these, sums that grad_groups=1 does without */
+    int64_t step, saved;       /* a step's one buffer; what recompute=yes would save of it */
+    int64_t eval;
+};
+
+static enum weft_status count_need(const struct weft_model *m, const struct weft_recipe *r, struct need *n)
+{
+    int64_t length = r->task->length(r->task_options), kept, again;
+    double flops;
+    TRY(count_training(m, length, false, &kept, &flops));
+    TRY(count_training(m, length, true, &again, &flops));
+    *n = (struct need){.state = m->params.total * weft_recipe_state_bytes(r)};
+    n->spare_sums = n->state - m->params.total * WEFT_STATE_BYTES;
+    n->step = m->spec->recompute ? again : kept;
+    n->saved = n->step - again;
+    TRY(count_beside(m, WEFT_EVAL, length, &n->eval));
+    if (r->diagnose_every)
+        TRY(count_beside(m, WEFT_WATCH, length, &n->eval));
+    return WEFT_OK;
+}
+
+static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
+
+/* What helps, and only that: where the state alone is too much, nothing that makes a step smaller does. */
+static void advise(const struct need *n, int64_t batch, int64_t available, char *text, size_t size)
+{
+    bool smaller_step = n->state <= available;
+    char samples[64] = "", groups[64] = "", recompute[64] = "";
+    if (smaller_step && batch > 1)
+        snprintf(samples, sizeof samples, "a batch below %lld (and more micro_batches), ", (long long)batch);
+    if (n->spare_sums > 0)
+        snprintf(groups, sizeof groups, "grad_groups=1 (saves %.2f GiB), ", gib(n->spare_sums));
+    if (smaller_step && n->saved > 0)
+        snprintf(recompute, sizeof recompute, "recompute=yes (saves %.2f GiB), ", gib(n->saved));
+    bool any = *groups || *samples || *recompute;
+    snprintf(text, size, "%s%s%s%sa smaller model", samples, groups, recompute, any ? "or " : "");
+}
+
+enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
+{
+    struct need n;
+    char advice[256];
+    TRY(count_need(m, r, &n));
+    int64_t all = n.state + n.step + n.eval;
+    if (all <= available)
+        return WEFT_OK;
+    advise(&n, m->spec->batch, available, advice, sizeof advice);
+    return FAIL(WEFT_NOMEM,
+                "training would take %.2f GiB and %.2f GiB are free: %.2f for weights, gradients and moments, %.2f for "
+                "a step, %.2f for the evaluation. Try %s",
+                gib(all), gib(available), gib(n.state), gib(n.step), gib(n.eval), advice);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * account.h - what a model takes in weights, FLOPs, memory and cache (account.c), predicted without running it.
+ */
+#ifndef WEFT_ACCOUNT_H
+#define WEFT_ACCOUNT_H
+
+#include "train/train.h"
+
+struct weft_account {
+    int64_t params, attn_params, ffn_params, recip_params[WEFT_RECIP_COUNT], other_params; /* other: embedding, norms */
+    double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
+    int64_t state_bytes;                             /* weights, sums of gradients, moments */
+    int64_t activation_bytes;                        /* the one buffer of a training step */
+    int64_t recompute_saves_bytes;
+    double recompute_flops_ratio;
+    int64_t cache_bytes;                  /* a token's, in all layers */
+    double cache_bytes_layer;             /* a token's, in one layer */
+    double cache_ratio_to_mha;            /* over keys and values of as many heads as there are queries */
+    int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
+};
+/* Without a recipe the state is that of one micro-batch a step. */
+enum weft_status weft_account(const struct weft_model *model, const struct weft_recipe *recipe, int64_t length,
+                              struct weft_account *account);
+
+/* FLOPs of training a token, alone. */
+enum weft_status weft_account_flops(const struct weft_model *model, double *flops);
+
+/* Refuses, with what to change, a training run that takes more than the available bytes. */
+enum weft_status weft_account_fit(const struct weft_model *model, const struct weft_recipe *recipe, int64_t available);
+
+#endif

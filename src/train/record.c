@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record.c - a run's folder: who may write into it, and going on with what is there.
+ *
+ * A run is its config: one that goes on must have the same, but for options that change nothing in what is learned
+ * by a given step, and for `steps`, which is told. So is another program or instruction set; other data are refused.
+ */
+#define _GNU_SOURCE
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "train/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const may_change[] = {"steps",          "log_every",        "eval_every", "eval_samples",
+                                         "diagnose_every", "checkpoint_every", "keep",       "recompute"};
+
+static const char *in_folder(struct weft_record *record, const char *name)
+{
+    return weft_arena_print(&record->arena, "%s/%s", record->folder, name);
+}
+
+/* ---- the folder */
+
+static enum weft_status check_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool empty = true;
+    if (!dir)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
+    for (struct dirent *e; empty && (e = readdir(dir));)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    closedir(dir);
+    if (!empty)
+        return FAIL(WEFT_INVALID, "%s is not empty: say --resume to go on with the run in it, or give another folder",
+                    folder);
+    return WEFT_OK;
+}
+
+/* The log is the lock: the system lets go of it however the process ends. */
+static enum weft_status open_log(struct weft_record *record)
+{
+    const char *path = in_folder(record, "log.jsonl");
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (fd < 0)
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be opened: %s", record->folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        int error = errno;
+        close(fd);
+        if (error == EWOULDBLOCK)
+            return FAIL(WEFT_INVALID, "another process trains in %s: wait for it, or give another folder",
+                        record->folder);
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be locked: %s", record->folder, strerror(error));
+    }
+    record->log = fdopen(fd, "a+");
+    if (!record->log) {
+        close(fd);
+        return FAIL(WEFT_NOMEM, "no memory for a log");
+    }
+    return WEFT_OK;
+}
+
+/* ---- the config */
+
+enum weft_status weft_record_config(const struct weft_settings *settings, char **config, char hash[65])
+{
+    size_t bytes;
+    struct weft_sha256 sha;
+    FILE *text = open_memstream(config, &bytes);
+    if (!text)
+        return FAIL(WEFT_NOMEM, "no memory for a config");
+    enum weft_status status = weft_settings_save(settings, text);
+    if (fclose(text) && status == WEFT_OK)
+        status = FAIL(WEFT_NOMEM, "no memory for a config");
+    TRY(status);
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, *config, bytes);
+    weft_sha256_hex(&sha, hash);
+    return WEFT_OK;
+}
+
+struct finding {
+    const char *name;
+    char value[WEFT_MAX_TEXT];
+    bool found;
+};
+
+static void find(void *context, const struct weft_opt *opt, const char *value)
+{
+    struct finding *f = context;
+    if (strcmp(opt->name, f->name) == 0) {
+        snprintf(f->value, sizeof f->value, "%s", value);
+        f->found = true;
+    }
+}
+
+void weft_record_change(struct weft_record *record, const char *name, const char *before, const char *now)
+{
+    size_t used = strlen(record->changes);
+    snprintf(record->changes + used, sizeof record->changes - used, "%s%s %s -> %s", used ? ", " : "", name, before,
+             now);
+}
+
+static enum weft_status compare_entry(void *context, const char *name, const char *value)
+{
+    struct weft_record *record = context;
+    struct finding now = {.name = name};
+    weft_settings_each(record->settings, &now, find);
+    if (strcmp(name, "preset") == 0 || (now.found && strcmp(now.value, value) == 0))
+        return WEFT_OK;
+    for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
+        if (strcmp(name, may_change[i]) == 0) {
+            weft_record_change(record, name, value, now.value);
+            return WEFT_OK;
+        }
+    return FAIL(WEFT_INVALID,
+                "the run in %s has %s=%s, this is %s%s: to go on with it say `weft train %s --resume`, or give another "
+                "folder",
+                record->folder, name, value, now.found ? "" : "without it", now.value, record->folder);
+}
+
+/* A kill may have come before the config was written; then nothing else was either. */
+static enum weft_status compare_config(struct weft_record *record)
+{
+    const char *path = in_folder(record, "config.json");
+    if (!path)
+        return FAIL(WEFT_NOMEM, "no memory for a path");
+    if (access(path, F_OK))
+        return WEFT_OK;
+    TRY(weft_json_load(path, compare_entry, record));
+    return WEFT_OK;
+}
+
+static enum weft_status check_steps(const struct weft_record *record, int64_t steps)
+{
+    char newest[4096];
+    int64_t step;
+    TRY(weft_ckpt_latest(record->folder, NULL, NULL, &step, newest, sizeof newest));
+    if (step > steps)
+        return FAIL(WEFT_INVALID, "the run in %s is at step %" PRId64 " already: steps=%" PRId64 " is too few",
+                    record->folder, step, steps);
+    return WEFT_OK;
+}
+
+/* ---- the run */
+
+enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
+                                  const struct weft_recipe *recipe, const struct weft_settings *settings)
+{
+    *record = (struct weft_record){.folder = folder, .settings = settings};
+    TRY(weft_record_config(settings, &record->config, record->config_sha256));
+    TRY(weft_folder_make(folder));
+    if (!resume)
+        TRY(check_empty(folder));
+    TRY(open_log(record));
+    TRY(compare_config(record));
+    TRY(check_steps(record, recipe->steps));
+    return WEFT_OK;
+}
+
+enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t)
+{
+    int64_t kept;
+    struct weft_origin before = {0};
+    const char *path = in_folder(record, "config.json");
+    TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
+    TRY(weft_state_load(t, record->folder, &before));
+    TRY(weft_origin_compare(record, &before));
+    TRY(weft_log_cut(record, t->step, &kept));
+    TRY(weft_events_open(record, t->step));
+    if (kept == 0)
+        TRY(weft_log_head(record, t));
+    if (*record->changes)
+        TRY(weft_log_change(record, t->step));
+    if (!path)
+        return FAIL(WEFT_NOMEM, "no memory for a path");
+    TRY(weft_file_replace(path, record->config, strlen(record->config)));
+    return WEFT_OK;
+}
+
+void weft_record_close(struct weft_record *record)
+{
+    struct stat st;
+    /* Where nothing was ever written no folder is left behind. */
+    if (record->log && fstat(fileno(record->log), &st) == 0 && st.st_size == 0) {
+        unlink(in_folder(record, "log.jsonl"));
+        rmdir(record->folder);
+    }
+    if (record->log)
+        fclose(record->log);
+    if (record->events)
+        fclose(record->events);
+    free(record->config);
+    free(record->last);
+    weft_arena_release(&record->arena);
+    *record = (struct weft_record){0};
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * draw_inl.h - drawing tokens of which none comes twice, and in how many ways that can be done.
+ */
+#ifndef WEFT_DRAW_H
+#define WEFT_DRAW_H
+
+#include "train/train.h"
+
+/* The numbers of one sample, one after another. */
+struct draw {
+    uint64_t key, drawn;
+};
+
+static inline struct draw draw_begin(const struct weft_spec *spec, const char *task, uint64_t index)
+{
+    return (struct draw){weft_key(weft_key_name((uint64_t)spec->seed, task), index), 0};
+}
+
+static inline int64_t draw_below(struct draw *d, int64_t n)
+{
+    return (int64_t)weft_below(d->key, d->drawn++, (uint64_t)n);
+}
+
+/* One of first .. first+count-1 that is not among tokens[0 .. n). There must be one. */
+static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, const int32_t *tokens, int64_t n)
+{
+    for (;;) {
+        int32_t token = (int32_t)(first + draw_below(d, count));
+        int64_t i = 0;
+        while (i < n && tokens[i] != token)
+            i++;
+        if (i == n)
+            return token;
+    }
+}
+
+/* In how many ways n different ones of `count` stand one after another: count! / (count-n)! */
+static inline double draw_ways(int64_t count, int64_t n)
+{
+    double ways = 1;
+    for (int64_t i = 0; i < n; i++)
+        ways *= (double)(count - i);
+    return ways;
+}
+
+#endif
