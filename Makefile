@@ -51,7 +51,7 @@ endif
 OUT := $(BUILD)/$(FLAVOUR)
 OPT ?= $(OPT_$(FLAVOUR))
 WERROR ?= -Werror
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi $(WERROR)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Wno-unused-parameter $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
 FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
 LIBS := -ldnnl -ljansson -lzstd $(shell pkg-config --libs libpcre2-8) -lm

@@ -10,7 +10,7 @@
  * run.
  */
 #include "golden/stored.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -221,7 +221,7 @@ static void fill_batch(struct run *r)
     for (int64_t i = 0; i < stored_count(targets); i++)
         valid += stored_number(targets, i) >= 0;
     weft_net_plain_rows(&r->net, r->exec, stored_dim(targets, "shape", 0), stored_dim(targets, "shape", 1));
-    weft_net_stamp(&r->net, r->exec, 0, 0, 0);
+    weft_net_step_key(&r->net, r->exec, 0, 0, 0);
     fill_ints(r, "tokens", r->net.tokens);
     fill_ints(r, "targets", r->net.targets);
     weft_tensor_set(weft_exec_tensor(r->exec, r->net.weight), 0, 1.0 / valid);

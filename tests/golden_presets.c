@@ -41,7 +41,7 @@ static enum weft_status build_graph(struct run *r)
     struct weft_value *const inputs[] = {net.tokens, net.targets, net.weight, net.at.seq, net.at.pos, net.at.tiles};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         remember(r, tensor_of(r->c, "in", inputs[i]->name), inputs[i]);
-    remember(r, tensor_of(r->c, "in", "pos"), net.place);
+    remember(r, tensor_of(r->c, "in", "pos"), net.position);
     for (int i = 0; i < r->model->params.count; i++)
         remember(r, tensor_of(r->c, "in", r->model->params.list[i].name), net.weights[i]);
     return WEFT_OK;

@@ -94,14 +94,14 @@ both_ways() {
 check_rows() {
     both_ways src/ops/ops.def OP src/ops src/ops/attention
     both_ways src/cmd/cmds.def CMD src/cmd
-    both_ways src/nn/variants.def GEOM src/nn/geom
-    both_ways src/nn/variants.def ATTN src/nn/attn
-    both_ways src/nn/variants.def FFN src/nn/ffn
-    both_ways src/nn/variants.def NORM src/nn/norm
-    both_ways src/nn/variants.def POS src/nn/pos
-    both_ways src/nn/variants.def RECIP src/nn/recip
-    both_ways src/train/parts.def OPTIM src/train/optim
-    both_ways src/train/parts.def TASK src/train/task
+    both_ways src/nn/parts.def GEOM src/nn/geom
+    both_ways src/nn/parts.def ATTN src/nn/attn
+    both_ways src/nn/parts.def FFN src/nn/ffn
+    both_ways src/nn/parts.def NORM src/nn/norm
+    both_ways src/nn/parts.def POS src/nn/pos
+    both_ways src/nn/parts.def RECIP src/nn/recip
+    both_ways src/train/tasks.def OPTIM src/train/optim
+    both_ways src/train/tasks.def TASK src/train/task
 }
 
 rules=("$@")

@@ -10,7 +10,7 @@ static void fill(struct weft_stage *s)
 {
     int64_t batch = s->model->spec->batch, length = s->model->spec->context, vocab = s->model->spec->vocab;
     weft_net_plain_rows(&s->net, s->exec, batch, length);
-    weft_net_stamp(&s->net, s->exec, 1, 0, 0);
+    weft_net_step_key(&s->net, s->exec, 1, 0, 0);
     int32_t *tokens = weft_exec_tensor(s->exec, s->net.tokens)->data;
     int32_t *targets = weft_exec_tensor(s->exec, s->net.targets)->data;
     for (int64_t i = 0; i < batch * length; i++) {

@@ -10,6 +10,7 @@
  */
 #include "check/gate.h"
 #include "infer/infer.h"
+#include "nn/part.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -173,7 +174,7 @@ static enum weft_status check(const struct weft_trial *t, struct stage *s)
     check_bits(t, s, "rows that differ when fed in chunks");
     TRY(feed(s, s->expanding, single));
     check_bits(t, s, "rows that differ when fed token by token");
-    if (spec->latent && spec->part[WEFT_GEOM]->linear)
+    if (spec->latent && weft_spec_geom(spec)->linear)
         return spec->compute == WEFT_F32 ? check_absorbed_f32(t, s) : check_absorbed_bf16(t, s);
     TRY(feed(s, s->decoding, chunk_then_single));
     check_bits(t, s, "rows that differ when decoded");

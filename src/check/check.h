@@ -8,7 +8,7 @@
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 /* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
 

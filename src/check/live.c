@@ -7,6 +7,7 @@
  * A mechanism that was declared, counted and never wired in fails here, and so does a loss without gradient.
  */
 #include "check/gate.h"
+#include "nn/part.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,22 +29,20 @@ static enum weft_status run(struct weft_probe *p, const struct weft_model *model
 
 /* ---- weights */
 
-/* Whether a variant says so of the weight "blocks.N.SCOPE.NAME". */
+/* Whether a part says so of the weight "blocks.N.SCOPE.NAME". */
 static bool is_idle(const struct weft_spec *spec, const char *weight)
 {
-    const struct weft_variant *in_attn[] = {spec->part[WEFT_ATTN], spec->part[WEFT_GEOM], spec->part[WEFT_POS]};
+    static const enum weft_part_kind in_attn[] = {WEFT_ATTN, WEFT_GEOM, WEFT_POS};
     const char *dot = strrchr(weight, '.'), *name = dot ? dot + 1 : weight;
     for (int i = 0; i < 3; i++)
-        if (strstr(weight, ".attn.") && in_attn[i]->idle && in_attn[i]->idle(spec, name))
+        if (strstr(weight, ".attn.") && weft_chosen_idle(&spec->part[in_attn[i]], spec, name))
             return true;
-    if (strstr(weight, ".ffn.") && spec->part[WEFT_FFN]->idle && spec->part[WEFT_FFN]->idle(spec, name))
+    if (strstr(weight, ".ffn.") && weft_chosen_idle(&spec->part[WEFT_FFN], spec, name))
         return true;
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
-        char scope[32];
-        if (!spec->recip[i] || !spec->recip[i]->idle)
-            continue;
-        snprintf(scope, sizeof scope, ".%s.", spec->recip[i]->name);
-        if (strstr(weight, scope) && spec->recip[i]->idle(spec, name))
+    for (int i = 0; i < spec->mechanism_count; i++) {
+        char scope[64];
+        snprintf(scope, sizeof scope, ".%s.", spec->mechanism[i].part->name);
+        if (strstr(weight, scope) && weft_chosen_idle(&spec->mechanism[i], spec, name))
             return true;
     }
     return false;
@@ -199,11 +198,11 @@ static enum weft_status check_positions(const struct weft_trial *t, const struct
 {
     const double limit = 1e-9;
     struct weft_probe p;
-    if (t->model->spec->part[WEFT_POS]->build)
+    if (weft_spec_pos(t->model->spec)->embed)
         return WEFT_OK;
     enum weft_status status = run(&p, t->model, WEFT_FORWARD);
     if (status == WEFT_OK) {
-        struct weft_tensor *place = weft_exec_tensor(p.exec, p.net.place);
+        struct weft_tensor *place = weft_exec_tensor(p.exec, p.net.position);
         for (int64_t i = 0; i < weft_tensor_count(place); i++)
             ((int32_t *)place->data)[i] += SHIFT;
         weft_probe_run(&p);

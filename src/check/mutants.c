@@ -2,11 +2,12 @@
  *
  * mutants.c - models broken on purpose, most of them as published code was: every gate must notice its own.
  *
- * A mutant is a variant or an op with one thing changed, put in the right one's place while a gate looks at a model
+ * A mutant is a part or an op with one thing changed, put in the right one's place while a gate looks at a model
  * that uses it. Ops are broken in their fast and their reference kernels alike. Two mutants have an op of their own,
  * in plain loops, which is not differentiated: their gate only runs forward.
  */
 #include "check/check.h"
+#include "nn/build.h"
 
 #include <assert.h>
 #include <math.h>
@@ -18,8 +19,14 @@
 
 static const struct weft_op *right; /* what the broken op was last */
 static struct weft_op broken_op[WEFT_OP_COUNT];
-static const struct weft_variant *right_variant;
-static struct weft_variant broken_variant;
+static const struct weft_part *right_part;
+static union {
+    struct weft_part part;
+    struct weft_attn attn;
+    struct weft_pos pos;
+    struct weft_ffn ffn;
+    struct weft_mechanism mechanism;
+} broken_part;
 
 static struct weft_op *break_op(enum weft_op_id id)
 {
@@ -29,51 +36,54 @@ static struct weft_op *break_op(enum weft_op_id id)
     return &broken_op[id];
 }
 
-static struct weft_variant *break_variant(const struct weft_variant *v)
+/* A copy of the part in its place, to be changed. */
+#define BREAK(kind, whole) (break_part(&(whole).part), broken_part.kind = (whole), &broken_part.kind)
+
+static void break_part(const struct weft_part *part)
 {
-    right_variant = v;
-    broken_variant = *v;
-    weft_variant_replace(v, &broken_variant);
-    return &broken_variant;
+    right_part = part;
+    weft_part_replace(part, &broken_part.part);
 }
 
 static void put_right(void)
 {
     for (int id = 0; id < WEFT_OP_COUNT; id++)
         weft_op_replace((enum weft_op_id)id, NULL);
-    weft_variant_replace(right_variant, NULL);
-    right_variant = NULL;
+    weft_part_replace(right_part, NULL);
+    right_part = NULL;
 }
 
 /* ---- not wired in: weights are declared and counted, and nothing happens */
 
-static void unwire(const struct weft_variant *recip)
+static void unwire(const struct weft_mechanism *wired)
 {
-    struct weft_variant *v = break_variant(recip);
-    v->hidden = NULL;
-    v->reads = NULL;
-    v->latent = NULL;
-    v->keys = NULL;
+    struct weft_mechanism *m = BREAK(mechanism, *wired);
+    m->hidden = NULL;
+    m->reads = NULL;
+    m->heads = NULL;
+    m->latent = NULL;
+    m->keys = NULL;
 }
 
 static void unwire_m1(void) { unwire(&weft_recip_m1); }
 static void unwire_m2(void) { unwire(&weft_recip_m2); }
 static void unwire_m3(void) { unwire(&weft_recip_m3); }
 
-static void one_weight_more(struct weft_params *p, const struct weft_spec *spec)
+static void one_weight_more(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
-    right_variant->params(p, spec);
+    right_part->params(p, spec, options);
     weft_params_matrix(p, "spare", spec->width, spec->width, WEFT_DEVIATION);
 }
 
-static void declare_spare(void) { break_variant(&weft_ffn_gelu)->params = one_weight_more; }
+static void declare_spare(void) { BREAK(ffn, weft_ffn_gelu)->part.params = one_weight_more; }
 
-static struct weft_value *turn_keys_only(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
+static struct weft_value *rotate_keys_only(struct weft_build *b, const void *options, struct weft_value *x,
+                                           int64_t heads, enum weft_side side)
 {
-    return side == WEFT_KEY ? right_variant->turn(b, x, heads, side) : x;
+    return side == WEFT_KEY ? weft_pos_rope.rotate(b, options, x, heads, side) : x;
 }
 
-static void leave_queries(void) { break_variant(&weft_pos_rope)->turn = turn_keys_only; }
+static void leave_queries(void) { BREAK(pos, weft_pos_rope)->rotate = rotate_keys_only; }
 
 /* per_head_scalar as it was published: zeros. */
 static void zero(struct weft_tensor *t)
@@ -235,7 +245,7 @@ static const struct weft_op finite_mask = {
     .fwd = {.run = attend_with_constant, .ref = attend_with_constant},
 };
 
-static struct weft_value *build_finite_mask(struct weft_build *b, struct weft_value *x)
+static struct weft_value *build_finite_mask(struct weft_build *b, const void *options, struct weft_value *x)
 {
     struct weft_value *in[] = {weft_build_linear(b, x, "wq"), weft_build_linear(b, x, "wk"),
                                weft_build_linear(b, x, "wv"), b->rows.seq, b->rows.pos};
@@ -243,7 +253,7 @@ static struct weft_value *build_finite_mask(struct weft_build *b, struct weft_va
     return node ? node->out[0] : NULL;
 }
 
-static void mask_by_constant(void) { break_variant(&weft_attn_full)->build = build_finite_mask; }
+static void mask_by_constant(void) { BREAK(attn, weft_attn_full)->build = build_finite_mask; }
 
 /* Routes by the root mean square over the sequence, padded with zeros to its length: what comes later counts. */
 static double route(const struct weft_call *call, int64_t i, int64_t j)
@@ -287,15 +297,15 @@ static const struct weft_op padded_rms = {
     .fwd = {.run = gather_padded, .ref = gather_padded},
 };
 
-static void hidden_padded_rms(struct weft_build *b, struct weft_hidden *h)
+static void hidden_padded_rms(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
 {
-    struct weft_value *in[] = {b->attention.q, b->attention.k, weft_hidden_read(b, h, WEFT_RECIP_m2),
+    struct weft_value *in[] = {b->attention.q, b->attention.k, weft_hidden_read(b, h, m),
                                b->rows.seq,    b->rows.pos,    b->lse};
     struct weft_node *node = weft_graph_emit(b->g, &padded_rms, &b->spec->heads, 6, in);
     weft_hidden_add(b, h, node ? node->out[0] : NULL, weft_build_alpha(b, 0.3), "q");
 }
 
-static void pad_rms(void) { break_variant(&weft_recip_m2)->hidden = hidden_padded_rms; }
+static void pad_rms(void) { BREAK(mechanism, weft_recip_m2)->hidden = hidden_padded_rms; }
 
 /* ---- the cache, exactness, derivatives, memory */
 

@@ -79,7 +79,7 @@ static void set_number(const struct weft_probe *p, const struct weft_value *v, d
 void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, const int64_t *lengths)
 {
     const struct weft_net *net = &p->net;
-    int32_t *seq = ints(p, net->at.seq), *pos = ints(p, net->at.pos), *place = ints(p, net->place);
+    int32_t *seq = ints(p, net->at.seq), *pos = ints(p, net->at.pos), *position = ints(p, net->position);
     int32_t *tiles = ints(p, net->at.tiles);
     int64_t row = 0;
     for (int64_t s = 0; s < sequences; s++) {
@@ -87,7 +87,7 @@ void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, co
             tiles[s * net->tiles + j] = (int32_t)(row + j * WEFT_KEY_TILE);
         for (int64_t t = 0; t < (lengths ? lengths[s] : length); t++, row++) {
             seq[row] = (int32_t)s;
-            pos[row] = place[row] = (int32_t)t;
+            pos[row] = position[row] = (int32_t)t;
         }
         if (net->at.sample)
             ints(p, net->at.sample)[s] = (int32_t)s;

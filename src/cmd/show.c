@@ -4,6 +4,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "nn/part.h"
 #include "train/account.h"
 
 #include <string.h>
@@ -88,11 +89,10 @@ static enum weft_status print_json(const struct weft_common *c, const struct wef
     weft_result_int(r, "params", a->params);
     weft_result_int(r, "attn_params", a->attn_params);
     weft_result_int(r, "ffn_params", a->ffn_params);
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s_params", spec->recip[i] ? spec->recip[i]->name : "");
-        if (spec->recip[i])
-            weft_result_int(r, name, a->recip_params[i]);
+    for (int i = 0; i < spec->mechanism_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_params", spec->mechanism[i].part->name);
+        weft_result_int(r, name, a->mechanism_params[i]);
     }
     weft_result_real(r, "ffn_over_attn", (double)a->ffn_params / (double)a->attn_params);
     weft_result_real(r, "flops_train_per_token", a->flops_train);
@@ -124,9 +124,8 @@ static void print_weights(const struct weft_spec *spec, const struct weft_accoun
     printf("weights          %14lld\n", (long long)a->params);
     print_share("attention", a->attn_params, a->params);
     print_share("feed-forward", a->ffn_params, a->params);
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        if (spec->recip[i])
-            print_share(spec->recip[i]->name, a->recip_params[i], a->params);
+    for (int i = 0; i < spec->mechanism_count; i++)
+        print_share(spec->mechanism[i].part->name, a->mechanism_params[i], a->params);
     print_share("embedding etc.", a->other_params, a->params);
     printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : 2.5)\n",
            (double)a->ffn_params / (double)a->attn_params);
@@ -136,12 +135,12 @@ static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static void print_account(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
 {
-    const struct weft_variant *const *part = spec->part;
-    printf("%s: %lld x %lld, %lld heads; geom=%s attn=%s pos=%s ffn=%s norm=%s", spec->preset, (long long)spec->layers,
-           (long long)spec->width, (long long)spec->heads, part[WEFT_GEOM]->name, part[WEFT_ATTN]->name,
-           part[WEFT_POS]->name, part[WEFT_FFN]->name, part[WEFT_NORM]->name);
-    for (int i = WEFT_RECIP_COUNT - 1; i >= 0; i--)
-        printf("%s%s", spec->recip[i] ? " " : "", spec->recip[i] ? spec->recip[i]->name : "");
+    printf("%s: %lld x %lld, %lld heads;", spec->preset, (long long)spec->layers, (long long)spec->width,
+           (long long)spec->heads);
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
+        printf(" %s", spec->part[kind].part->owner.name);
+    for (int i = spec->mechanism_count - 1; i >= 0; i--)
+        printf(" %s", spec->mechanism[i].part->name);
     printf("\n\n");
     print_weights(spec, a);
     printf("\nFLOPs per token\n  training       %14.4g  (batch %lld, context %lld)\n", a->flops_train,
@@ -157,9 +156,9 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
     if (a->window_bytes || a->sequence_bytes)
         printf("  and per sequence, whatever its length: %lld bytes\n",
                (long long)(a->window_bytes + a->sequence_bytes));
-    if (spec->latent && !part[WEFT_GEOM]->linear)
+    if (spec->latent && !weft_spec_geom(spec)->linear)
         printf("  geom=%s cannot be absorbed: decoding expands the latents of the whole context for every token\n",
-               part[WEFT_GEOM]->name);
+               spec->part[WEFT_GEOM].part->name);
 }
 
 static enum weft_status show_account(const struct args *a, const struct weft_model *m)
@@ -201,15 +200,14 @@ static void print_ops(const struct weft_net *net, int label, bool before)
 static void print_walk(const struct weft_common *c, const struct weft_net *net)
 {
     const struct weft_spec *spec = &c->spec;
-    const struct weft_variant *const *part = spec->part;
+    const struct weft_chosen *part = spec->part;
     printf(
         "once\n  cmd/train -> nn/spec -> nn/model -> nn/block\n    attention: nn/attn/%s -> nn/geom/%s, nn/pos/%s -> "
         "nn/attend\n    feed-forward: nn/ffn/%s",
-        part[WEFT_ATTN]->name, part[WEFT_GEOM]->name, part[WEFT_POS]->name, part[WEFT_FFN]->name);
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        if (spec->recip[i])
-            printf(" -> nn/recip/%s", spec->recip[i]->name);
-    printf("\n    norms: nn/norm/%s\n  graph/autodiff -> graph/recompute -> graph/plan\n", part[WEFT_NORM]->name);
+        part[WEFT_ATTN].part->name, part[WEFT_GEOM].part->name, part[WEFT_POS].part->name, part[WEFT_FFN].part->name);
+    for (int i = 0; i < spec->mechanism_count; i++)
+        printf(" -> nn/recip/%s", spec->mechanism[i].part->name);
+    printf("\n    norms: nn/norm/%s\n  graph/autodiff -> graph/recompute -> graph/plan\n", part[WEFT_NORM].part->name);
     printf("each step, forward; then the same files' backward parts, in reverse\n");
     printf("  train/task/%s -> train/gradient -> graph/exec\n  ops/ ", c->recipe.task->name);
     print_ops(net, -1, true);

@@ -12,7 +12,7 @@
 #ifndef WEFT_INFER_H
 #define WEFT_INFER_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 /* ---- cache (cache.c): memory for the slots of a net, in pages of WEFT_KEY_TILE rows */
 

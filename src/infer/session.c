@@ -64,7 +64,7 @@ static enum weft_status build(struct weft_session *s)
     if (size->expand)
         return WEFT_OK;
     TRY(weft_net_init(&s->decode.net, s->model, WEFT_DECODE, weft_cache_net_size(&cache, rows)));
-    if (s->decode.net.apart)
+    if (s->decode.net.decodes_apart)
         TRY(start(s, &s->decode));
     return WEFT_OK;
 }
@@ -141,14 +141,14 @@ static int32_t *input(const struct engine *e, const struct weft_value *v) { retu
 static int64_t write_rows(struct weft_session *s, const struct engine *e, const struct weft_feed *f, int64_t row)
 {
     const struct weft_net *net = &e->net;
-    int32_t *seq = input(e, net->at.seq), *pos = input(e, net->at.pos), *place = input(e, net->place);
+    int32_t *seq = input(e, net->at.seq), *pos = input(e, net->at.pos), *position = input(e, net->position);
     int32_t *store = input(e, net->store), *ring = input(e, net->ring);
     int64_t first = s->cache.lengths[f->sequence];
     weft_cache_extend(&s->cache, f->sequence, f->n);
     memcpy(input(e, net->tokens) + row, f->tokens, (size_t)f->n * sizeof *f->tokens);
     for (int64_t i = 0; i < f->n; i++, row++) {
         seq[row] = (int32_t)f->sequence;
-        pos[row] = place[row] = (int32_t)(first + i);
+        pos[row] = position[row] = (int32_t)(first + i);
         store[row] = weft_cache_store_row(&s->cache, f->sequence, first + i);
         ring[row] = weft_cache_ring_row(&s->cache, f->sequence, first + i);
     }

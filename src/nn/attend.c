@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * attend.c - from points to the heads' outputs, the same for every geometry and representation:
+ * attend.c - from queries, keys and values to the heads' outputs, the same for every geometry and representation:
  *
  *     score = a <q_i, k_j> - a/2 norm(k_j) + p(i - j)
  *             + ra_alpha (a <q_j, k_i> - a/2 (norm(q_j) + norm(k_i)))     for 0 < i - j <= ra_window
@@ -8,11 +8,13 @@
  *
  * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which only the window gets.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
+
+#include <math.h>
 
 static void add_both_ways(struct weft_build *b, struct weft_attention *a, const struct weft_attend *what)
 {
-    struct weft_points q = what->back_q.vectors ? what->back_q : what->q;
+    struct weft_qk q = what->back_q.vectors ? what->back_q : what->q;
     a->ra_alpha = b->spec->ra_alpha;
     a->ra_window = b->spec->ra_window;
     a->q_store = weft_build_keep(b, "q", WEFT_WINDOW, q.vectors);
@@ -22,9 +24,17 @@ static void add_both_ways(struct weft_build *b, struct weft_attention *a, const 
     a->k_own = what->back_k;
 }
 
+static struct weft_value *scale(struct weft_build *b)
+{
+    const struct weft_geom *geom = weft_spec_geom(b->spec);
+    if (geom->scale)
+        return geom->scale(b, b->spec->part[WEFT_GEOM].options);
+    return weft_fill(b->g, 1 / sqrt((double)b->spec->scale_width), WEFT_SHAPE(weft_fixed(b->spec->heads)));
+}
+
 struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_attend *what)
 {
-    const struct weft_variant *geom = b->spec->part[WEFT_GEOM], *pos = b->spec->part[WEFT_POS];
+    const struct weft_pos *pos = weft_spec_pos(b->spec);
     struct weft_attention *a = &b->attention;
     *a = (struct weft_attention){.q = what->q.vectors,
                                  .k = what->k.vectors,
@@ -35,11 +45,11 @@ struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_att
                                  .dropout = b->dropout,
                                  .layer = b->layer,
                                  .site = WEFT_SITE_SCORES};
-    a->scale = geom->scale(b);
+    a->scale = scale(b);
     if (what->k.norms)
         a->key_bias = weft_head_bias(b->g, what->k.norms, a->scale);
     if (pos->bias)
-        a->pos_bias = pos->bias(b);
+        a->pos_bias = pos->bias(b, b->spec->part[WEFT_POS].options);
     if (weft_build_both_ways(b))
         add_both_ways(b, a, what);
     struct weft_value *o = weft_attention(b->g, a);
@@ -51,17 +61,47 @@ struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_att
     return o;
 }
 
+struct weft_qk weft_build_qk(struct weft_build *b, const struct weft_qk_raw *raw, bool norms)
+{
+    return weft_spec_geom(b->spec)->qk(b, b->spec->part[WEFT_GEOM].options, raw, norms);
+}
+
+/* ---- mechanisms that reach into attention */
+
 void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_value **c)
 {
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        if (b->spec->recip[i] && b->spec->recip[i]->latent)
-            b->spec->recip[i]->latent(b, x, c);
+    for (int i = 0; i < b->spec->mechanism_count; i++) {
+        struct weft_instance *m = &b->mechanism[i];
+        if (!m->mechanism->latent)
+            continue;
+        struct weft_scope scope = weft_build_enter(b, m);
+        m->mechanism->latent(b, m, x, c);
+        b->scope = scope;
+    }
 }
 
 struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, const char *name)
 {
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        if (b->spec->recip[i] && b->spec->recip[i]->keys)
-            k = b->spec->recip[i]->keys(b, k, name);
+    for (int i = 0; i < b->spec->mechanism_count; i++) {
+        struct weft_instance *m = &b->mechanism[i];
+        if (!m->mechanism->keys)
+            continue;
+        struct weft_scope scope = weft_build_enter(b, m);
+        k = m->mechanism->keys(b, m, k, name);
+        b->scope = scope;
+    }
     return k;
+}
+
+struct weft_value *weft_build_heads(struct weft_build *b, struct weft_value *o)
+{
+    for (int i = 0; i < b->spec->mechanism_count; i++) {
+        struct weft_instance *m = &b->mechanism[i];
+        if (!m->mechanism->heads)
+            continue;
+        struct weft_scope scope = weft_build_enter(b, m);
+        o = m->mechanism->heads(b, m, o);
+        b->scope = scope;
+    }
+    return o;
 }

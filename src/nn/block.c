@@ -7,18 +7,17 @@
  *
  * Without dropout the sum costs nothing: the residual is the last product's addend.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 /* ---- attention: heads' outputs, gates, projection */
 
 static void attn_params(struct weft_params *p, const struct weft_spec *spec)
 {
     int64_t heads = spec->heads * spec->head;
-    spec->part[WEFT_ATTN]->params(p, spec);
-    if (spec->part[WEFT_GEOM]->params)
-        spec->part[WEFT_GEOM]->params(p, spec);
-    if (spec->part[WEFT_POS]->bias_params)
-        spec->part[WEFT_POS]->bias_params(p, spec);
+    weft_chosen_params(&spec->part[WEFT_ATTN], p, spec);
+    weft_chosen_params(&spec->part[WEFT_GEOM], p, spec);
+    if (weft_spec_pos(spec)->bias_params)
+        weft_spec_pos(spec)->bias_params(p, spec, spec->part[WEFT_POS].options);
     if (spec->output_gate)
         weft_params_matrix(p, "wg", heads, spec->width, WEFT_DEVIATION);
     weft_params_project(p, spec, "wo", spec->width, heads);
@@ -26,12 +25,8 @@ static void attn_params(struct weft_params *p, const struct weft_spec *spec)
 
 static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
 {
-    struct weft_value *o = b->spec->part[WEFT_ATTN]->build(b, x);
-    if (b->gate.value) {
-        o = weft_gate_heads(b->g, o, b->gate.value, b->gate.alpha);
-        weft_graph_remake(o);
-    }
-    b->gate = (struct weft_carry){0};
+    struct weft_value *o = weft_spec_attn(b->spec)->build(b, b->spec->part[WEFT_ATTN].options, x);
+    o = weft_build_heads(b, o);
     if (b->spec->output_gate) {
         o = weft_mul(b->g, o, weft_sigmoid(b->g, weft_build_product(b, x, "wg")));
         weft_graph_remake(o);
@@ -41,34 +36,40 @@ static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
 
 /* ---- feed-forward: hidden activation, mechanisms, projection */
 
-static void ffn_params(struct weft_params *p, const struct weft_spec *spec)
+static const char *output_of(const struct weft_spec *spec)
 {
-    spec->part[WEFT_FFN]->params(p, spec);
-    weft_params_project(p, spec, spec->part[WEFT_FFN]->output, spec->width, spec->ffn_width);
+    const char *name = weft_spec_ffn(spec)->output;
+    return name ? name : "proj";
 }
 
-static void recip_params(struct weft_params *p, const struct weft_spec *spec)
+static void ffn_params(struct weft_params *p, const struct weft_spec *spec)
 {
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        if (spec->recip[i]) {
-            weft_params_scope(p, "blocks.%d.%s", p->layer, spec->recip[i]->name);
-            spec->recip[i]->params(p, spec);
-        }
+    weft_chosen_params(&spec->part[WEFT_FFN], p, spec);
+    weft_params_project(p, spec, output_of(spec), spec->width, spec->ffn_width);
+}
+
+static void mechanism_params(struct weft_params *p, const struct weft_spec *spec)
+{
+    for (int i = 0; i < spec->mechanism_count; i++) {
+        weft_params_scope(p, "blocks.%d.%s", p->layer, spec->mechanism[i].part->name);
+        weft_chosen_params(&spec->mechanism[i], p, spec);
+    }
 }
 
 static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
-    const struct weft_variant *part = b->spec->part[WEFT_FFN];
-    struct weft_hidden h = {.base = part->build(b, x)};
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
-        if (!b->spec->recip[i] || !b->spec->recip[i]->hidden)
-            continue;
-        weft_build_scope(b, "blocks.%d.%s", b->layer, b->spec->recip[i]->name);
-        b->spec->recip[i]->hidden(b, &h);
+    struct weft_hidden h = {.base = weft_spec_ffn(b->spec)->build(b, b->spec->part[WEFT_FFN].options, x)};
+    struct weft_scope scope = b->scope;
+    for (int i = 0; i < b->spec->mechanism_count; i++)
+        b->mechanism[i].matrix = b->mechanism[i].read = NULL;
+    for (int i = 0; i < b->spec->mechanism_count; i++) {
+        struct weft_instance *m = &b->mechanism[i];
+        weft_build_enter(b, m);
+        if (m->mechanism->hidden)
+            m->mechanism->hidden(b, m, &h);
     }
-    struct weft_value *whole = weft_hidden_whole(b, &h);
-    weft_build_scope(b, "blocks.%d.ffn", b->layer);
-    return weft_build_project(b, whole, part->output);
+    b->scope = scope;
+    return weft_build_project(b, weft_hidden_whole(b, &h), output_of(b->spec));
 }
 
 /* ---- the block */
@@ -86,11 +87,11 @@ void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int 
     p->layer = layer;
     for (int i = 0; i < 2; i++) {
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].norm);
-        spec->part[WEFT_NORM]->params(p, spec);
+        weft_chosen_params(&spec->part[WEFT_NORM], p, spec);
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].name);
         halves[i].params(p, spec);
     }
-    recip_params(p, spec);
+    mechanism_params(p, spec);
 }
 
 struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int layer)

@@ -3,7 +3,7 @@
  * build.c - the small steps that every part is built from: weights by name, products, the cache, terms of the loss,
  * what is watched.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -13,8 +13,15 @@ void weft_build_scope(struct weft_build *b, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(b->scope, sizeof b->scope, format, args);
+    vsnprintf(b->scope.text, sizeof b->scope.text, format, args);
     va_end(args);
+}
+
+struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m)
+{
+    struct weft_scope before = b->scope;
+    weft_build_scope(b, "blocks.%d.%s", b->layer, m->mechanism->part.name);
+    return before;
 }
 
 /* ---- weights and products */
@@ -22,7 +29,7 @@ void weft_build_scope(struct weft_build *b, const char *format, ...)
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
 {
     char full[128];
-    snprintf(full, sizeof full, "%s%s%s", b->scope, *b->scope ? "." : "", name);
+    snprintf(full, sizeof full, "%s%s%s", b->scope.text, *b->scope.text ? "." : "", name);
     int i = weft_params_find(b->params, full);
     if (i < 0)
         return weft_graph_param(b->g, full, (struct weft_shape){.ndim = 1}); /* a bug here: the graph says its name */
@@ -85,9 +92,9 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(b->scope, sizeof b->scope, format, args);
+    vsnprintf(b->scope.text, sizeof b->scope.text, format, args);
     va_end(args);
-    return b->spec->part[WEFT_NORM]->build(b, x);
+    return weft_spec_norm(b->spec)->build(b, b->spec->part[WEFT_NORM].options, x);
 }
 
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
@@ -95,10 +102,10 @@ enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
     return b->spec->post ? WEFT_F32 : b->spec->compute;
 }
 
-struct weft_value *weft_build_turn(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
+struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
 {
-    const struct weft_variant *pos = b->spec->part[WEFT_POS];
-    return pos->turn ? pos->turn(b, x, heads, side) : x;
+    const struct weft_pos *pos = weft_spec_pos(b->spec);
+    return pos->rotate ? pos->rotate(b, b->spec->part[WEFT_POS].options, x, heads, side) : x;
 }
 
 /* ---- terms of the loss */
@@ -132,7 +139,7 @@ static struct weft_value *slot(struct weft_build *b, const char *name, enum weft
 {
     struct weft_net *net = b->net;
     char full[128];
-    snprintf(full, sizeof full, "%s.%s", b->scope, name);
+    snprintf(full, sizeof full, "%s.%s", b->scope.text, name);
     int rows[] = {net->store_rows, net->ring_rows, net->sequences};
     struct weft_shape shape = WEFT_SHAPE(weft_times(rows[lifetime], 1), weft_fixed(width));
     struct weft_value *state = weft_graph_state(b->g, full, dtype, shape);
@@ -145,7 +152,7 @@ bool weft_build_decodes(struct weft_build *b)
 {
     if (b->use != WEFT_DECODE)
         return false;
-    b->net->apart = true;
+    b->net->decodes_apart = true;
     return true;
 }
 

@@ -9,9 +9,7 @@
  * term adds to such a reading is a product of narrow things, R h = R base + sum of (R W_i) x_i. A wide array that is
  * read or written once more costs as much as a tenth of the feed-forward.
  */
-#include "nn/nn.h"
-
-#include <assert.h>
+#include "nn/build.h"
 
 /* Rows of a above rows of b. */
 static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, struct weft_value *b)
@@ -22,66 +20,66 @@ static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, stru
     return weft_view(g, weft_concat(g, flat_a, flat_b), WEFT_SHAPE(weft_fixed(up + down), weft_fixed(width)));
 }
 
-static struct weft_value *matrix_of(struct weft_build *b, int recip)
+static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *m)
 {
-    const struct weft_variant *v = b->spec->recip[recip];
-    if (!v || !v->reads)
-        return NULL;
-    weft_build_scope(b, "blocks.%d.%s", b->layer, v->name);
-    return v->reads(b);
+    struct weft_scope scope = weft_build_enter(b, m);
+    struct weft_value *matrix = m->mechanism->reads ? m->mechanism->reads(b, m) : NULL;
+    b->scope = scope;
+    return matrix;
 }
 
 /* One product through the matrices of this mechanism and all behind it. */
-static void read_base(struct weft_build *b, struct weft_hidden *h, int recip)
+static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
+    struct weft_instance *end = b->mechanism + b->spec->mechanism_count;
     struct weft_value *all = NULL;
-    int64_t rows[WEFT_RECIP_COUNT];
-    int part[WEFT_RECIP_COUNT], parts = 0;
-    for (int i = recip; i < WEFT_RECIP_COUNT; i++) {
-        part[i] = parts;
-        h->matrix[i] = matrix_of(b, i);
-        if (h->matrix[i]) {
-            rows[parts++] = h->matrix[i]->shape.dim[0].times;
-            all = all ? stack(b->g, all, h->matrix[i]) : h->matrix[i];
+    int64_t rows[WEFT_MAX_PARTS];
+    int parts = 0;
+    for (struct weft_instance *m = first; m < end; m++) {
+        m->matrix = matrix_of(b, m);
+        if (m->matrix) {
+            rows[parts++] = m->matrix->shape.dim[0].times;
+            all = all ? stack(b->g, all, m->matrix) : m->matrix;
         }
     }
     struct weft_value *read = weft_linear(b->g, h->base, all, NULL, NULL, b->spec->compute);
     if (parts > 1)
         read = weft_split(b->g, read, parts, rows);
-    for (int i = recip; read && i < WEFT_RECIP_COUNT; i++)
-        h->read[i] = h->matrix[i] ? weft_sibling(read, part[i]) : NULL;
+    int part = 0;
+    for (struct weft_instance *m = first; read && m < end; m++)
+        m->read = m->matrix ? weft_sibling(read, part++) : NULL;
 }
 
-struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, int recip)
+struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m)
 {
-    enum weft_dtype compute = b->spec->compute;
-    if (!h->read[recip])
-        read_base(b, h, recip);
-    struct weft_value *y = h->read[recip];
-    for (int i = 0; i < h->terms; i++) {
-        struct weft_value *narrow = weft_linear(b->g, h->term[i].across, h->matrix[recip], NULL, NULL, WEFT_F32);
-        y = weft_linear(b->g, h->term[i].x, weft_transpose(b->g, narrow), NULL, y, compute);
+    if (!m->read)
+        read_base(b, h, m);
+    struct weft_value *y = m->read;
+    for (const struct weft_hidden_term *t = h->terms; t; t = t->next) {
+        struct weft_value *narrow = weft_linear(b->g, t->across, m->matrix, NULL, NULL, WEFT_F32);
+        y = weft_linear(b->g, t->x, weft_transpose(b->g, narrow), NULL, y, b->spec->compute);
     }
-    weft_build_scope(b, "blocks.%d.%s", b->layer, b->spec->recip[recip]->name);
     return y;
 }
 
 void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_value *x, struct weft_value *alpha,
                      const char *name)
 {
-    assert(h->terms < WEFT_RECIP_COUNT);
+    struct weft_hidden_term **end = &h->terms, *term = weft_graph_alloc(b->g, sizeof *term);
     struct weft_value *w = weft_build_weight(b, name), *weighed = weft_mix(b->g, NULL, x, alpha);
     weft_graph_remake(weighed);
-    h->term[h->terms].x = weighed;
-    h->term[h->terms].w = w;
-    h->term[h->terms++].across = weft_cast(b->g, weft_transpose(b->g, w), b->spec->compute);
+    struct weft_value *across = weft_cast(b->g, weft_transpose(b->g, w), b->spec->compute);
+    while (*end)
+        end = &(*end)->next;
+    if (term) /* else the graph has failed */
+        *term = (struct weft_hidden_term){weighed, w, across, NULL};
+    *end = term;
 }
 
 void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft_value *base)
 {
-    (void)b;
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        h->read[i] = NULL;
+    for (int i = 0; i < b->spec->mechanism_count; i++)
+        b->mechanism[i].read = NULL;
     weft_graph_remake(base); /* of two wide arrays one is kept; this one costs less to make again */
     h->base = base;
 }
@@ -90,13 +88,13 @@ struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h
 {
     if (!h->terms)
         return h->base;
-    struct weft_value *x = h->term[0].x, *w = h->term[0].w;
-    for (int i = 1; i < h->terms; i++) {
-        x = weft_concat(b->g, x, h->term[i].x);
+    struct weft_value *x = h->terms->x, *w = h->terms->w;
+    for (const struct weft_hidden_term *t = h->terms->next; t; t = t->next) {
+        x = weft_concat(b->g, x, t->x);
         weft_graph_remake(x);
-        w = weft_concat(b->g, w, h->term[i].w);
+        w = weft_concat(b->g, w, t->w);
     }
     weft_hidden_change(b, h, weft_linear(b->g, x, w, NULL, h->base, b->spec->compute));
-    h->terms = 0;
+    h->terms = NULL;
     return h->base;
 }

@@ -2,7 +2,7 @@
  *
  * model.c - tokens -> embedding (+ positions) -> blocks -> final norm -> loss on the logits; and the graph's inputs.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stdlib.h>
 
@@ -10,15 +10,13 @@
 
 static void declare(struct weft_params *p, const struct weft_spec *spec)
 {
-    const struct weft_variant *pos = spec->part[WEFT_POS];
     weft_params_matrix(p, "wte", spec->vocab, spec->width, WEFT_DEVIATION);
-    if (pos->params)
-        pos->params(p, spec);
+    weft_chosen_params(&spec->part[WEFT_POS], p, spec);
     for (int layer = 0; layer < spec->layers; layer++)
         weft_block_params(p, spec, layer);
     if (!spec->post) {
         weft_params_scope(p, "norm");
-        spec->part[WEFT_NORM]->params(p, spec);
+        weft_chosen_params(&spec->part[WEFT_NORM], p, spec);
     }
     weft_params_scope(p, "%s", "");
     if (!spec->tie)
@@ -69,7 +67,7 @@ static void add_inputs(struct weft_net *net, const struct weft_net_size *size)
     net->tokens = ints(net, "tokens", rows);
     net->at.seq = ints(net, "seq", rows);
     net->at.pos = ints(net, "pos", rows);
-    net->place = ints(net, "place", rows);
+    net->position = ints(net, "position", rows);
     net->at.tiles = ints(net, "tiles", tiles);
     if (net->use <= WEFT_WATCH) {
         net->targets = ints(net, "targets", rows);
@@ -78,7 +76,7 @@ static void add_inputs(struct weft_net *net, const struct weft_net_size *size)
     if (net->use == WEFT_TRAIN) {
         net->share = weft_graph_input(g, "share", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
         net->at.sample = ints(net, "sample", count);
-        net->at.stamp = ints(net, "stamp", WEFT_SHAPE(weft_fixed(4)));
+        net->at.step_key = ints(net, "step_key", WEFT_SHAPE(weft_fixed(4)));
     }
     if (net->use < WEFT_PREFILL)
         return;
@@ -120,10 +118,10 @@ static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_v
 static void build(struct weft_build *b)
 {
     struct weft_net *net = b->net;
-    const struct weft_variant *pos = b->spec->part[WEFT_POS];
+    const struct weft_pos *pos = weft_spec_pos(b->spec);
     struct weft_value *x = weft_embed(b->g, weft_build_weight(b, "wte"), net->tokens);
-    if (pos->build)
-        x = pos->build(b, x);
+    if (pos->embed)
+        x = pos->embed(b, b->spec->part[WEFT_POS].options, x);
     if (b->dropout > 0)
         x = weft_dropout(b->g, x, &b->rows, b->dropout, 0, WEFT_SITE_EMBED);
     for (int layer = 0; layer < b->spec->layers; layer++)
@@ -152,6 +150,18 @@ static enum weft_status check_size(const struct weft_spec *spec, const struct we
     return WEFT_OK;
 }
 
+/* The mechanisms of the spec with empty states. */
+static struct weft_instance *instances(struct weft_graph *g, const struct weft_spec *spec)
+{
+    struct weft_instance *list = weft_graph_alloc(g, (size_t)spec->mechanism_count * sizeof *list + 1);
+    for (int i = 0; list && i < spec->mechanism_count; i++) {
+        const struct weft_chosen *c = &spec->mechanism[i];
+        const struct weft_mechanism *m = (const struct weft_mechanism *)c->part;
+        list[i] = (struct weft_instance){m, c->options, weft_graph_alloc(g, m->state_bytes + 1), NULL, NULL};
+    }
+    return list;
+}
+
 enum { SLOTS_PER_LAYER = 16 };
 
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
@@ -167,6 +177,7 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *mo
     net->watches = weft_graph_alloc(net->g, (size_t)spec->layers * WEFT_MAX_WATCHES * sizeof *net->watches);
     TRY(weft_graph_status(net->g));
     add_inputs(net, &size);
+    struct weft_instance *mechanisms = instances(net->g, spec);
     TRY(weft_graph_status(net->g));
     struct weft_build b = {.g = net->g,
                            .spec = spec,
@@ -174,7 +185,8 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *mo
                            .net = net,
                            .use = use,
                            .rows = net->at,
-                           .place = net->place,
+                           .position = net->position,
+                           .mechanism = mechanisms,
                            .dropout = use == WEFT_TRAIN ? spec->dropout : 0};
     build(&b);
     TRY(weft_graph_status(net->g));
@@ -210,27 +222,28 @@ void weft_net_plain_rows(const struct weft_net *net, struct weft_exec *exec, int
     weft_exec_count(exec, net->rows, sequences * length);
     weft_exec_count(exec, net->sequences, sequences);
     int32_t *seq = weft_exec_tensor(exec, net->at.seq)->data, *pos = weft_exec_tensor(exec, net->at.pos)->data;
-    int32_t *tiles = weft_exec_tensor(exec, net->at.tiles)->data, *place = weft_exec_tensor(exec, net->place)->data;
+    int32_t *tiles = weft_exec_tensor(exec, net->at.tiles)->data,
+            *position = weft_exec_tensor(exec, net->position)->data;
     for (int64_t s = 0; s < sequences; s++) {
         for (int64_t t = 0; t < length; t++) {
             seq[s * length + t] = (int32_t)s;
-            pos[s * length + t] = place[s * length + t] = (int32_t)t;
+            pos[s * length + t] = position[s * length + t] = (int32_t)t;
         }
         for (int64_t j = 0; j < net->tiles; j++)
             tiles[s * net->tiles + j] = (int32_t)(s * length + j * WEFT_KEY_TILE);
     }
 }
 
-void weft_net_stamp(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
-                    uint64_t first_sample)
+void weft_net_step_key(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
+                       uint64_t first_sample)
 {
     struct weft_tensor *samples = weft_exec_tensor(exec, net->at.sample);
-    int32_t *sample = samples->data, *stamp = weft_exec_tensor(exec, net->at.stamp)->data;
+    int32_t *sample = samples->data, *step_key = weft_exec_tensor(exec, net->at.step_key)->data;
     for (int64_t s = 0; s < samples->dim[0]; s++)
         sample[s] = (int32_t)(first_sample + (uint64_t)s);
     uint64_t words[2] = {seed, step};
     for (int i = 0; i < 4; i++)
-        stamp[i] = (int32_t)(uint32_t)(words[i / 2] >> (32 * (i % 2)));
+        step_key[i] = (int32_t)(uint32_t)(words[i / 2] >> (32 * (i % 2)));
     struct weft_tensor *share = weft_exec_tensor(exec, net->share);
     if (share->dtype == WEFT_F64) /* a reference execution */
         *(double *)share->data = 1;

@@ -2,7 +2,7 @@
  *
  * param.c - named weights: declaring them, their memory, their first values and their fingerprint.
  */
-#include "nn/nn.h"
+#include "nn/param.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -2,84 +2,34 @@
  *
  * spec.c - from a preset's name and settings to a config in which nothing is left open.
  */
-#include "nn/nn.h"
+#include "nn/part.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
-/* ---- what there is: choices and descriptors from variants.def, in the same order */
-
-#define ROW(name) #name,
-static const char *const geom_names[] = {
-#define GEOM ROW
-#include "nn/variants.def"
-    NULL};
-static const char *const attn_names[] = {
-#define ATTN ROW
-#include "nn/variants.def"
-    NULL};
-static const char *const pos_names[] = {
-#define POS ROW
-#include "nn/variants.def"
-    NULL};
-static const char *const ffn_names[] = {
-#define FFN ROW
-#include "nn/variants.def"
-    NULL};
-static const char *const norm_names[] = {
-#define NORM ROW
-#include "nn/variants.def"
-    NULL};
-
-/* All of them, part after part, then the mechanisms; and what stands in their place. */
-static const struct weft_variant *const variants[] = {
-#define GEOM(name) &weft_geom_##name,
-#include "nn/variants.def"
-#define ATTN(name) &weft_attn_##name,
-#include "nn/variants.def"
-#define POS(name) &weft_pos_##name,
-#include "nn/variants.def"
-#define FFN(name) &weft_ffn_##name,
-#include "nn/variants.def"
-#define NORM(name) &weft_norm_##name,
-#include "nn/variants.def"
-#define RECIP(name, symbol, help) &weft_recip_##name,
-#include "nn/variants.def"
-};
-enum { VARIANTS = sizeof variants / sizeof variants[0] };
-static const struct weft_variant *replacements[VARIANTS];
-
-void weft_variant_replace(const struct weft_variant *variant, const struct weft_variant *by)
-{
-    for (int i = 0; i < VARIANTS; i++)
-        if (variants[i] == variant)
-            replacements[i] = by;
-}
-
-static const struct weft_variant *variant_at(int i) { return replacements[i] ? replacements[i] : variants[i]; }
-
-static const char *const *const part_names[WEFT_PART_COUNT] = {geom_names, attn_names, pos_names, ffn_names,
-                                                               norm_names};
 static const char *const dtype_names[] = {"bf16", "f32", NULL};
 static const char *const place_names[] = {"pre", "post", NULL};
 
-/* ---- options of the model */
+/* ---- options of the model: the choice of its parts, a switch per mechanism, the rest */
 
 #define AT(field) offsetof(struct weft_spec, field)
-static const struct weft_opt options[] = {
-    {"geom", WEFT_OPT_CHOICE, AT(choice.part[WEFT_GEOM]), "dot", .choices = geom_names,
+static const struct weft_opt of_parts[] = {
+    {"geom", WEFT_OPT_CHOICE, AT(choice.part[WEFT_GEOM]), "dot", .choices = weft_part_names[WEFT_GEOM],
      .help = "geometry: what makes a query and a key close"},
-    {"attn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_ATTN]), "full", .choices = attn_names,
+    {"attn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_ATTN]), "full", .choices = weft_part_names[WEFT_ATTN],
      .help = "attention: how keys and values are kept"},
-    {"pos", WEFT_OPT_CHOICE, AT(choice.part[WEFT_POS]), "learned", .choices = pos_names, .off = "none",
+    {"pos", WEFT_OPT_CHOICE, AT(choice.part[WEFT_POS]), "learned", .choices = weft_part_names[WEFT_POS], .off = "none",
      .help = "positions"},
-    {"ffn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_FFN]), "gelu", .choices = ffn_names, .help = "feed-forward"},
-    {"norm", WEFT_OPT_CHOICE, AT(choice.part[WEFT_NORM]), "layernorm", .choices = norm_names, .help = "normalisation"},
+    {"ffn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_FFN]), "gelu", .choices = weft_part_names[WEFT_FFN],
+     .help = "feed-forward"},
+    {"norm", WEFT_OPT_CHOICE, AT(choice.part[WEFT_NORM]), "layernorm", .choices = weft_part_names[WEFT_NORM],
+     .help = "normalisation"},
     {"norm_place", WEFT_OPT_CHOICE, AT(choice.norm_place), "pre", .choices = place_names,
      .help = "norms before the parts, or behind the sums (and none at the end)"},
-#define RECIP(name, kconfig, text)                                                                                     \
-    {#name, WEFT_OPT_BOOL, AT(choice.recip[WEFT_RECIP_##name]), "no", .symbol = kconfig, .off = "no", .help = text},
-#include "nn/variants.def"
+};
+
+static const struct weft_opt of_model[] = {
     {"learn_alpha", WEFT_OPT_BOOL, AT(learn_alpha), "no", .help = "mixing weights of M1, M2, M3 are learned"},
     {"detach", WEFT_OPT_BOOL, AT(detach), "no", .help = "no gradient flows into what M1, M2, M3 read"},
     {"output_gate", WEFT_OPT_BOOL, AT(output_gate), "no", .off = "no",
@@ -111,148 +61,120 @@ static const struct weft_opt options[] = {
     {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,
      .help = "another draw of the first weights alone: what differs between two of them is noise"},
 };
-static const struct weft_owner owner = WEFT_OWNER("model", options);
 
-/* ---- presets: settings under a name */
+enum { OF_PARTS = sizeof of_parts / sizeof *of_parts, OF_MODEL = sizeof of_model / sizeof *of_model };
+static struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
+static struct weft_owner owner = {"model", options, 0};
 
-#define GPT2_124M "layers=12", "width=768", "heads=12", "ffn_width=3072", "context=1024", "vocab=50304", "batch=2"
-#define LLAMA "norm=rmsnorm", "pos=rope", "bias=no", "tie=no"
-
-/* The options' own defaults are the small gpt2. */
-const struct weft_preset weft_presets[] = {
-    {"gpt2", "layernorm, biases, learned positions, gelu, tied; 2 x 128", NULL},
-    {"gpt2-124m", "gpt2, 12 x 768", (const char *const[]){GPT2_124M, NULL}},
-    {"gpt2-mini", "gpt2, 6 x 384",
-     (const char *const[]){"layers=6", "width=384", "heads=6", "ffn_width=1536", "context=256", "vocab=4096",
-                           "batch=16", NULL}},
-    {"llama", "rmsnorm, rope, swiglu, no biases, untied; 2 x 128", (const char *const[]){LLAMA, "ffn=swiglu", NULL}},
-    {"w2", "llama with Wasserstein-2 attention; 2 x 128", (const char *const[]){LLAMA, "ffn=swiglu", "geom=w2", NULL}},
-    {"ra-mla", "gpt2-124m with latent key-values and M1, M2, M3",
-     (const char *const[]){GPT2_124M, "attn=latent", "latent_width=128", "m1=yes", "m2=yes", "m3=yes", NULL}},
-    {"ws", "llama with WsFFN (8 heads, F = 4C); 4 x 256",
-     (const char *const[]){LLAMA, "ffn=ws", "layers=4", "width=256", "ffn_width=1024", "logits_z=1e-4", NULL}},
-    {0},
-};
-enum { PRESETS = sizeof weft_presets / sizeof weft_presets[0] - 1 };
-
-const char *weft_preset_at(int i, const char **summary)
+static struct weft_opt switch_of(const struct weft_mechanism *m, int i)
 {
-    if (i >= PRESETS)
-        return NULL;
-    *summary = weft_presets[i].summary;
-    return weft_presets[i].name;
+    return (struct weft_opt){m->part.name,    WEFT_OPT_BOOL,       AT(choice.mechanism) + (size_t)i * sizeof(bool),
+                             .initial = "no", .symbol = m->symbol, .off = "no",
+                             .help = m->help};
+}
+
+/* Complete once the registry is; mechanisms that were registered since get their switch. */
+static const struct weft_owner *model_owner(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int mechanisms = 0;
+    pthread_mutex_lock(&lock);
+    while (weft_part_at(WEFT_RECIP, mechanisms))
+        mechanisms++;
+    if (owner.count != OF_PARTS + mechanisms + OF_MODEL) {
+        memcpy(options, of_parts, sizeof of_parts);
+        for (int i = 0; i < mechanisms; i++)
+            options[OF_PARTS + i] = switch_of((const struct weft_mechanism *)weft_part_at(WEFT_RECIP, i), i);
+        memcpy(options + OF_PARTS + mechanisms, of_model, sizeof of_model);
+        owner.count = OF_PARTS + mechanisms + OF_MODEL;
+    }
+    pthread_mutex_unlock(&lock);
+    return &owner;
 }
 
 const struct weft_owner *weft_nn_owner_at(int i)
 {
-    return i == 0 ? &owner : i <= VARIANTS ? &variants[i - 1]->owner : NULL;
+    if (i == 0)
+        return model_owner();
+    i--;
+    for (int kind = 0; kind < WEFT_KINDS; kind++)
+        for (int n = 0; weft_part_at(kind, n); n++)
+            if (i-- == 0)
+                return &weft_part_at(kind, n)->owner;
+    return NULL;
 }
 
 /* ---- resolving */
 
-/* A variant takes its options into new memory, if it was chosen; if not it is made known, so that its options are
- * refused with the reason. */
-static enum weft_status take(struct weft_spec *s, struct weft_settings *settings, int v, bool chosen,
-                             const struct weft_variant **variant, void **target)
+/* A part takes its options into new memory, if it was chosen; if not it is made known, so that its options are refused
+ * with the reason. */
+static enum weft_status take(struct weft_spec *s, struct weft_settings *settings, const struct weft_part *part,
+                             struct weft_chosen *chosen)
 {
     if (chosen) {
-        *variant = variant_at(v);
-        *target = weft_arena_alloc(&s->arena, (*variant)->options_bytes + 1);
-        if (!*target)
+        chosen->part = weft_part_in_use(part);
+        chosen->options = weft_arena_alloc(&s->arena, part->options_bytes + 1);
+        if (!chosen->options)
             return FAIL(WEFT_NOMEM, "no memory for options");
     }
-    TRY(weft_settings_take(settings, &variants[v]->owner, chosen ? *target : NULL));
+    TRY(weft_settings_take(settings, &part->owner, chosen ? chosen->options : NULL));
     return WEFT_OK;
 }
 
-static enum weft_status take_all(struct weft_spec *s, struct weft_settings *settings)
+static enum weft_status take_parts(struct weft_spec *s, struct weft_settings *settings)
 {
-    int v = 0;
-    for (int part = 0; part < WEFT_PART_COUNT; part++)
-        for (int i = 0; part_names[part][i]; i++, v++)
-            TRY(take(s, settings, v, i == s->choice.part[part], &s->part[part], &s->options[part]));
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++, v++)
-        TRY(take(s, settings, v, s->choice.recip[i], &s->recip[i], &s->recip_options[i]));
+    const struct weft_part *part;
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
+        for (int i = 0; (part = weft_part_at(kind, i)); i++)
+            TRY(take(s, settings, part, i == s->choice.part[kind] ? &s->part[kind] : NULL));
+    s->mechanism = weft_arena_alloc(&s->arena, WEFT_MAX_PARTS * sizeof *s->mechanism);
+    if (!s->mechanism)
+        return FAIL(WEFT_NOMEM, "no memory for mechanisms");
+    for (int i = 0; (part = weft_part_at(WEFT_RECIP, i)); i++) {
+        bool on = s->choice.mechanism[i];
+        TRY(take(s, settings, part, on ? &s->mechanism[s->mechanism_count] : NULL));
+        s->mechanism_count += on;
+    }
     return WEFT_OK;
 }
 
-static enum weft_status resolve_one(struct weft_spec *s, const struct weft_variant *variant, void *opts)
+static enum weft_status resolve_one(struct weft_spec *s, const struct weft_chosen *c)
 {
-    if (variant && variant->resolve)
-        TRY(variant->resolve(s, opts));
+    if (c->part->resolve)
+        TRY(c->part->resolve(s, c->options));
     return WEFT_OK;
 }
 
-static enum weft_status resolve(struct weft_spec *s)
+enum weft_status weft_spec_resolve(struct weft_spec *s)
 {
     if (s->width % s->heads)
         return FAIL(WEFT_INVALID,
                     "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads",
                     (long long)s->width, (long long)s->heads);
-    s->head = s->width / s->heads;
-    s->mean = s->spread = s->vector = s->latent = s->turned = 0;
+    s->head = s->mean = s->qk_width = s->rotated = s->scale_width = s->width / s->heads;
+    s->spread = s->latent = 0;
+    s->kv_heads = s->heads;
     if (s->ffn_width == 0)
-        s->ffn_width = s->part[WEFT_FFN]->gated ? weft_round_up(weft_div_up(8 * s->width, 3), 64) : 4 * s->width;
-    for (int part = 0; part < WEFT_PART_COUNT; part++)
-        TRY(resolve_one(s, s->part[part], s->options[part]));
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        TRY(resolve_one(s, s->recip[i], s->recip_options[i]));
+        s->ffn_width = weft_spec_ffn(s)->gated ? weft_round_up(weft_div_up(8 * s->width, 3), 64) : 4 * s->width;
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
+        TRY(resolve_one(s, &s->part[kind]));
+    for (int i = 0; i < s->mechanism_count; i++)
+        TRY(resolve_one(s, &s->mechanism[i]));
     return WEFT_OK;
 }
 
 enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct weft_settings *settings)
 {
+    const struct weft_preset *preset;
     *s = (struct weft_spec){0};
-    TRY(weft_model_find(model, settings, &s->preset));
-    for (int i = 0; i < PRESETS; i++)
-        if (strcmp(weft_presets[i].name, s->preset) == 0)
-            settings->preset = weft_presets[i].settings;
-    TRY(weft_settings_take(settings, &owner, s));
+    TRY(weft_model_find(model, settings, &preset));
+    s->preset = preset->name;
+    settings->preset = preset->settings;
+    TRY(weft_settings_take(settings, model_owner(), s));
     s->compute = s->choice.dtype == 0 ? WEFT_BF16 : WEFT_F32;
     s->post = s->choice.norm_place == 1;
-    TRY(take_all(s, settings));
-    TRY(resolve(s));
-    return WEFT_OK;
-}
-
-/* ---- a tiny twin */
-
-static enum weft_status shrink_one(struct weft_spec *twin, const struct weft_spec *spec,
-                                   const struct weft_variant *variant, void **opts)
-{
-    if (!variant)
-        return WEFT_OK;
-    void *copy = weft_arena_alloc(&twin->arena, variant->options_bytes + 1);
-    if (!copy)
-        return FAIL(WEFT_NOMEM, "no memory for options");
-    memcpy(copy, *opts, variant->options_bytes);
-    if (variant->shrink)
-        variant->shrink(spec, copy);
-    *opts = copy;
-    return WEFT_OK;
-}
-
-/* Sizes at which nothing divides by accident, two key tiles are needed, and a block stands between first and last where
- * one did. */
-enum { TINY_HEAD = 8, TINY_HEADS = 4, TINY_FFN = 24, TINY_CONTEXT = 70, TINY_VOCAB = 17, TINY_LAYERS = 3 };
-
-enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec)
-{
-    *twin = *spec;
-    twin->arena = (struct weft_arena){0};
-    twin->layers = weft_min(spec->layers, TINY_LAYERS);
-    twin->heads = weft_min(spec->heads, TINY_HEADS);
-    twin->width = twin->heads * TINY_HEAD;
-    twin->ffn_width = TINY_FFN;
-    twin->context = weft_min(spec->context, TINY_CONTEXT);
-    twin->vocab = weft_min(spec->vocab, TINY_VOCAB);
-    twin->batch = 2;
-    twin->ra_window = weft_min(spec->ra_window, 5);
-    for (int part = 0; part < WEFT_PART_COUNT; part++)
-        TRY(shrink_one(twin, spec, twin->part[part], &twin->options[part]));
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++)
-        TRY(shrink_one(twin, spec, twin->recip[i], &twin->recip_options[i]));
-    TRY(resolve(twin));
+    TRY(take_parts(s, settings));
+    TRY(weft_spec_resolve(s));
     return WEFT_OK;
 }
 

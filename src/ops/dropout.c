@@ -10,7 +10,7 @@
 #include "ops/ops.h"
 
 enum { ROWS = 16 }; /* per tile */
-enum { X, SEQ, POS, SAMPLE, STAMP };
+enum { X, SEQ, POS, SAMPLE, STEP_KEY };
 
 struct attr {
     double p;
@@ -25,9 +25,9 @@ static enum weft_status shape(struct weft_node *node)
         return weft_node_fail(node, "p = %g, it must be at least 0 and less than 1", attr->p);
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    for (int i = SEQ; i <= STAMP; i++)
+    for (int i = SEQ; i <= STEP_KEY; i++)
         if (!node->in[i] || node->in[i]->dtype != WEFT_I32)
-            return weft_node_fail(node, "a mask needs seq, pos, sample and stamp of the rows, all i32");
+            return weft_node_fail(node, "a mask needs seq, pos, sample and step_key of the rows, all i32");
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
     if (!weft_shape_same(&node->in[SEQ]->shape, &rows) || !weft_shape_same(&node->in[POS]->shape, &rows))
         return weft_node_fail(node, "seq and pos must have one number per row of x");
@@ -38,7 +38,7 @@ static uint64_t row_key(const struct weft_call *call, int64_t r)
 {
     const struct attr *attr = call->attr;
     const int32_t *seq = call->in[SEQ]->data, *sample = call->in[SAMPLE]->data;
-    return weft_dropout_key(call->in[STAMP]->data, sample[seq[r]], attr->layer, attr->site);
+    return weft_dropout_key(call->in[STEP_KEY]->data, sample[seq[r]], attr->layer, attr->site);
 }
 
 /* Sixty-four columns take sixteen Philox blocks of four words, dealt out so that one word of all blocks is one vector.
@@ -135,7 +135,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         .seq = weft_case_input(g, "seq", WEFT_I32, c->n[0], 0),
         .pos = weft_case_input(g, "pos", WEFT_I32, c->n[0], 0),
         .sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(weft_fixed(c->n[2]))),
-        .stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4))),
+        .step_key = weft_graph_input(g, "step_key", WEFT_I32, WEFT_SHAPE(weft_fixed(4))),
     };
     struct weft_value *y = weft_dropout(g, weft_scale(g, x, 2), &rows, c->x[0], 1, 2);
     weft_graph_output(g, c->n[3] ? weft_scale(g, y, 2) : y);
@@ -160,7 +160,7 @@ const struct weft_op WEFT_OP(dropout) = {
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.run = bwd, .ref = bwd_ref},
-    .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << SAMPLE | 1 << STAMP,
+    .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << SAMPLE | 1 << STEP_KEY,
     .differentiable = 1 << X,
     .inplace = 1 + X,
     .inplace_grad = 1,
@@ -177,7 +177,7 @@ struct weft_value *weft_dropout(struct weft_graph *g, struct weft_value *x, cons
     if (p == 0)
         return x;
     struct attr attr = {p, layer, site};
-    struct weft_value *in[] = {x, rows->seq, rows->pos, rows->sample, rows->stamp};
+    struct weft_value *in[] = {x, rows->seq, rows->pos, rows->sample, rows->step_key};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_dropout), &attr, 5, in);
     return node ? node->out[0] : NULL;
 }

@@ -14,11 +14,11 @@
  * A plain batch of B sequences of T tokens is the identity case: row b*T+t is position t of sequence b, and
  * tiles[b][j] = b*T + j*WEFT_KEY_TILE. */
 struct weft_rows {
-    struct weft_value *seq;    /* i32 [M]: which sequence slot */
-    struct weft_value *pos;    /* i32 [M]: absolute position in it. Rows of a sequence are in ascending position. */
-    struct weft_value *tiles;  /* i32 [S, max tiles]: row of the key store where key tile j of the sequence begins */
-    struct weft_value *sample; /* i32 [S]: global sample index, for dropout masks */
-    struct weft_value *stamp;  /* i32 [4]: seed low, seed high, step low, step high, for dropout masks */
+    struct weft_value *seq;      /* i32 [M]: which sequence slot */
+    struct weft_value *pos;      /* i32 [M]: absolute position in it. Rows of a sequence are in ascending position. */
+    struct weft_value *tiles;    /* i32 [S, max tiles]: row of the key store where key tile j of the sequence begins */
+    struct weft_value *sample;   /* i32 [S]: global sample index, for dropout masks */
+    struct weft_value *step_key; /* i32 [4]: seed low, seed high, step low, step high, for dropout masks */
 };
 
 /* Keys are visited in tiles that begin at absolute multiples of this; it is also the page of a key/value cache. */
@@ -35,7 +35,7 @@ struct weft_attention {
     struct weft_value *pos_bias; /* f32 [H, offsets], optional */
     struct weft_rows rows;
     int64_t heads, kv_heads;
-    double dropout; /* of probabilities; 0: none, and rows.sample and rows.stamp are not needed */
+    double dropout; /* of probabilities; 0: none, and rows.sample and rows.step_key are not needed */
     /* Reciprocal attention, when q_store is given: for 0 < i-j <= ra_window the logit gains
      *   ra_alpha (scale[h] <q_store[j,h], own key of i> + q_bias[j,h] + key_bias[i,h])
      * The last two are for decoding and have no derivative. */
@@ -74,7 +74,7 @@ enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
 
 /* Key of the dropout mask of one sample at one site: fold of seed, step, sample, layer and site; the element counts
  * inside. The same for any number of threads, ranks and micro-batches. */
-uint64_t weft_dropout_key(const int32_t stamp[4], int32_t sample, int layer, int site);
+uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site);
 
 /* Output o of the node that made v. */
 struct weft_value *weft_sibling(const struct weft_value *v, int o);

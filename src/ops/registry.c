@@ -66,10 +66,10 @@ struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum 
     return v;
 }
 
-uint64_t weft_dropout_key(const int32_t stamp[4], int32_t sample, int layer, int site)
+uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site)
 {
-    uint64_t seed = (uint64_t)(uint32_t)stamp[1] << 32 | (uint32_t)stamp[0];
-    uint64_t step = (uint64_t)(uint32_t)stamp[3] << 32 | (uint32_t)stamp[2];
+    uint64_t seed = (uint64_t)(uint32_t)step_key[1] << 32 | (uint32_t)step_key[0];
+    uint64_t step = (uint64_t)(uint32_t)step_key[3] << 32 | (uint32_t)step_key[2];
     uint64_t key = weft_key_name(seed, "dropout"); /* apart from what else the seed is used for */
     key = weft_key(key, step);
     key = weft_key(key, (uint32_t)sample);

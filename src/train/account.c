@@ -4,6 +4,7 @@
  * larger than the machine.
  */
 #include "train/account.h"
+#include "nn/part.h"
 #include "train/train.h"
 
 #include <string.h>
@@ -22,12 +23,11 @@ static void count_parts(const struct weft_model *m, const struct weft_recipe *re
     a->params = m->params.elements;
     a->attn_params = count_weights(&m->params, ".attn.");
     a->ffn_params = count_weights(&m->params, ".ffn.");
-    for (int i = 0; i < WEFT_RECIP_COUNT; i++) {
-        char part[32];
-        const struct weft_variant *v = m->spec->recip[i];
-        snprintf(part, sizeof part, ".%s.", v ? v->name : "");
-        a->recip_params[i] = v ? count_weights(&m->params, part) : 0;
-        a->other_params -= a->recip_params[i];
+    for (int i = 0; i < m->spec->mechanism_count; i++) {
+        char part[64];
+        snprintf(part, sizeof part, ".%s.", m->spec->mechanism[i].part->name);
+        a->mechanism_params[i] = count_weights(&m->params, part);
+        a->other_params -= a->mechanism_params[i];
     }
     a->other_params += a->params - a->attn_params - a->ffn_params;
     a->state_bytes = m->params.total * (recipe ? weft_recipe_state_bytes(recipe) : WEFT_STATE_BYTES);

@@ -8,7 +8,9 @@
 #include "train/train.h"
 
 struct weft_account {
-    int64_t params, attn_params, ffn_params, recip_params[WEFT_RECIP_COUNT], other_params; /* other: embedding, norms */
+    int64_t params, attn_params, ffn_params;
+    int64_t mechanism_params[WEFT_MAX_PARTS];        /* of the spec's mechanisms, in its order */
+    int64_t other_params;                            /* embedding, norms */
     double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
     int64_t state_bytes;                             /* weights, sums of gradients, moments */
     int64_t activation_bytes;                        /* the one buffer of a training step */

@@ -66,7 +66,8 @@ static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
 static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float weight)
 {
     fill(t, micro_batch);
-    weft_net_stamp(&t->net, t->exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step, first_sample(t, micro_batch));
+    weft_net_step_key(&t->net, t->exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step,
+                      first_sample(t, micro_batch));
     *number(t, t->net.weight) = weight;
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
 }

@@ -8,30 +8,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static const char *const task_names[] = {
-#define TASK(name) #name,
-#include "train/parts.def"
-    NULL};
-static const char *const optim_names[] = {
-#define OPTIM(name) #name,
-#include "train/parts.def"
-    NULL};
-static const struct weft_task *const tasks[] = {
-#define TASK(name) &weft_task_##name,
-#include "train/parts.def"
-};
-static const struct weft_optim *const optims[] = {
-#define OPTIM(name) &weft_optim_##name,
-#include "train/parts.def"
-};
 enum { COSINE, LINEAR, CONSTANT };
 static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
-enum { TASKS = sizeof tasks / sizeof tasks[0], OPTIMS = sizeof optims / sizeof optims[0] };
 
 #define AT(field) offsetof(struct weft_recipe, field)
 static const struct weft_opt options[] = {
-    {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = task_names, .help = "what is learned"},
-    {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = optim_names, .help = "optimiser"},
+    {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = weft_task_names, .help = "what is learned"},
+    {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = weft_optim_names, .help = "optimiser"},
     {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights", .symbol = "GPT2_MAX_ITERS"},
     {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "highest learning rate"},
     {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12, .help = "steps until the learning rate is at its highest"},
@@ -59,11 +42,15 @@ static const struct weft_owner owner = WEFT_OWNER("training", options);
 
 const struct weft_owner *weft_train_owner_at(int i)
 {
-    if (i == 0)
-        return &owner;
-    if (i <= TASKS)
-        return &tasks[i - 1]->owner;
-    return i <= TASKS + OPTIMS ? &optims[i - 1 - TASKS]->owner : NULL;
+    const struct weft_task *task;
+    const struct weft_optim *optim;
+    if (i-- == 0)
+        return weft_task_at(0) ? &owner : NULL; /* the registry names the choices */
+    for (int n = 0; (task = weft_task_at(n)); n++)
+        if (i-- == 0)
+            return &task->owner;
+    optim = weft_optim_at(i);
+    return optim ? &optim->owner : NULL;
 }
 
 /* The chosen one gets its options; of the others only the names are made known. */
@@ -79,15 +66,15 @@ static enum weft_status take(struct weft_recipe *r, struct weft_settings *settin
 enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings)
 {
     *r = (struct weft_recipe){0};
-    TRY(weft_settings_take(settings, &owner, r));
-    r->task = tasks[r->choice.task];
-    r->optim = optims[r->choice.optim];
-    for (int i = 0; i < TASKS; i++)
-        TRY(take(r, settings, &tasks[i]->owner, tasks[i]->options_bytes,
-                 tasks[i] == r->task ? &r->task_options : NULL));
-    for (int i = 0; i < OPTIMS; i++)
-        TRY(take(r, settings, &optims[i]->owner, optims[i]->options_bytes,
-                 optims[i] == r->optim ? &r->optim_options : NULL));
+    TRY(weft_settings_take(settings, weft_train_owner_at(0), r));
+    r->task = weft_task_at(r->choice.task);
+    r->optim = weft_optim_at(r->choice.optim);
+    const struct weft_task *task;
+    for (int i = 0; (task = weft_task_at(i)); i++)
+        TRY(take(r, settings, &task->owner, task->options_bytes, task == r->task ? &r->task_options : NULL));
+    const struct weft_optim *optim;
+    for (int i = 0; (optim = weft_optim_at(i)); i++)
+        TRY(take(r, settings, &optim->owner, optim->options_bytes, optim == r->optim ? &r->optim_options : NULL));
     TRY(weft_settings_finish(settings));
     if (r->task->resolve)
         TRY(r->task->resolve(spec, r->task_options, &r->arena));

@@ -62,14 +62,14 @@ static void add_window(struct weft_scorer *s, const int32_t *tokens, int64_t cou
     const struct weft_net *net = &s->net;
     int64_t q = s->sequences++, first = s->rows;
     int32_t *in = input(s, net->tokens), *targets = input(s, net->targets), *tiles = input(s, net->at.tiles);
-    int32_t *seq = input(s, net->at.seq), *pos = input(s, net->at.pos), *place = input(s, net->place);
+    int32_t *seq = input(s, net->at.seq), *pos = input(s, net->at.pos), *position = input(s, net->position);
     s->rows += count;
     s->waiting[q] = (struct weft_waiting){first, count, nll};
     for (int64_t t = 0; t < count; t++) {
         in[first + t] = tokens[t];
         targets[first + t] = t + 1 >= from ? tokens[t + 1] : -1;
         seq[first + t] = (int32_t)q;
-        pos[first + t] = place[first + t] = (int32_t)t;
+        pos[first + t] = position[first + t] = (int32_t)t;
     }
     for (int64_t j = 0; j < net->tiles; j++)
         tiles[q * net->tiles + j] = (int32_t)(first + j * WEFT_KEY_TILE);

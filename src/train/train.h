@@ -13,7 +13,7 @@
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -70,7 +70,18 @@ struct weft_optim {
 
 #define TASK(name) extern const struct weft_task weft_task_##name;
 #define OPTIM(name) extern const struct weft_optim weft_optim_##name;
-#include "train/parts.def"
+#include "train/tasks.def"
+
+/* ---- the registry (registry.c) */
+
+enum { WEFT_MAX_TASKS = 64 }; /* and as many optimisers */
+/* The i-th; NULL past the last. */
+const struct weft_task *weft_task_at(int i);
+const struct weft_optim *weft_optim_at(int i);
+/* Makes one known by its name, behind the others. Before the first recipe is made; it is kept. */
+enum weft_status weft_task_register(const struct weft_task *task);
+enum weft_status weft_optim_register(const struct weft_optim *optim);
+extern const char *weft_task_names[], *weft_optim_names[]; /* choices of the options; end with NULL */
 
 /* ---- the recipe (recipe.c) */
 

@@ -9,7 +9,7 @@
 #ifndef WEFT_GOLDEN_CASE_H
 #define WEFT_GOLDEN_CASE_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 #include "stored.h"
 
 #include <stdlib.h>

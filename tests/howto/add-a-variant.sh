@@ -8,7 +8,7 @@ copy_tree
 
 add() { # add PAGE FILE: the row goes in front of the list of #undefs, the file in its place
     row=$(block c 1 "docs/howto/$1.md")
-    sed -i "0,/^#undef/s//$row\n#undef/" "$work/src/nn/variants.def"
+    sed -i "0,/^#undef/s//$row\n#undef/" "$work/src/nn/parts.def"
     block c 2 "docs/howto/$1.md" >"$work/src/nn/$2"
     lines=$(wc -l <"$work/src/nn/$2")
     [ "$lines" -le 60 ] || { echo "$1: the file has $lines lines, more than 60"; exit 1; }

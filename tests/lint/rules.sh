@@ -46,9 +46,9 @@ breaks rows "src/ops/ops.def: the row bad has no file src/ops/bad.c" append src/
 breaks rows "src/ops/ops.def: two rows name add" append src/ops/ops.def 'OP(add, (struct weft_graph * g))'
 breaks rows "src/cmd/bad.c has no row in src/cmd/cmds.def" new_file src/cmd/bad.c ''
 breaks rows "src/cmd/cmds.def: the row bad has no file src/cmd/bad.c" append src/cmd/cmds.def 'CMD(bad)'
-breaks rows "src/nn/attn/bad.c has no row in src/nn/variants.def" new_file src/nn/attn/bad.c ''
-breaks rows "src/nn/variants.def: the row bad has no file src/nn/ffn/bad.c" append src/nn/variants.def 'FFN(bad)'
-breaks rows "src/train/task/bad.c has no row in src/train/parts.def" new_file src/train/task/bad.c ''
+breaks rows "src/nn/attn/bad.c has no row in src/nn/parts.def" new_file src/nn/attn/bad.c ''
+breaks rows "src/nn/parts.def: the row bad has no file src/nn/ffn/bad.c" append src/nn/parts.def 'FFN(bad)'
+breaks rows "src/train/task/bad.c has no row in src/train/tasks.def" new_file src/train/task/bad.c ''
 breaks format "src/tensor/bad.c:2:" new_file src/tensor/bad.c 'int   x ;'
 
 finish

@@ -7,7 +7,7 @@ source tests/tap
 source tests/howto/page
 copy_tree
 howto=docs/howto/add-an-attention.md
-sed -i "0,/^#undef/s//$(block c 1 $howto)\n#undef/" "$work/src/nn/variants.def"
+sed -i "0,/^#undef/s//$(block c 1 $howto)\n#undef/" "$work/src/nn/parts.def"
 block c 2 $howto >"$work/src/nn/attn/shared_qk.c"
 block kconfig 1 docs/tutorial.md >"$work/configs/shared-qk"
 follow docs/tutorial.md

@@ -36,7 +36,7 @@ static enum weft_status try_dropout(struct weft_graph *g, struct weft_exec **exe
     struct weft_rows at = {.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(m)),
                            .pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(m)),
                            .sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(weft_fixed(1))),
-                           .stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4)))};
+                           .step_key = weft_graph_input(g, "step_key", WEFT_I32, WEFT_SHAPE(weft_fixed(4)))};
     TRY(weft_graph_status(g));
     x->wants_grad = true;
     struct weft_value *y = weft_dropout(g, x, &at, p, 0, 0);

@@ -4,6 +4,7 @@
  * whatever is fed beside them, wherever their pages lie. Bit by bit; absorbed latents within 1e-4 of the logits' size.
  */
 #include "infer/infer.h"
+#include "nn/part.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -228,7 +229,7 @@ static double by_tokens(const struct stage *s, bool expand)
     return worst;
 }
 
-static bool absorbs(const struct weft_spec *spec) { return spec->latent && spec->part[WEFT_GEOM]->linear; }
+static bool absorbs(const struct weft_spec *spec) { return spec->latent && weft_spec_geom(spec)->linear; }
 
 static void compare(const char *dtype)
 {

@@ -37,12 +37,12 @@ static void a_replaced_op_comes_back(void **state)
 static void dropout_keys_depend_on_everything(void **state)
 {
     (void)state;
-    const int32_t stamp[4] = {1, 2, 3, 4};
-    uint64_t key = weft_dropout_key(stamp, 5, 6, 7);
-    assert_true(key == weft_dropout_key(stamp, 5, 6, 7));
-    assert_true(key != weft_dropout_key(stamp, 6, 6, 7));
-    assert_true(key != weft_dropout_key(stamp, 5, 7, 7));
-    assert_true(key != weft_dropout_key(stamp, 5, 6, 8));
+    const int32_t step_key[4] = {1, 2, 3, 4};
+    uint64_t key = weft_dropout_key(step_key, 5, 6, 7);
+    assert_true(key == weft_dropout_key(step_key, 5, 6, 7));
+    assert_true(key != weft_dropout_key(step_key, 6, 6, 7));
+    assert_true(key != weft_dropout_key(step_key, 5, 7, 7));
+    assert_true(key != weft_dropout_key(step_key, 5, 6, 8));
     for (int i = 0; i < 4; i++) {
         int32_t other[4] = {1, 2, 3, 4};
         other[i] = -1;
@@ -106,7 +106,7 @@ static void rope_refuses_odd_heads(void **state)
 static void dropout_refuses_to_drop_all(void **state)
 {
     (void)state;
-    struct weft_rows rows = {.seq = ids, .pos = ids, .sample = ids, .stamp = ids};
+    struct weft_rows rows = {.seq = ids, .pos = ids, .sample = ids, .step_key = ids};
     assert_ptr_equal(weft_dropout(graph, x, &rows, 0, 0, 0), x);
     expect_refused(weft_dropout(graph, x, &rows, 1, 0, 0), "p = 1");
 }
@@ -114,7 +114,7 @@ static void dropout_refuses_to_drop_all(void **state)
 static void dropout_needs_its_rows(void **state)
 {
     (void)state;
-    expect_refused(weft_dropout(graph, x, &(struct weft_rows){.seq = ids, .pos = ids}, 0.1, 0, 0), "stamp");
+    expect_refused(weft_dropout(graph, x, &(struct weft_rows){.seq = ids, .pos = ids}, 0.1, 0, 0), "step_key");
 }
 
 static void embed_refuses_floats_as_ids(void **state)

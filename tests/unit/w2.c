@@ -6,7 +6,7 @@
  * Every row is a sequence of its own that sees one key, so its log-sum-exp is its logit:
  *     lse = (2 <q, k> - |k|^2) / (tau + eps)     hence     W2^2 = |q|^2 - (tau + eps) lse
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -28,14 +28,14 @@ struct bench {
     struct weft_exec *exec;
 };
 
-static struct weft_points points_of(struct weft_build *b, struct bench *t, enum weft_side side, struct weft_dim rows)
+static struct weft_qk qk_of(struct weft_build *b, struct bench *t, enum weft_side side, struct weft_dim rows)
 {
     int64_t mean = t->spec.mean, spread = t->spec.spread;
     const char *names[2][2] = {{"q_mean", "q_raw"}, {"k_mean", "k_raw"}};
     t->mean[side] = weft_graph_input(b->g, names[side][0], WEFT_F32, WEFT_SHAPE(rows, weft_fixed(HEADS * mean)));
     t->raw[side] = weft_graph_input(b->g, names[side][1], WEFT_F32, WEFT_SHAPE(rows, weft_fixed(HEADS * spread)));
-    struct weft_rays r = {.side = side, .heads = HEADS, .mean = t->mean[side], .raw = t->raw[side]};
-    return t->spec.part[WEFT_GEOM]->points(b, &r, true);
+    struct weft_qk_raw r = {.side = side, .heads = HEADS, .mean = t->mean[side], .raw = t->raw[side]};
+    return weft_build_qk(b, &r, true);
 }
 
 static void open_bench(struct bench *t)
@@ -50,8 +50,8 @@ static void open_bench(struct bench *t)
     b.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
     b.rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(M));
     b.rows.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(M, weft_fixed(1)));
-    struct weft_points q = points_of(&b, t, WEFT_QUERY, M);
-    struct weft_attend a = {.q = q, .k = points_of(&b, t, WEFT_KEY, N), .kv_heads = HEADS};
+    struct weft_qk q = qk_of(&b, t, WEFT_QUERY, M);
+    struct weft_attend a = {.q = q, .k = qk_of(&b, t, WEFT_KEY, N), .kv_heads = HEADS};
     a.v = a.k.vectors;
     assert_non_null(weft_build_attend(&b, &a));
     t->lse = b.lse;

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
  * and likewise the spreads of queries and keys, where the geometry has them.
  * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     if (spec->kv_heads > spec->heads || spec->heads % spec->kv_heads)
         return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
                     (long long)spec->kv_heads, (long long)spec->heads);
-    spec->turned = spec->mean;
-    spec->scale_width = spec->vector;
+    spec->rotated = spec->mean;
+    spec->scale_width = spec->qk_width;
     return WEFT_OK;
 }
 
@@ -41,7 +41,7 @@ static void shrink(const struct weft_spec *spec, void *opts)
         o->kv_heads = o->kv_heads < spec->heads ? 2 : 0;
 }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     int64_t H = spec->heads, K = spec->kv_heads;
     weft_params_linear(p, spec, "wq", H * spec->mean, spec->width);
@@ -54,17 +54,17 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 }
 
 /* A key bias adds <q_i, b> to all scores of row i; where nothing else sees it, the softmax cancels it. */
-static bool idle(const struct weft_spec *spec, const char *name)
+static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
-    return strcmp(name, "wk_bias") == 0 && !spec->part[WEFT_GEOM]->normed && !spec->part[WEFT_POS]->turn &&
+    return strcmp(name, "wk_bias") == 0 && !weft_spec_geom(spec)->normed && !weft_spec_pos(spec)->rotate &&
            spec->ra_alpha == 0;
 }
 
-static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
     const struct weft_spec *spec = b->spec;
     weft_build_latent(b, x, NULL);
-    struct weft_rays q = {.side = WEFT_QUERY, .heads = spec->heads}, k = {.side = WEFT_KEY, .heads = spec->kv_heads};
+    struct weft_qk_raw q = {.side = WEFT_QUERY, .heads = spec->heads}, k = {.side = WEFT_KEY, .heads = spec->kv_heads};
     q.mean = weft_build_linear(b, x, "wq");
     k.mean = weft_build_keys(b, weft_build_linear(b, x, "wk"), "wu");
     if (spec->spread) {
@@ -72,22 +72,23 @@ static struct weft_value *build(struct weft_build *b, struct weft_value *x)
         k.raw = weft_build_keys(b, weft_build_linear(b, x, "wk_spread"), "wu_spread");
     }
     struct weft_attend a = {.kv_heads = spec->kv_heads};
-    a.q = spec->part[WEFT_GEOM]->points(b, &q, weft_build_both_ways(b));
-    a.k = spec->part[WEFT_GEOM]->points(b, &k, true);
+    a.q = weft_build_qk(b, &q, weft_build_both_ways(b));
+    a.k = weft_build_qk(b, &k, true);
     a.k.vectors = weft_build_keep(b, "k", WEFT_PER_TOKEN, a.k.vectors);
     a.k.norms = weft_build_keep(b, "k_norms", WEFT_PER_TOKEN, a.k.norms);
     a.v = weft_build_keep(b, "v", WEFT_PER_TOKEN, weft_build_linear(b, x, "wv"));
     return weft_build_attend(b, &a);
 }
 
-const struct weft_variant weft_attn_full = {
-    .name = "full",
-    .summary = "K <= H key/value heads, cached as they are",
-    .owner = WEFT_OWNER("attn=full", options),
-    .options_bytes = sizeof(struct full),
-    .resolve = resolve,
-    .shrink = shrink,
-    .params = params,
-    .idle = idle,
+const struct weft_attn weft_attn_full = {
+    .part = {.kind = WEFT_ATTN,
+             .name = "full",
+             .summary = "K <= H key/value heads, cached as they are",
+             .owner = WEFT_OWNER("attn=full", options),
+             .options_bytes = sizeof(struct full),
+             .resolve = resolve,
+             .shrink = shrink,
+             .params = params,
+             .idle = idle},
     .build = build,
 };

@@ -13,7 +13,7 @@
  * token's key where its norm is to be cached.
  * Cache per token and layer: 2L (shared: L), R with rope, spread and H norms where the geometry has them.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -48,25 +48,24 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     const struct latent *o = opts;
     spec->latent = o->width;
     spec->kv_heads = o->heads == HEADS_OWN ? spec->heads : 1;
-    spec->turned = 0;
-    if (spec->part[WEFT_POS]->turn)
-        spec->turned = o->rope ? o->rope : weft_round_up(weft_div_up(spec->head, 2), 2);
-    spec->vector += spec->turned;
-    spec->scale_width = o->scale == SCALE_HEAD ? spec->vector : spec->latent;
+    spec->rotated = 0;
+    if (weft_spec_pos(spec)->rotate)
+        spec->rotated = o->rope ? o->rope : weft_round_up(weft_div_up(spec->head, 2), 2);
+    spec->qk_width += spec->rotated;
+    spec->scale_width = o->scale == SCALE_HEAD ? spec->qk_width : spec->latent;
     return WEFT_OK;
 }
 
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct latent *o = opts;
-    (void)spec;
     o->width = 12;
     o->rope = o->rope ? 6 : 0;
 }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    const struct latent *o = spec->options[WEFT_ATTN];
+    const struct latent *o = opts;
     int64_t H = spec->heads, K = spec->kv_heads, C = spec->width, L = o->width;
     double up = 1 / sqrt((double)L); /* gives v the variance that multi-head attention has */
     weft_params_linear(p, spec, "wq", H * spec->mean, C);
@@ -79,32 +78,32 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
         weft_params_linear(p, spec, "wq_spread", H * spec->spread, C);
         weft_params_matrix(p, "ws", spec->spread, C, WEFT_DEVIATION);
     }
-    if (spec->turned) {
-        weft_params_matrix(p, "wqr", H * spec->turned, C, WEFT_DEVIATION);
-        weft_params_matrix(p, "wkr", spec->turned, C, WEFT_DEVIATION);
+    if (spec->rotated) {
+        weft_params_matrix(p, "wqr", H * spec->rotated, C, WEFT_DEVIATION);
+        weft_params_matrix(p, "wkr", spec->rotated, C, WEFT_DEVIATION);
     }
 }
 
 /* What a key is made of: of the new rows, or of all rows of the cache. */
 struct source {
-    struct weft_value *c, *turned, *spread;
+    struct weft_value *c, *rotated, *spread;
 };
 
-static struct weft_rays rays(const struct source *s, struct weft_value *mean, int64_t heads)
+static struct weft_qk_raw raw_key(const struct source *s, struct weft_value *mean, int64_t heads)
 {
-    return (struct weft_rays){.side = WEFT_KEY,
-                              .heads = heads,
-                              .mean = mean,
-                              .spread = s->spread,
-                              .turned = s->turned,
-                              .spread_heads = 1,
-                              .turned_heads = 1};
+    return (struct weft_qk_raw){.side = WEFT_KEY,
+                                .heads = heads,
+                                .mean = mean,
+                                .spread = s->spread,
+                                .rotated = s->rotated,
+                                .spread_heads = 1,
+                                .rotated_heads = 1};
 }
 
-static struct weft_points expand(struct weft_build *b, const struct source *s, bool norms)
+static struct weft_qk expand(struct weft_build *b, const struct source *s, bool norms)
 {
-    struct weft_rays r = rays(s, weft_build_product(b, s->c, "wa"), b->spec->kv_heads);
-    return b->spec->part[WEFT_GEOM]->points(b, &r, norms);
+    struct weft_qk_raw r = raw_key(s, weft_build_product(b, s->c, "wa"), b->spec->kv_heads);
+    return weft_build_qk(b, &r, norms);
 }
 
 /* x [M, H * from] times the transposed (or plain) blocks of a weight [K * rows, L], head by head. */
@@ -124,55 +123,54 @@ static struct weft_value *by_head(struct weft_build *b, struct weft_value *x, co
 }
 
 /* Queries go to the latents instead of the latents to the keys. */
-static struct weft_value *absorb(struct weft_build *b, struct weft_attend *a, struct weft_rays q,
+static struct weft_value *absorb(struct weft_build *b, struct weft_attend *a, struct weft_qk_raw q,
                                  const struct source *all, struct weft_value *c_v)
 {
-    const struct weft_variant *geom = b->spec->part[WEFT_GEOM];
-    struct weft_rays k = rays(all, all->c, 1);
+    struct weft_qk_raw k = raw_key(all, all->c, 1);
     q.mean = by_head(b, q.mean, "wa", b->spec->mean, true);
-    a->q = geom->points(b, &q, false);
-    a->k.vectors = geom->points(b, &k, false).vectors;
+    a->q = weft_build_qk(b, &q, false);
+    a->k.vectors = weft_build_qk(b, &k, false).vectors;
     a->v = c_v;
     a->kv_heads = 1;
     return by_head(b, weft_build_attend(b, a), "wb", b->spec->head, false);
 }
 
-static struct weft_rays queries(struct weft_build *b, struct weft_value *x)
+static struct weft_qk_raw queries(struct weft_build *b, struct weft_value *x)
 {
     const struct weft_spec *spec = b->spec;
-    struct weft_rays q = {.side = WEFT_QUERY, .heads = spec->heads, .mean = weft_build_linear(b, x, "wq")};
-    q.spread_heads = q.turned_heads = q.heads;
+    struct weft_qk_raw q = {.side = WEFT_QUERY, .heads = spec->heads, .mean = weft_build_linear(b, x, "wq")};
+    q.spread_heads = q.rotated_heads = q.heads;
     if (spec->spread)
         q.spread = weft_build_spread(b, weft_build_linear(b, x, "wq_spread"));
-    if (spec->turned)
-        q.turned = weft_build_turn(b, weft_build_product(b, x, "wqr"), q.heads, WEFT_QUERY);
+    if (spec->rotated)
+        q.rotated = weft_build_rotate(b, weft_build_product(b, x, "wqr"), q.heads, WEFT_QUERY);
     return q;
 }
 
-static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
     const struct weft_spec *spec = b->spec;
-    const struct latent *o = spec->options[WEFT_ATTN];
-    const struct weft_variant *geom = spec->part[WEFT_GEOM];
+    const struct latent *o = opts;
+    const struct weft_geom *geom = weft_spec_geom(spec);
     bool absorbs = geom->linear && weft_build_decodes(b), both = weft_build_both_ways(b);
-    struct weft_rays q = queries(b, x);
+    struct weft_qk_raw q = queries(b, x);
     struct source fresh = {.c = weft_build_product(b, x, "wdk")};
     weft_build_latent(b, x, &fresh.c);
-    if (spec->turned)
-        fresh.turned = weft_build_turn(b, weft_build_product(b, x, "wkr"), 1, WEFT_KEY);
+    if (spec->rotated)
+        fresh.rotated = weft_build_rotate(b, weft_build_product(b, x, "wkr"), 1, WEFT_KEY);
     if (spec->spread)
         fresh.spread = weft_build_spread(b, weft_build_product(b, x, "ws"));
     struct source all = {weft_build_keep(b, "c_k", WEFT_PER_TOKEN, fresh.c),
-                         weft_build_keep(b, "k_turned", WEFT_PER_TOKEN, fresh.turned),
+                         weft_build_keep(b, "k_rotated", WEFT_PER_TOKEN, fresh.rotated),
                          weft_build_keep(b, "k_spread", WEFT_PER_TOKEN, fresh.spread)};
     struct weft_value *c_v =
         o->shared ? all.c : weft_build_keep(b, "c_v", WEFT_PER_TOKEN, weft_build_product(b, x, "wdv"));
 
-    struct weft_attend a = {.q = geom->points(b, &q, both), .kv_heads = spec->kv_heads};
+    struct weft_attend a = {.q = weft_build_qk(b, &q, both), .kv_heads = spec->kv_heads};
     bool keeps_norms = weft_build_cached(b) && geom->normed && geom->linear;
     a.k = expand(b, &all, !keeps_norms);
     if (keeps_norms || absorbs) {
-        struct weft_points own = expand(b, &fresh, keeps_norms);
+        struct weft_qk own = expand(b, &fresh, keeps_norms);
         a.k.norms = weft_build_keep(b, "k_norms", WEFT_PER_TOKEN, own.norms);
         a.back_k = absorbs && both ? own.vectors : NULL;
     }
@@ -184,13 +182,14 @@ static struct weft_value *build(struct weft_build *b, struct weft_value *x)
     return weft_build_attend(b, &a);
 }
 
-const struct weft_variant weft_attn_latent = {
-    .name = "latent",
-    .summary = "keys and values made of cached latents, absorbed when decoding",
-    .owner = WEFT_OWNER("attn=latent", options),
-    .options_bytes = sizeof(struct latent),
-    .resolve = resolve,
-    .shrink = shrink,
-    .params = params,
+const struct weft_attn weft_attn_latent = {
+    .part = {.kind = WEFT_ATTN,
+             .name = "latent",
+             .summary = "keys and values made of cached latents, absorbed when decoding",
+             .owner = WEFT_OWNER("attn=latent", options),
+             .options_bytes = sizeof(struct latent),
+             .resolve = resolve,
+             .shrink = shrink,
+             .params = params},
     .build = build,
 };

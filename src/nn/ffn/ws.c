@@ -8,7 +8,7 @@
  * block-diagonal and is free to drift, at a cost of F/(3C) of the feed-forward. Outside training and watching z does
  * not exist.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -50,7 +50,6 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
 
 static void shrink(const struct weft_spec *spec, void *opts)
 {
-    (void)spec;
     struct ws *o = opts;
     o->heads = o->heads > 1 ? 4 : 1;
     /* as large as the main loss, so that checks see them */
@@ -58,12 +57,12 @@ static void shrink(const struct weft_spec *spec, void *opts)
     o->lambda_c *= 1e2;
 }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    const struct ws *o = spec->options[WEFT_FFN];
+    const struct ws *o = opts;
     int64_t F = spec->ffn_width, wide = F / o->heads;
     struct weft_param wz = {.name = "wz", .init = WEFT_INIT_UNIFORM, .init_value = 1 / sqrt((double)wide)};
-    weft_ffn_swiglu.params(p, spec);
+    weft_ffn_swiglu.part.params(p, spec, NULL);
     if (o->form == FORM_BLOCK) {
         wz.ndim = 3;
         wz.dim[0] = o->heads;
@@ -77,15 +76,14 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 }
 
 /* Without auxiliary losses nothing moves wz. */
-static bool idle(const struct weft_spec *spec, const char *name)
+static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
-    const struct ws *o = spec->options[WEFT_FFN];
+    const struct ws *o = opts;
     return strcmp(name, "wz") == 0 && (!spec->aux || (o->lambda_z == 0 && o->lambda_c == 0));
 }
 
-static void add_losses(struct weft_build *b, struct weft_value *up)
+static void add_losses(struct weft_build *b, const struct ws *o, struct weft_value *up)
 {
-    const struct ws *o = b->spec->options[WEFT_FFN];
     struct weft_value *z = weft_build_product(b, up, "wz");
     if (o->lambda_z > 0)
         weft_build_loss(b, "ws_z", weft_square_mean(b->g, z, o->heads, o->lambda_z));
@@ -97,9 +95,8 @@ static void add_losses(struct weft_build *b, struct weft_value *up)
 
 /* How alike the heads are in the vectors that ws_c contrasts, whose directions are those of their sums; and how far a
  * dense wz has left its blocks. */
-static void watch(struct weft_build *b, struct weft_value *up)
+static void watch(struct weft_build *b, const struct ws *o, struct weft_value *up)
 {
-    const struct ws *o = b->spec->options[WEFT_FFN];
     if (o->heads == 1)
         return;
     struct weft_value *mean = weft_prefix_mean(b->g, weft_build_product(b, up, "wz"), &b->rows, NULL, false);
@@ -108,25 +105,26 @@ static void watch(struct weft_build *b, struct weft_value *up)
         weft_build_watch(b, "off_block_mass", weft_off_block(b->g, weft_build_weight(b, "wz"), o->heads));
 }
 
-static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
     struct weft_value *up = weft_build_linear(b, x, "w1"), *gate = weft_build_linear(b, x, "w3");
     if (b->use == WEFT_TRAIN && b->spec->aux)
-        add_losses(b, up);
+        add_losses(b, opts, up);
     if (b->use == WEFT_WATCH)
-        watch(b, up);
+        watch(b, opts, up);
     return weft_swiglu(b->g, gate, up);
 }
 
-const struct weft_variant weft_ffn_ws = {
-    .name = "ws",
-    .summary = "swiglu whose up-projection is shaped by contrastive heads in training",
-    .owner = WEFT_OWNER("ffn=ws", options),
-    .options_bytes = sizeof(struct ws),
-    .resolve = resolve,
-    .shrink = shrink,
-    .params = params,
-    .idle = idle,
+const struct weft_ffn weft_ffn_ws = {
+    .part = {.kind = WEFT_FFN,
+             .name = "ws",
+             .summary = "swiglu whose up-projection is shaped by contrastive heads in training",
+             .owner = WEFT_OWNER("ffn=ws", options),
+             .options_bytes = sizeof(struct ws),
+             .resolve = resolve,
+             .shrink = shrink,
+             .params = params,
+             .idle = idle},
     .build = build,
     .output = "w2",
     .gated = true,

@@ -6,7 +6,7 @@
 #ifndef WEFT_GAUSSIAN_H
 #define WEFT_GAUSSIAN_H
 
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 
@@ -39,17 +39,18 @@ static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaus
 }
 
 /* factor / (tau + eps), f32 [H]; `start` is where ln(tau) begins. */
-static struct weft_value *temperature(struct weft_build *b, double start, double factor, double eps)
+static struct weft_value *temperature(struct weft_build *b, const struct gaussian *o, double start, double factor,
+                                      double eps)
 {
-    const struct gaussian *o = b->spec->options[WEFT_GEOM];
     struct weft_shape heads = WEFT_SHAPE(weft_fixed(b->spec->heads));
     struct weft_value *theta = o->learn_tau ? weft_build_weight(b, "theta") : weft_fill(b->g, start, heads);
     return weft_temperature(b->g, theta, factor, eps);
 }
 
-static void temperature_params(struct weft_params *p, const struct weft_spec *spec, double start)
+static void temperature_params(struct weft_params *p, const struct weft_spec *spec, const struct gaussian *o,
+                               double start)
 {
-    if (((const struct gaussian *)spec->options[WEFT_GEOM])->learn_tau)
+    if (o->learn_tau)
         weft_params_vector(p, "theta", spec->heads, start);
 }
 

@@ -13,32 +13,36 @@
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     TRY(resolve_widths(spec, opts));
-    spec->vector = spec->mean;
+    spec->qk_width = spec->mean;
     return WEFT_OK;
 }
 
-static void params(struct weft_params *p, const struct weft_spec *spec) { temperature_params(p, spec, 0); }
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
+{
+    temperature_params(p, spec, opts, 0);
+}
 
-static struct weft_points points(struct weft_build *b, const struct weft_rays *r, bool norms)
+static struct weft_qk qk(struct weft_build *b, const void *opts, const struct weft_qk_raw *r, bool norms)
 {
     struct weft_value *x = r->raw ? weft_whiten(b->g, r->mean, weft_build_spread(b, r->raw), r->heads, r->heads)
                                   : weft_whiten(b->g, r->mean, r->spread, r->heads, r->spread_heads);
     struct weft_value *logs = x ? weft_sibling(x, 1) : NULL;
-    x = r->turned ? weft_join_heads(b->g, x, r->heads, r->turned, r->turned_heads, r->heads)
-                  : weft_build_turn(b, x, r->heads, r->side);
-    return (struct weft_points){x, norms ? weft_add(b->g, weft_square_sum(b->g, x, r->heads), logs) : NULL};
+    x = r->rotated ? weft_join_heads(b->g, x, r->heads, r->rotated, r->rotated_heads, r->heads)
+                   : weft_build_rotate(b, x, r->heads, r->side);
+    return (struct weft_qk){x, norms ? weft_add(b->g, weft_square_sum(b->g, x, r->heads), logs) : NULL};
 }
 
-static struct weft_value *scale(struct weft_build *b) { return temperature(b, 0, 1, 0); }
+static struct weft_value *scale(struct weft_build *b, const void *opts) { return temperature(b, opts, 0, 1, 0); }
 
-const struct weft_variant weft_geom_overlap = {
-    .name = "overlap",
-    .summary = "score = log of the overlap of two diagonal Gaussians / tau",
-    .owner = WEFT_OWNER("geom=overlap", options),
-    .options_bytes = sizeof(struct gaussian),
-    .resolve = resolve,
-    .params = params,
-    .points = points,
+const struct weft_geom weft_geom_overlap = {
+    .part = {.kind = WEFT_GEOM,
+             .name = "overlap",
+             .summary = "score = log of the overlap of two diagonal Gaussians / tau",
+             .owner = WEFT_OWNER("geom=overlap", options),
+             .options_bytes = sizeof(struct gaussian),
+             .resolve = resolve,
+             .params = params},
+    .qk = qk,
     .scale = scale,
     .normed = true,
 };

@@ -15,36 +15,44 @@
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     TRY(resolve_widths(spec, opts));
-    spec->vector = spec->mean + spec->spread;
+    spec->qk_width = spec->mean + spec->spread;
     return WEFT_OK;
 }
 
 static double start(const struct weft_spec *spec) { return log(2 * sqrt((double)spec->scale_width)); }
 
-static void params(struct weft_params *p, const struct weft_spec *spec) { temperature_params(p, spec, start(spec)); }
-
-static struct weft_points points(struct weft_build *b, const struct weft_rays *r, bool norms)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    struct weft_value *mean = r->turned ? weft_join_heads(b->g, r->mean, r->heads, r->turned, r->turned_heads, r->heads)
-                                        : weft_build_turn(b, r->mean, r->heads, r->side);
-    if (r->raw) {
-        struct weft_value *x = weft_gaussian(b->g, mean, r->raw, r->heads, WEFT_SPREAD_LEAST);
-        return (struct weft_points){x, norms && x ? weft_sibling(x, 1) : NULL};
-    }
-    struct weft_value *x = weft_join_heads(b->g, mean, r->heads, r->spread, r->spread_heads, r->heads);
-    return (struct weft_points){x, norms ? weft_square_sum(b->g, x, r->heads) : NULL};
+    temperature_params(p, spec, opts, start(spec));
 }
 
-static struct weft_value *scale(struct weft_build *b) { return temperature(b, start(b->spec), 2, 1e-6); }
+static struct weft_qk qk(struct weft_build *b, const void *opts, const struct weft_qk_raw *r, bool norms)
+{
+    struct weft_value *mean = r->rotated
+                                  ? weft_join_heads(b->g, r->mean, r->heads, r->rotated, r->rotated_heads, r->heads)
+                                  : weft_build_rotate(b, r->mean, r->heads, r->side);
+    if (r->raw) {
+        struct weft_value *x = weft_gaussian(b->g, mean, r->raw, r->heads, WEFT_SPREAD_LEAST);
+        return (struct weft_qk){x, norms && x ? weft_sibling(x, 1) : NULL};
+    }
+    struct weft_value *x = weft_join_heads(b->g, mean, r->heads, r->spread, r->spread_heads, r->heads);
+    return (struct weft_qk){x, norms ? weft_square_sum(b->g, x, r->heads) : NULL};
+}
 
-const struct weft_variant weft_geom_w2 = {
-    .name = "w2",
-    .summary = "score = -W2(q, k)^2 / tau between diagonal Gaussians",
-    .owner = WEFT_OWNER("geom=w2", options),
-    .options_bytes = sizeof(struct gaussian),
-    .resolve = resolve,
-    .params = params,
-    .points = points,
+static struct weft_value *scale(struct weft_build *b, const void *opts)
+{
+    return temperature(b, opts, start(b->spec), 2, 1e-6);
+}
+
+const struct weft_geom weft_geom_w2 = {
+    .part = {.kind = WEFT_GEOM,
+             .name = "w2",
+             .summary = "score = -W2(q, k)^2 / tau between diagonal Gaussians",
+             .owner = WEFT_OWNER("geom=w2", options),
+             .options_bytes = sizeof(struct gaussian),
+             .resolve = resolve,
+             .params = params},
+    .qk = qk,
     .scale = scale,
     .linear = true,
     .normed = true,

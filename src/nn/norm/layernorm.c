@@ -2,24 +2,25 @@
  *
  * norm/layernorm - (x - mean) / sqrt(variance + 1e-5) * gain + bias, over the width.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     weft_params_vector(p, "gain", spec->width, 1);
     weft_params_vector(p, "bias", spec->width, 0);
 }
 
-static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
     return weft_layernorm(b->g, x, weft_build_weight(b, "gain"), weft_build_weight(b, "bias"), 1e-5,
                           weft_build_norm_dtype(b));
 }
 
-const struct weft_variant weft_norm_layernorm = {
-    .name = "layernorm",
-    .summary = "(x - mean) / sqrt(variance + 1e-5) * gain + bias",
-    .owner = {.name = "norm=layernorm"},
-    .params = params,
+const struct weft_norm weft_norm_layernorm = {
+    .part = {.kind = WEFT_NORM,
+             .name = "layernorm",
+             .summary = "(x - mean) / sqrt(variance + 1e-5) * gain + bias",
+             .owner = {.name = "norm=layernorm"},
+             .params = params},
     .build = build,
 };

@@ -2,22 +2,23 @@
  *
  * pos/learned - one learned vector per position, added to the embedding. Parameters: T C.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     weft_params_matrix(p, "wpe", spec->context, spec->width, WEFT_DEVIATION);
 }
 
-static struct weft_value *build(struct weft_build *b, struct weft_value *x)
+static struct weft_value *embed(struct weft_build *b, const void *opts, struct weft_value *x)
 {
-    return weft_add(b->g, x, weft_embed(b->g, weft_build_weight(b, "wpe"), b->place));
+    return weft_add(b->g, x, weft_embed(b->g, weft_build_weight(b, "wpe"), b->position));
 }
 
-const struct weft_variant weft_pos_learned = {
-    .name = "learned",
-    .summary = "x + wpe[position]",
-    .owner = {.name = "pos=learned"},
-    .params = params,
-    .build = build,
+const struct weft_pos weft_pos_learned = {
+    .part = {.kind = WEFT_POS,
+             .name = "learned",
+             .summary = "x + wpe[position]",
+             .owner = {.name = "pos=learned"},
+             .params = params},
+    .embed = embed,
 };

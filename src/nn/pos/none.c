@@ -2,10 +2,8 @@
  *
  * pos/none - no positions: only the causal mask tells tokens apart.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
-const struct weft_variant weft_pos_none = {
-    .name = "none",
-    .summary = "no positions",
-    .owner = {.name = "pos=none"},
+const struct weft_pos weft_pos_none = {
+    .part = {.kind = WEFT_POS, .name = "none", .summary = "no positions", .owner = {.name = "pos=none"}},
 };

@@ -3,7 +3,7 @@
  * pos/relative - one learned number per head and distance, added to the score; distances beyond the last share its
  * number. They start at 0 and are not decayed. Parameters: H relative_max in every layer.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 
@@ -16,36 +16,35 @@ static const struct weft_opt options[] = {
      .help = "distances with a number of their own; 0: as many as the context has"},
 };
 
-static int64_t offsets(const struct weft_spec *spec)
+static int64_t offsets(const struct weft_spec *spec, const struct relative *o)
 {
-    const struct relative *o = spec->options[WEFT_POS];
     return o->max ? weft_min(o->max, spec->context) : spec->context;
 }
 
 static void shrink(const struct weft_spec *spec, void *opts)
 {
-    (void)spec;
     struct relative *o = opts;
     o->max = o->max ? 5 : 0;
 }
 
-static void bias_params(struct weft_params *p, const struct weft_spec *spec)
+static void bias_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     weft_params_add(p, (struct weft_param){.name = "relative",
                                            .ndim = 2,
-                                           .dim = {spec->heads, offsets(spec)},
+                                           .dim = {spec->heads, offsets(spec, opts)},
                                            .init = WEFT_INIT_CONSTANT,
                                            .constant = true});
 }
 
-static struct weft_value *bias(struct weft_build *b) { return weft_build_weight(b, "relative"); }
+static struct weft_value *bias(struct weft_build *b, const void *opts) { return weft_build_weight(b, "relative"); }
 
-const struct weft_variant weft_pos_relative = {
-    .name = "relative",
-    .summary = "score + learned number of the distance, per head",
-    .owner = WEFT_OWNER("pos=relative", options),
-    .options_bytes = sizeof(struct relative),
-    .shrink = shrink,
+const struct weft_pos weft_pos_relative = {
+    .part = {.kind = WEFT_POS,
+             .name = "relative",
+             .summary = "score + learned number of the distance, per head",
+             .owner = WEFT_OWNER("pos=relative", options),
+             .options_bytes = sizeof(struct relative),
+             .shrink = shrink},
     .bias = bias,
     .bias_params = bias_params,
 };

@@ -3,7 +3,7 @@
  * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys turn by pos / base^(2i/D).
  * No parameters. Scores then depend on the distance of two tokens alone.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 
@@ -18,25 +18,25 @@ static const struct weft_opt options[] = {
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
-    (void)opts;
-    if (spec->turned % 2)
-        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be turned: make that even",
-                    (long long)spec->turned);
+    if (spec->rotated % 2)
+        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be rotated: make that even",
+                    (long long)spec->rotated);
     return WEFT_OK;
 }
 
-static struct weft_value *turn(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
+static struct weft_value *rotate(struct weft_build *b, const void *opts, struct weft_value *x, int64_t heads,
+                                 enum weft_side side)
 {
-    (void)side;
-    const struct rope *o = b->spec->options[WEFT_POS];
-    return weft_rope(b->g, x, b->place, heads, o->base);
+    const struct rope *o = opts;
+    return weft_rope(b->g, x, b->position, heads, o->base);
 }
 
-const struct weft_variant weft_pos_rope = {
-    .name = "rope",
-    .summary = "queries and keys turned by their positions",
-    .owner = WEFT_OWNER("pos=rope", options),
-    .options_bytes = sizeof(struct rope),
-    .resolve = resolve,
-    .turn = turn,
+const struct weft_pos weft_pos_rope = {
+    .part = {.kind = WEFT_POS,
+             .name = "rope",
+             .summary = "queries and keys rotated by their positions",
+             .owner = WEFT_OWNER("pos=rope", options),
+             .options_bytes = sizeof(struct rope),
+             .resolve = resolve},
+    .rotate = rotate,
 };

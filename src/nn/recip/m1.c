@@ -8,7 +8,7 @@
  * numbers a sequence); or the mean over the whole sequence, which sees the future and is there to be caught.
  * The last layer gates nobody and has no weights. Parameters of a layer: F G + G H + H.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 
@@ -18,6 +18,12 @@ struct m1 {
     double alpha;
     int mode;
     int64_t width;
+};
+
+/* What a layer passes to the next one. */
+struct gate {
+    struct weft_value *value; /* f32 [M, H] */
+    struct weft_value *alpha;
 };
 
 static const char *const modes[] = {"token", "prefix", "sequence", NULL};
@@ -32,23 +38,18 @@ static const struct weft_opt options[] = {
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
-    (void)opts;
     if (spec->layers < 2)
         return FAIL(WEFT_INVALID, "m1=yes gates the next layer, but layers=1: there is none");
     return WEFT_OK;
 }
 
-static void shrink(const struct weft_spec *spec, void *opts)
-{
-    (void)spec;
-    ((struct m1 *)opts)->width = 6;
-}
+static void shrink(const struct weft_spec *spec, void *opts) { ((struct m1 *)opts)->width = 6; }
 
 static bool is_last(const struct weft_spec *spec, int layer) { return layer == spec->layers - 1; }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    const struct m1 *o = spec->recip_options[WEFT_RECIP_m1];
+    const struct m1 *o = opts;
     if (is_last(spec, p->layer))
         return;
     weft_params_matrix(p, "w1", o->width, spec->ffn_width, WEFT_DEVIATION);
@@ -58,33 +59,51 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-static struct weft_value *reads(struct weft_build *b)
+static struct weft_value *reads(struct weft_build *b, struct weft_instance *m)
 {
     return is_last(b->spec, b->layer) || b->spec->detach ? NULL : weft_build_weight(b, "w1");
 }
 
-static void hidden(struct weft_build *b, struct weft_hidden *h)
+static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
 {
-    const struct m1 *o = b->spec->recip_options[WEFT_RECIP_m1];
+    const struct m1 *o = m->options;
     if (is_last(b->spec, b->layer))
         return;
-    struct weft_value *m = b->spec->detach ? weft_build_product(b, weft_detach(b->g, weft_hidden_whole(b, h)), "w1")
-                                           : weft_hidden_read(b, h, WEFT_RECIP_m1);
+    struct weft_value *x = b->spec->detach ? weft_build_product(b, weft_detach(b->g, weft_hidden_whole(b, h)), "w1")
+                                           : weft_hidden_read(b, h, m);
     if (o->mode != MODE_TOKEN)
-        m = weft_build_mean(b, "mean", m, o->mode == MODE_SEQUENCE);
+        x = weft_build_mean(b, "mean", x, o->mode == MODE_SEQUENCE);
     struct weft_value *w2 = weft_build_weight(b, "w2"), *bias = weft_build_weight(b, "bias");
-    b->gate.value = weft_sigmoid(b->g, weft_linear(b->g, m, w2, bias, NULL, WEFT_F32));
-    b->gate.alpha = weft_build_alpha(b, o->alpha);
+    struct gate *next = m->state;
+    next->value = weft_sigmoid(b->g, weft_linear(b->g, x, w2, bias, NULL, WEFT_F32));
+    next->alpha = weft_build_alpha(b, o->alpha);
 }
 
-const struct weft_variant weft_recip_m1 = {
-    .name = "m1",
-    .summary = "heads of the next layer times 1 - alpha + alpha sigmoid(W2 W1 h + bias)",
-    .owner = WEFT_OWNER("m1=yes", options),
-    .options_bytes = sizeof(struct m1),
-    .resolve = resolve,
-    .shrink = shrink,
-    .params = params,
+/* The gate of the layer before; layer 0 has none. */
+static struct weft_value *heads(struct weft_build *b, struct weft_instance *m, struct weft_value *o)
+{
+    struct gate *gate = m->state;
+    if (!gate->value)
+        return o;
+    o = weft_gate_heads(b->g, o, gate->value, gate->alpha);
+    weft_graph_remake(o);
+    *gate = (struct gate){0};
+    return o;
+}
+
+const struct weft_mechanism weft_recip_m1 = {
+    .part = {.kind = WEFT_RECIP,
+             .name = "m1",
+             .summary = "heads of the next layer times 1 - alpha + alpha sigmoid(W2 W1 h + bias)",
+             .owner = WEFT_OWNER("m1=yes", options),
+             .options_bytes = sizeof(struct m1),
+             .resolve = resolve,
+             .shrink = shrink,
+             .params = params},
     .hidden = hidden,
     .reads = reads,
+    .heads = heads,
+    .symbol = "RA_MLA_MLP_ATTN_GATE",
+    .help = "M1: the feed-forward gates the heads of the next layer's attention",
+    .state_bytes = sizeof(struct gate),
 };

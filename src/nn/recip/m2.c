@@ -8,7 +8,7 @@
  * mean square, or all of s <= t (ops/route). P takes F to r, Q takes r to F; the full form has u = h and Q of F x F.
  * Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 
@@ -44,15 +44,14 @@ static const struct weft_opt options[] = {
 
 static void shrink(const struct weft_spec *spec, void *opts)
 {
-    (void)spec;
     struct m2 *o = opts;
     o->rank = 6;
     o->topk = weft_min(o->topk, 3);
 }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    const struct m2 *o = spec->recip_options[WEFT_RECIP_m2];
+    const struct m2 *o = opts;
     int64_t F = spec->ffn_width, r = o->form == FORM_LOW ? o->rank : F;
     if (o->form == FORM_LOW)
         weft_params_matrix(p, "p", r, F, WEFT_DEVIATION);
@@ -71,16 +70,16 @@ static struct weft_attention looked_at(struct weft_build *b)
     return a;
 }
 
-static struct weft_value *reads(struct weft_build *b)
+static struct weft_value *reads(struct weft_build *b, struct weft_instance *m)
 {
-    const struct m2 *o = b->spec->recip_options[WEFT_RECIP_m2];
+    const struct m2 *o = m->options;
     return o->form == FORM_LOW ? weft_build_weight(b, "p") : NULL;
 }
 
-static void hidden(struct weft_build *b, struct weft_hidden *h)
+static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
 {
-    const struct m2 *o = b->spec->recip_options[WEFT_RECIP_m2];
-    struct weft_value *u = o->form == FORM_LOW ? weft_hidden_read(b, h, WEFT_RECIP_m2) : weft_hidden_whole(b, h);
+    const struct m2 *o = m->options;
+    struct weft_value *u = o->form == FORM_LOW ? weft_hidden_read(b, h, m) : weft_hidden_whole(b, h);
     struct weft_attention attention = looked_at(b);
     struct weft_route route = {.attention = &attention,
                                .lse = weft_build_detach(b, b->lse),
@@ -93,13 +92,16 @@ static void hidden(struct weft_build *b, struct weft_hidden *h)
     weft_hidden_add(b, h, weft_route(b->g, &route), weft_build_alpha(b, o->alpha), "q");
 }
 
-const struct weft_variant weft_recip_m2 = {
-    .name = "m2",
-    .summary = "h_t + alpha Q sum over s of w[t,s] P h_s, w from the attention's probabilities",
-    .owner = WEFT_OWNER("m2=yes", options),
-    .options_bytes = sizeof(struct m2),
-    .shrink = shrink,
-    .params = params,
+const struct weft_mechanism weft_recip_m2 = {
+    .part = {.kind = WEFT_RECIP,
+             .name = "m2",
+             .summary = "h_t + alpha Q sum over s of w[t,s] P h_s, w from the attention's probabilities",
+             .owner = WEFT_OWNER("m2=yes", options),
+             .options_bytes = sizeof(struct m2),
+             .shrink = shrink,
+             .params = params},
     .hidden = hidden,
     .reads = reads,
+    .symbol = "RA_MLA_MLP_CROSS_TOKEN",
+    .help = "M2: the feed-forward gathers from the tokens that attention looks at",
 };

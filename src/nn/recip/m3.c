@@ -10,7 +10,7 @@
  * Layer 0 receives nothing, the last layer gives nothing, and they have no weights for it. All is of the same token:
  * no cache. Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
-#include "nn/nn.h"
+#include "nn/build.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -21,6 +21,13 @@ struct m3 {
     double alpha;
     int tying;
     int64_t width;
+};
+
+/* Within a layer, and from a layer to the next one. */
+struct passed {
+    struct weft_value *latent;  /* this layer's c */
+    struct weft_value *context; /* W' h of the layer before, [M, L]; NULL in layer 0 */
+    struct weft_value *alpha;   /* its factor */
 };
 
 static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scalar", NULL};
@@ -34,16 +41,15 @@ static const struct weft_opt options[] = {
      .help = "of the latent, where the attention has none"},
 };
 
-static int64_t latent_width(const struct weft_spec *spec)
+static int64_t latent_width(const struct weft_spec *spec, const struct m3 *o)
 {
-    const struct m3 *o = spec->recip_options[WEFT_RECIP_m3];
     return spec->latent ? spec->latent : o->width;
 }
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     const struct m3 *o = opts;
-    int64_t L = latent_width(spec);
+    int64_t L = latent_width(spec, o);
     if (o->tying == SCALARS && (L < spec->heads || L > spec->ffn_width))
         return FAIL(WEFT_INVALID,
                     "m3_tying=per_head_scalar needs heads <= latent width <= ffn_width, which are %lld, %lld, %lld",
@@ -51,18 +57,14 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-static void shrink(const struct weft_spec *spec, void *opts)
-{
-    (void)spec;
-    ((struct m3 *)opts)->width = 10;
-}
+static void shrink(const struct weft_spec *spec, void *opts) { ((struct m3 *)opts)->width = 10; }
 
 static bool gives(const struct weft_spec *spec, int layer) { return layer < spec->layers - 1; }
 
-static void params(struct weft_params *p, const struct weft_spec *spec)
+static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    const struct m3 *o = spec->recip_options[WEFT_RECIP_m3];
-    int64_t F = spec->ffn_width, L = latent_width(spec), K = spec->kv_heads;
+    const struct m3 *o = opts;
+    int64_t F = spec->ffn_width, L = latent_width(spec, o), K = spec->kv_heads;
     if (o->tying == SCALARS) {
         weft_params_vector(p, "gamma", spec->heads, 1);
         if (gives(spec, p->layer))
@@ -83,53 +85,46 @@ static void params(struct weft_params *p, const struct weft_spec *spec)
 }
 
 /* A latent that is made for this alone, and looked at without gradient. */
-static bool idle(const struct weft_spec *spec, const char *name) { return strcmp(name, "wc") == 0 && spec->detach; }
-
-/* In this mechanism's scope instead of the attention's. */
-static struct weft_value *product(struct weft_build *b, struct weft_value *x, const char *name)
+static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
-    char scope[sizeof b->scope];
-    snprintf(scope, sizeof scope, "%s", b->scope);
-    weft_build_scope(b, "blocks.%d.m3", b->layer);
-    struct weft_value *y = weft_build_product(b, x, name);
-    weft_build_scope(b, "%s", scope);
-    return y;
+    return strcmp(name, "wc") == 0 && spec->detach;
 }
 
-static void latent(struct weft_build *b, struct weft_value *x, struct weft_value **c)
+static void latent(struct weft_build *b, struct weft_instance *m, struct weft_value *x, struct weft_value **c)
 {
-    struct weft_value *own = c ? *c : product(b, x, "wc");
-    if (b->context.value)
-        own = weft_mix(b->g, own, b->context.value, b->context.alpha);
+    struct passed *s = m->state;
+    s->latent = c ? *c : weft_build_product(b, x, "wc");
+    if (s->context)
+        s->latent = weft_mix(b->g, s->latent, s->context, s->alpha);
     if (c)
-        *c = own;
-    b->latent = own;
+        *c = s->latent;
 }
 
-static struct weft_value *keys(struct weft_build *b, struct weft_value *k, const char *name)
+static struct weft_value *keys(struct weft_build *b, struct weft_instance *m, struct weft_value *k, const char *name)
 {
-    if (!b->context.value)
-        return k;
-    return weft_mix(b->g, k, product(b, b->context.value, name), b->context.alpha);
+    const struct passed *s = m->state;
+    return s->context ? weft_mix(b->g, k, weft_build_product(b, s->context, name), s->alpha) : k;
 }
 
-static struct weft_value *reads(struct weft_build *b)
+static struct weft_value *reads(struct weft_build *b, struct weft_instance *m)
 {
-    const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
+    const struct m3 *o = m->options;
     if (o->tying == SCALARS || !gives(b->spec, b->layer))
         return NULL;
     return o->tying == UNTIED ? weft_build_weight(b, "w_back") : weft_transpose(b->g, weft_build_weight(b, "w"));
 }
 
-static void hidden(struct weft_build *b, struct weft_hidden *h)
+static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
 {
-    const struct m3 *o = b->spec->recip_options[WEFT_RECIP_m3];
-    struct weft_value *c = weft_build_detach(b, b->latent), *alpha = weft_build_alpha(b, o->alpha), *back = NULL;
+    const struct m3 *o = m->options;
+    struct passed *s = m->state;
+    struct weft_value *c = weft_build_detach(b, s->latent), *alpha = weft_build_alpha(b, o->alpha), *back = NULL;
     if (gives(b->spec, b->layer))
         back = o->tying == SCALARS
-                   ? weft_bucket_mean(b->g, h->base, weft_build_weight(b, "beta"), latent_width(b->spec))
-                   : weft_hidden_read(b, h, WEFT_RECIP_m3);
-    b->context = (struct weft_carry){back, alpha};
+                   ? weft_bucket_mean(b->g, h->base, weft_build_weight(b, "beta"), latent_width(b->spec, o))
+                   : weft_hidden_read(b, h, m);
+    s->context = back;
+    s->alpha = alpha;
     if (o->tying != SCALARS) {
         weft_hidden_add(b, h, c, alpha, "w");
         return;
@@ -139,17 +134,21 @@ static void hidden(struct weft_build *b, struct weft_hidden *h)
     weft_hidden_change(b, h, weft_mix(b->g, h->base, spread, alpha));
 }
 
-const struct weft_variant weft_recip_m3 = {
-    .name = "m3",
-    .summary = "h + alpha W c, and the next layer's key latent c + alpha W' h",
-    .owner = WEFT_OWNER("m3=yes", options),
-    .options_bytes = sizeof(struct m3),
-    .resolve = resolve,
-    .shrink = shrink,
-    .params = params,
-    .idle = idle,
+const struct weft_mechanism weft_recip_m3 = {
+    .part = {.kind = WEFT_RECIP,
+             .name = "m3",
+             .summary = "h + alpha W c, and the next layer's key latent c + alpha W' h",
+             .owner = WEFT_OWNER("m3=yes", options),
+             .options_bytes = sizeof(struct m3),
+             .resolve = resolve,
+             .shrink = shrink,
+             .params = params,
+             .idle = idle},
     .hidden = hidden,
     .reads = reads,
+    .symbol = "RA_MLA_MLP_LATENT_RECIP",
+    .help = "M3: the key latent enriches the feed-forward, which adds to the next layer's",
+    .state_bytes = sizeof(struct passed),
     .latent = latent,
     .keys = keys,
 };

@@ -41,8 +41,8 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_value *const *in = node->in;
     enum weft_dtype compute = weft_graph_compute(node->graph);
     TRY(check_logits(node));
-    if (!in[V] || (a->dropout > 0 && !(in[SAMPLE] && in[STAMP])))
-        return weft_node_fail(node, "input %d is missing", !in[V] ? V : !in[SAMPLE] ? SAMPLE : STAMP);
+    if (!in[V] || (a->dropout > 0 && !(in[SAMPLE] && in[STEP_KEY])))
+        return weft_node_fail(node, "input %d is missing", !in[V] ? V : !in[SAMPLE] ? SAMPLE : STEP_KEY);
     if (!(a->dropout >= 0 && a->dropout < 1))
         return weft_node_fail(node, "dropout is %g: it must be at least 0 and below 1", a->dropout);
     struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
@@ -51,7 +51,7 @@ static enum weft_status shape(struct weft_node *node)
                "a matrix [rows of k, key heads * width]"));
     if (a->dropout > 0) {
         TRY(expect(node, SAMPLE, WEFT_I32, WEFT_SHAPE(in[TILES]->shape.dim[0]), "i32 [sequences]"));
-        TRY(expect(node, STAMP, WEFT_I32, WEFT_SHAPE(weft_fixed(4)), "i32 [4]"));
+        TRY(expect(node, STEP_KEY, WEFT_I32, WEFT_SHAPE(weft_fixed(4)), "i32 [4]"));
     }
     TRY(weft_node_output(node, O, compute, WEFT_SHAPE(rows, weft_fixed(v * a->logits.heads))));
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
@@ -184,7 +184,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     a.site = 1;
     if (a.dropout > 0) {
         a.rows.sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(S));
-        a.rows.stamp = weft_graph_input(g, "stamp", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
+        a.rows.step_key = weft_graph_input(g, "step_key", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
     }
     struct weft_value *o = weft_attention(g, &a);
     if (!(n[OPTIONS] & ONLY_LSE))
@@ -195,7 +195,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
-    bool random = !strcmp(input, "sample") || !strcmp(input, "stamp");
+    bool random = !strcmp(input, "sample") || !strcmp(input, "step_key");
     for (int64_t i = 0; random && i < weft_tensor_count(t); i++)
         ((int32_t *)t->data)[i] = (int32_t)(7 + 3 * i);
     return random || fill_logits(c, input, t);
@@ -223,7 +223,7 @@ const struct weft_op WEFT_OP(attention) = {
 struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)
 {
     struct attr attr = {geometry_of(a), a->dropout, a->layer, a->site};
-    struct weft_value *in[INPUTS] = {[V] = a->v, [SAMPLE] = a->rows.sample, [STAMP] = a->rows.stamp};
+    struct weft_value *in[INPUTS] = {[V] = a->v, [SAMPLE] = a->rows.sample, [STEP_KEY] = a->rows.step_key};
     set_logit_inputs(a, in);
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_attention), &attr, INPUTS, in);
     return node ? node->out[O] : NULL;

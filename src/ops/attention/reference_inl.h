@@ -8,7 +8,7 @@
 
 #include "ops/attention/logits_reference_inl.h"
 
-enum { V = LOGIT_INPUTS, SAMPLE, STAMP, INPUTS };
+enum { V = LOGIT_INPUTS, SAMPLE, STEP_KEY, INPUTS };
 enum { O, LSE };
 
 struct attr {
@@ -30,7 +30,7 @@ static struct sizes sizes_of(const struct weft_call *call)
 static uint64_t mask_key(const struct weft_call *call, int64_t seq)
 {
     const struct attr *a = call->attr;
-    return a->dropout > 0 ? weft_dropout_key(ints(call, STAMP), ints(call, SAMPLE)[seq], a->layer, a->site) : 0;
+    return a->dropout > 0 ? weft_dropout_key(ints(call, STEP_KEY), ints(call, SAMPLE)[seq], a->layer, a->site) : 0;
 }
 
 static uint32_t mask_threshold(double dropout) { return (uint32_t)(dropout * 0x1p32); }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * model.h - a model, its weights in memory and on disk, and its graphs.
+ *
+ * Invariants: one build serves every use; training and evaluation differ in dropout and in being differentiated. The
+ * residual stream is f32; what ops compute in between has the graph's compute dtype.
+ */
+#ifndef WEFT_MODEL_H
+#define WEFT_MODEL_H
+
+#include "nn/param.h"
+#include "ops/ops.h"
+
+struct weft_model {
+    const struct weft_spec *spec;
+    struct weft_params params;
+};
+
+/* The spec must outlive the model. The weights are known from here on, but have no memory yet. */
+enum weft_status weft_model_create(struct weft_model **model, const struct weft_spec *spec);
+enum weft_status weft_model_init(struct weft_model *model); /* memory for the weights, and their first values */
+void weft_model_free(struct weft_model *model);
+
+/* ---- weights on disk (weights.c): safetensors under the weights' own names */
+
+enum weft_status weft_model_save(const struct weft_model *model, const char *path); /* a file; f32 */
+/* The folder with config.json and model.safetensors that a path means: itself, or a run's newest good checkpoint. */
+enum weft_status weft_model_folder(const char *path, char *folder, size_t room);
+/* The weights of a file or of such a folder, instead of first values or in their place. The names must be the model's,
+ * none missing and none more, and the shapes too; whatever does not fit is named. Narrower floats are widened. */
+enum weft_status weft_model_load(struct weft_model *model, const char *path);
+
+/* ---- the graph of a model (model.c) */
+
+/* What a graph is for. Training and evaluation give the loss, watching what weft_build_watch was told, the others
+ * logits. PREFILL and DECODE read and write a cache; they are the same graph but for parts that decode by other means
+ * (latents, absorbed). */
+enum weft_use { WEFT_TRAIN, WEFT_EVAL, WEFT_WATCH, WEFT_FORWARD, WEFT_PREFILL, WEFT_DECODE };
+
+/* How long the rows of a cache slot matter: as long as the sequence; for the last ra_window tokens; or there is one row
+ * for the whole sequence, which every token changes. */
+enum weft_lifetime { WEFT_PER_TOKEN, WEFT_WINDOW, WEFT_PER_SEQUENCE };
+
+struct weft_slot {
+    const char *name; /* "blocks.0.attn.k" */
+    enum weft_lifetime lifetime;
+    int64_t width;
+    struct weft_value *state;
+};
+
+enum { WEFT_MAX_TERMS = 8 };
+struct weft_term {
+    const char *name;
+    struct weft_value *value; /* f32 [1] */
+};
+
+/* Something to know of a layer: the mean of all elements of a value. */
+enum { WEFT_MAX_WATCHES = 4 }; /* names */
+struct weft_watch {
+    const char *name; /* the same in all layers */
+    int layer;
+    struct weft_value *value; /* f32 */
+};
+
+/* A graph of a model, ready to plan: what to write before a run and what to read after it. */
+struct weft_net {
+    struct weft_graph *g;
+    enum weft_use use;
+    int rows, sequences; /* symbols */
+    int64_t tiles;       /* key tiles of the longest sequence */
+    struct weft_value *tokens, *targets, *weight;
+    struct weft_rows at;
+    struct weft_value *position;   /* i32 [M]: positions that position schemes see; as at.pos */
+    struct weft_value *loss;       /* what is trained: sum over rows of weight * cross-entropy, and the other terms */
+    struct weft_value *share;      /* f32 [1]: of the auxiliary terms in the loss (one over the micro-batches) */
+    struct weft_value *prediction; /* i32 [M]: the most likely next token, -1 where not scored */
+    struct weft_value *nll,
+        *lse; /* f32 [M]: cross-entropy of each row, log-sum-exp of its logits; both 0 where not scored */
+    struct weft_value *logits; /* f32 [M, V], of the uses that give them */
+    struct weft_term terms[WEFT_MAX_TERMS];
+    int term_count;
+    struct weft_watch *watches; /* of the use that has them, layer by layer */
+    int watch_count;
+    struct weft_value **weights; /* by param, NULL where unused */
+    /* Of cached uses: */
+    bool decodes_apart; /* a part decodes by other means than it prefills */
+    struct weft_slot *slots;
+    int slot_count, slot_room;
+    int store_rows, ring_rows;       /* symbols: rows of a slot per token, rows of a ring */
+    struct weft_value *store, *ring; /* i32 [M]: the row of each token in slots per token, and in rings */
+    struct weft_value *ring_tiles;   /* i32 [S, tiles]: as at.tiles, of rings */
+    struct weft_value *lanes;        /* i32 [S]: 0, 1, ..: the row of each sequence in slots per sequence */
+};
+
+/* How large a graph is: at most `sequences` sequences of at most `length` tokens, of which at most `rows` are new in a
+ * run (0: all of them); cached: how many rows slots per token and rings have. */
+struct weft_net_size {
+    int64_t sequences, length, rows, store_rows, ring_rows;
+};
+enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
+                               struct weft_net_size size);
+void weft_net_release(struct weft_net *net);
+/* Gives weights, and gradients where the graph has them, their memory. */
+void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_model *model, float *grads);
+/* Writes what training alone has: the key of its dropout masks, and the share of auxiliary losses: all. */
+void weft_net_step_key(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
+                       uint64_t first_sample);
+/* Writes counts, positions and tiles of a plain batch: row b*T+t is token t of sequence b. */
+void weft_net_plain_rows(const struct weft_net *net, struct weft_exec *exec, int64_t sequences, int64_t length);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * parts.c - parts, tasks and optimisers from outside the tree: registered at run time, chosen by name, with nothing but
+ * the hooks that their kind needs, they pass the gates.
+ */
+#include "check/check.h"
+#include "nn/build.h"
+#include "train/train.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void ok(enum weft_status status)
+{
+    if (status != WEFT_OK)
+        fail_msg("%s", weft_error());
+}
+
+static void failed_check(void *context, const struct weft_check *c)
+{
+    if (!c->passed)
+        print_message("%s: %s: %.3g, limit %.3g: %s\n", c->gate, c->name, c->figure, c->limit, c->where);
+}
+
+/* All gates on gpt2 with the settings, which end with NULL. */
+static void pass(const char *const *settings)
+{
+    struct weft_settings s = {0};
+    struct weft_spec spec;
+    struct weft_gates report = {.tell = failed_check};
+    for (; *settings; settings++)
+        ok(weft_settings_add(&s, *settings));
+    ok(weft_spec_init(&spec, "gpt2", &s));
+    ok(weft_settings_finish(&s));
+    ok(weft_gates_run(&spec, WEFT_GATES_ALL, &report));
+    assert_true(report.checks > 0);
+    assert_int_equal(report.failed, 0);
+    weft_spec_release(&spec);
+    weft_settings_release(&s);
+}
+#define PASS(...) pass((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- a geometry with the one hook it needs: no scale, no resolve */
+
+static struct weft_qk plain_qk(struct weft_build *b, const void *opts, const struct weft_qk_raw *r, bool norms)
+{
+    struct weft_value *x = r->rotated ? weft_join_heads(b->g, r->mean, r->heads, r->rotated, r->rotated_heads, r->heads)
+                                      : weft_build_rotate(b, r->mean, r->heads, r->side);
+    return (struct weft_qk){.vectors = weft_scale(b->g, x, 0.5)};
+}
+
+static const struct weft_geom plain = {
+    .part = {.kind = WEFT_GEOM, .name = "plain", .summary = "<q, k> / 4", .owner = {.name = "geom=plain"}},
+    .qk = plain_qk,
+    .linear = true,
+};
+
+/* ---- a norm and a feed-forward without weights of their own */
+
+static struct weft_value *no_norm(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    return weft_cast(b->g, x, weft_build_norm_dtype(b));
+}
+
+static const struct weft_norm identity = {
+    .part = {.kind = WEFT_NORM, .name = "identity", .summary = "x", .owner = {.name = "norm=identity"}},
+    .build = no_norm,
+};
+
+static struct weft_value *activate(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    struct weft_value *y = weft_gelu(b->g, x);
+    return weft_concat(b->g, y, weft_concat(b->g, y, y));
+}
+
+/* The tiny twin is 32 wide and its feed-forward 24: this one takes F = 3C, whatever was asked for. */
+static enum weft_status three_times(struct weft_spec *spec, void *opts)
+{
+    spec->ffn_width = 3 * spec->width;
+    return WEFT_OK;
+}
+
+static const struct weft_ffn bare = {
+    .part = {.kind = WEFT_FFN,
+             .name = "bare",
+             .summary = "gelu(x) proj",
+             .owner = {.name = "ffn=bare"},
+             .resolve = three_times},
+    .build = activate,
+};
+
+/* ---- a mechanism that passes the mean of a layer's hidden activation to the heads of the next one */
+
+struct passing {
+    double alpha;
+};
+
+static const struct weft_opt passing_options[] = {
+    {"passing_alpha", WEFT_OPT_REAL, offsetof(struct passing, alpha), "0.5", 0, 1, .off = "0", .help = "share"},
+};
+
+struct passed {
+    struct weft_value *gate;
+};
+
+static void passing_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
+{
+    if (p->layer + 1 < spec->layers)
+        weft_params_matrix(p, "w", spec->heads, spec->ffn_width, WEFT_DEVIATION);
+}
+
+static struct weft_value *passing_reads(struct weft_build *b, struct weft_instance *m)
+{
+    return b->layer + 1 < b->spec->layers ? weft_build_weight(b, "w") : NULL;
+}
+
+static void passing_hidden(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
+{
+    struct passed *s = m->state;
+    if (b->layer + 1 < b->spec->layers)
+        s->gate = weft_sigmoid(b->g, weft_cast(b->g, weft_hidden_read(b, h, m), WEFT_F32));
+}
+
+static struct weft_value *passing_heads(struct weft_build *b, struct weft_instance *m, struct weft_value *o)
+{
+    const struct passing *opts = m->options;
+    struct passed *s = m->state;
+    struct weft_value *gate = s->gate;
+    s->gate = NULL;
+    return gate ? weft_gate_heads(b->g, o, gate, weft_build_alpha(b, opts->alpha)) : o;
+}
+
+static const struct weft_mechanism passing = {
+    .part = {.kind = WEFT_RECIP,
+             .name = "passing",
+             .summary = "heads of the next layer times 1 - alpha + alpha sigmoid(W h)",
+             .owner = WEFT_OWNER("passing=yes", passing_options),
+             .options_bytes = sizeof(struct passing),
+             .params = passing_params},
+    .help = "a gate from outside the tree",
+    .state_bytes = sizeof(struct passed),
+    .hidden = passing_hidden,
+    .reads = passing_reads,
+    .heads = passing_heads,
+};
+
+/* One that does nothing has nothing to show: only building it is asked for. */
+static const struct weft_mechanism empty = {
+    .part = {.kind = WEFT_RECIP, .name = "empty", .summary = "nothing", .owner = {.name = "empty=yes"}},
+    .help = "nothing",
+};
+
+static int add_parts(void **state)
+{
+    const struct weft_part *const parts[] = {&plain.part, &identity.part, &bare.part, &passing.part, &empty.part};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ok(weft_part_register(parts[i]));
+    return 0;
+}
+
+static void geometry_without_scale(void **state)
+{
+    PASS("geom=plain", "pos=rope", "dtype=f32");
+    PASS("geom=plain", "attn=latent", "pos=alibi");
+}
+
+static void norm_and_ffn_without_weights(void **state)
+{
+    PASS("norm=identity", "dtype=f32");
+    PASS("ffn=bare", "ffn_width=384", "m2=yes");
+}
+
+static void mechanism_from_outside(void **state)
+{
+    PASS("passing=yes", "layers=3", "dtype=f32");
+    PASS("passing=yes", "m1=yes", "m2=yes", "m3=yes", "layers=3");
+    PASS("passing=yes", "passing_alpha=1", "attn=latent", "m3=yes");
+}
+
+static void mechanism_without_hooks(void **state)
+{
+    struct weft_settings s = {0};
+    struct weft_spec spec;
+    struct weft_model *model;
+    struct weft_net net;
+    ok(weft_settings_add(&s, "empty=yes"));
+    ok(weft_spec_init(&spec, "gpt2", &s));
+    assert_int_equal(spec.mechanism_count, 1);
+    assert_ptr_equal(spec.mechanism[0].part, &empty.part);
+    ok(weft_model_create(&model, &spec));
+    ok(weft_net_init(&net, model, WEFT_TRAIN, (struct weft_net_size){.sequences = 1, .length = 4}));
+    weft_net_release(&net);
+    weft_model_free(model);
+    weft_spec_release(&spec);
+    weft_settings_release(&s);
+}
+
+/* Every registered part is found by its name, and its options stand behind the model's. */
+static void listed(void **state)
+{
+    const struct weft_owner *owner;
+    bool model = false, own = false;
+    for (int i = 0; (owner = weft_nn_owner_at(i)); i++)
+        for (int o = 0; o < owner->count; o++) {
+            model |= i == 0 && strcmp(owner->options[o].name, "passing") == 0;
+            own |= i > 0 && strcmp(owner->options[o].name, "passing_alpha") == 0;
+        }
+    assert_true(model);
+    assert_true(own);
+    int last = 0;
+    while (weft_part_at(WEFT_GEOM, last + 1))
+        last++;
+    assert_string_equal(weft_part_at(WEFT_GEOM, last)->name, "plain");
+}
+
+static void refuse(enum weft_status status, const char *reason)
+{
+    assert_int_equal(status, WEFT_INVALID);
+    assert_non_null(strstr(weft_error(), reason));
+}
+
+static void refused(void **state)
+{
+    struct weft_geom hollow = plain;
+    struct weft_norm nameless = identity;
+    hollow.part.name = "hollow";
+    hollow.qk = NULL;
+    nameless.part.name = "";
+    refuse(weft_part_register(&weft_geom_dot.part), "named dot already");
+    refuse(weft_part_register(&plain.part), "named plain already");
+    refuse(weft_part_register(&hollow.part), "no hook `qk`");
+    refuse(weft_part_register(&nameless.part), "a name");
+    static struct weft_mechanism many[WEFT_MAX_PARTS];
+    static char names[WEFT_MAX_PARTS][16];
+    enum weft_status status = WEFT_OK;
+    for (int i = 0; i < WEFT_MAX_PARTS && status == WEFT_OK; i++) {
+        snprintf(names[i], sizeof names[i], "many%d", i);
+        many[i].part.kind = WEFT_RECIP;
+        many[i].part.name = many[i].part.summary = many[i].part.owner.name = many[i].help = names[i];
+        status = weft_part_register(&many[i].part);
+    }
+    refuse(status, "at most");
+}
+
+/* ---- a task and an optimiser */
+
+static int64_t ones_length(const void *options) { return 8; }
+
+static void ones_sample(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
+                        int32_t *targets)
+{
+    for (int i = 0; i < 8; i++)
+        tokens[i] = targets[i] = 1;
+}
+
+static const struct weft_task ones = {.name = "ones",
+                                      .summary = "always 1",
+                                      .owner = {.name = "task=ones"},
+                                      .length = ones_length,
+                                      .sample = ones_sample};
+
+static void descend(const void *options, const struct weft_update *u, const struct weft_span *span)
+{
+    for (int64_t i = span->first; i < span->first + span->count; i++)
+        u->weights[i] -= (float)u->lr * u->grad_scale * u->grads[i];
+}
+
+static const struct weft_optim sgd = {
+    .name = "sgd", .summary = "w -= lr g", .owner = {.name = "optim=sgd"}, .update = descend};
+
+static void task_and_optimiser(void **state)
+{
+    struct weft_settings s = {0};
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    struct weft_model *model;
+    struct weft_trainer *trainer;
+    struct weft_losses losses;
+    ok(weft_task_register(&ones));
+    ok(weft_optim_register(&sgd));
+    refuse(weft_task_register(&ones), "named ones already");
+    refuse(weft_optim_register(&(struct weft_optim){.name = "hollow"}), "update");
+    const char *settings[] = {"task=ones", "optim=sgd", "lr=0.1", "warmup=0", "steps=20", "width=32", "dtype=f32"};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        ok(weft_settings_add(&s, settings[i]));
+    ok(weft_spec_init(&spec, "gpt2", &s));
+    ok(weft_recipe_init(&recipe, &spec, &s));
+    ok(weft_model_create(&model, &spec));
+    ok(weft_model_init(model));
+    ok(weft_trainer_create(&trainer, model, &recipe));
+    ok(weft_trainer_step(trainer, &losses));
+    double first = trainer->loss;
+    for (int i = 1; i < 20; i++)
+        ok(weft_trainer_step(trainer, &losses));
+    assert_true(trainer->loss < 0.9 * first);
+    weft_trainer_free(trainer);
+    weft_model_free(model);
+    weft_recipe_release(&recipe);
+    weft_spec_release(&spec);
+    weft_settings_release(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(geometry_without_scale),
+        cmocka_unit_test(norm_and_ffn_without_weights),
+        cmocka_unit_test(mechanism_from_outside),
+        cmocka_unit_test(mechanism_without_hooks),
+        cmocka_unit_test(listed),
+        cmocka_unit_test(task_and_optimiser),
+        cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests(tests, add_parts, NULL);
+}
