@@ -109,7 +109,7 @@ enum { Q = 0, K = 1, SCALE = 3, KEY_BIAS = 4, POS_BIAS = 5, Q_BIAS = 10 }; /* in
 /* x[i][j] = <q_i, k_j> of a head and a sequence, whose first row is `first`. */
 static void products(const struct stage *s, const struct weft_node *n, int64_t first, int64_t h, double *x)
 {
-    int64_t T = s->t->length, D = s->spec.vector, kv = h / (s->spec.heads / s->spec.kv_heads);
+    int64_t T = s->t->length, D = s->spec.qk_width, kv = h / (s->spec.heads / s->spec.kv_heads);
     for (int64_t i = 0; i < T; i++)
         for (int64_t j = 0; j < T; j++) {
             x[i * T + j] = 0;
