@@ -6,7 +6,8 @@
  *             + ra_alpha (a <q_j, k_i> - a/2 (norm(q_j) + norm(k_i)))     for 0 < i - j <= ra_window
  *     o = softmax(score) v, gated by the layer before (M1) and by the input (output_gate), then projected
  *
- * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which only the window gets.
+ * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which applies only in the
+ * window.
  */
 #include "nn/build.h"
 

@@ -5,7 +5,7 @@
  *     pre:   x += drop(attn(norm(x)));  x += drop(ffn(norm(x)))
  *     post:  x = norm(x + drop(attn(x)));  x = norm(x + drop(ffn(x)))
  *
- * Without dropout the sum costs nothing: the residual is the last product's addend.
+ * Without dropout the sum is free: the residual is the addend of the last product.
  */
 #include "nn/build.h"
 
@@ -74,7 +74,7 @@ static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 
 /* ---- the block */
 
-/* The two parts of a block, and under which names they and their norms stand. */
+/* The two halves of a block, and the names of their weights and norms. */
 static const struct {
     enum weft_site site;
     const char *name, *norm;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * build.c - the small steps that every part is built from: weights by name, products, the cache, terms of the loss,
- * what is watched.
+ * build.c - the functions that parts are built with: weights by name, products, the cache, terms of the loss, metrics.
  */
 #include "nn/build.h"
 
@@ -32,7 +31,8 @@ struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
     snprintf(full, sizeof full, "%s%s%s", b->scope.text, *b->scope.text ? "." : "", name);
     int i = weft_params_find(b->params, full);
     if (i < 0)
-        return weft_graph_param(b->g, full, (struct weft_shape){.ndim = 1}); /* a bug here: the graph says its name */
+        return weft_graph_param(b->g, full,
+                                (struct weft_shape){.ndim = 1}); /* a bug of the part: the graph reports the name */
     const struct weft_param *w = &b->params->list[i];
     struct weft_shape shape = {.ndim = w->ndim};
     for (int d = 0; d < w->ndim; d++)

@@ -9,21 +9,21 @@
 #include "nn/model.h"
 #include "nn/part.h"
 
-/* Where a random mask stands in a layer. */
+/* Where in a layer a dropout mask applies. */
 enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FFN };
 
 struct weft_build {
     struct weft_graph *g;
     const struct weft_spec *spec;
     const struct weft_params *params;
-    struct weft_net *net; /* whose slots and inputs they are */
+    struct weft_net *net; /* the graph's inputs and cache slots */
     enum weft_use use;
     struct weft_rows rows;
     struct weft_value *position; /* i32 [M]: what position schemes see */
     double dropout;              /* 0 in evaluation */
     int layer;
     enum weft_site site;
-    struct weft_value *residual; /* what the part's output is added to */
+    struct weft_value *residual; /* what the output of the attention or feed-forward is added to */
     struct weft_scope {
         char text[64];
     } scope;
@@ -56,15 +56,15 @@ struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *ra
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);
 /* A mixing weight f32 [1]: the learned "alpha" of the scope, or the constant. */
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha);
-/* x without gradient, where the spec says so. */
+/* x without gradient where the spec says detach. */
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x);
 /* The norm of the model under a scope of its own. */
 struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What a norm gives: post-norm's results are the residual stream itself, hence f32; pre-norm's feed products. */
+/* The dtype of a norm's result: f32 in post-norm models, whose result is the residual stream itself. */
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side);
-/* h through the matrix of a mechanism, [M, N]; h += (alpha x) W^t; another base; and h itself. */
+/* Reads h through the matrix of a mechanism, [M, N]; adds (alpha x) W^t to h; replaces the base; and computes h. */
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m);
 void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_value *x, struct weft_value *alpha,
                      const char *name);
@@ -72,13 +72,13 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h);
 /* Adds f32 [1] to a named term of the loss. */
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value);
-/* Makes a value of the layer known by a name; parts do so in graphs of the use WEFT_WATCH alone. */
+/* Reports a value of the layer as a metric; only in graphs of the use WEFT_WATCH. */
 void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value);
 
-/* The cache: x of the new rows goes in, x of all rows that are to be read comes out. Without a cache that is x. */
+/* The cache: stores x of the new rows and returns x of all rows to be read. Without a cache that is x itself. */
 static inline bool weft_build_cached(const struct weft_build *b) { return b->use >= WEFT_PREFILL; }
-/* Whether to decode by other means than prefill; a part that asks and gets true must. Where no part asks, the graph of
- * prefill decodes too. */
+/* Whether to decode differently than prefill; a part that asks and gets true must do so. If no part asks, the graph of
+ * prefill serves decoding too. */
 bool weft_build_decodes(struct weft_build *b);
 struct weft_value *weft_build_keep(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
                                    struct weft_value *x);
@@ -96,11 +96,11 @@ struct weft_attend {
     struct weft_value *back_k;
 };
 struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_attend *what);
-/* Whether queries need their norms: for scores that go both ways. */
+/* Whether scores go both ways (reciprocal attention): then queries need their norms, too. */
 static inline bool weft_build_both_ways(const struct weft_build *b) { return b->spec->ra_alpha != 0; }
 /* Queries or keys as the model's geometry makes them. */
 struct weft_qk weft_build_qk(struct weft_build *b, const struct weft_qk_raw *raw, bool norms);
-/* What mechanisms do with the key latent, raw keys, and the heads' outputs. */
+/* Applies the mechanisms to the key latent, to raw keys, and to the heads' outputs. */
 void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_value **c);
 struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, const char *name);
 struct weft_value *weft_build_heads(struct weft_build *b, struct weft_value *o);

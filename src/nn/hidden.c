@@ -4,10 +4,10 @@
  *
  *     h = base + sum over i of x_i W_i^t        base [M, F], x_i [M, r_i], W_i [F, r_i]
  *
- * Mechanisms read h through matrices and add such terms. All is linear, so h itself is made only once, at the end, by
- * one product over all terms; and base is read only once, by one product through the matrices of all mechanisms: what a
- * term adds to such a reading is a product of narrow things, R h = R base + sum of (R W_i) x_i. A wide array that is
- * read or written once more costs as much as a tenth of the feed-forward.
+ * Mechanisms read h through matrices and add such terms. Everything is linear, so h is computed only once, at the end,
+ * by one product over all terms. The base is also read only once, by one product through the matrices of all
+ * mechanisms; what a term adds to it is a product of narrow matrices, R h = R base + sum of (R W_i) x_i. Each further
+ * pass over a wide array would cost about a tenth of the feed-forward.
  */
 #include "nn/build.h"
 
@@ -28,7 +28,7 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
     return matrix;
 }
 
-/* One product through the matrices of this mechanism and all behind it. */
+/* One product through the matrices of this mechanism and all later ones. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
     struct weft_instance *end = b->mechanism + b->spec->mechanism_count;
@@ -80,7 +80,7 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 {
     for (int i = 0; i < b->spec->mechanism_count; i++)
         b->mechanism[i].read = NULL;
-    weft_graph_remake(base); /* of two wide arrays one is kept; this one costs less to make again */
+    weft_graph_remake(base); /* of two wide arrays one is kept; this one is cheaper to recompute */
     h->base = base;
 }
 

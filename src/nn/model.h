@@ -16,29 +16,30 @@ struct weft_model {
     struct weft_params params;
 };
 
-/* The spec must outlive the model. The weights are known from here on, but have no memory yet. */
+/* The spec must outlive the model. The weights are declared here, but have no memory yet. */
 enum weft_status weft_model_create(struct weft_model **model, const struct weft_spec *spec);
-enum weft_status weft_model_init(struct weft_model *model); /* memory for the weights, and their first values */
+enum weft_status weft_model_init(struct weft_model *model); /* allocates the weights and draws their initial values */
 void weft_model_free(struct weft_model *model);
 
 /* ---- weights on disk (weights.c): safetensors under the weights' own names */
 
 enum weft_status weft_model_save(const struct weft_model *model, const char *path); /* a file; f32 */
-/* The folder with config.json and model.safetensors that a path means: itself, or a run's newest good checkpoint. */
+/* The folder with config.json and model.safetensors that a path stands for: itself, or a run's newest valid checkpoint.
+ */
 enum weft_status weft_model_folder(const char *path, char *folder, size_t room);
-/* The weights of a file or of such a folder, instead of first values or in their place. The names must be the model's,
- * none missing and none more, and the shapes too; whatever does not fit is named. Narrower floats are widened. */
+/* Loads the weights of a file or of such a folder. Names and shapes must be the model's, none missing and none more;
+ * the error lists what does not fit. Narrower floats are widened. */
 enum weft_status weft_model_load(struct weft_model *model, const char *path);
 
 /* ---- the graph of a model (model.c) */
 
-/* What a graph is for. Training and evaluation give the loss, watching what weft_build_watch was told, the others
- * logits. PREFILL and DECODE read and write a cache; they are the same graph but for parts that decode by other means
- * (latents, absorbed). */
+/* What a graph is for. TRAIN and EVAL compute the loss, WATCH what weft_build_watch was given, the others logits.
+ * PREFILL and DECODE read and write a cache; they are the same graph unless a part decodes differently (absorbed
+ * latents). */
 enum weft_use { WEFT_TRAIN, WEFT_EVAL, WEFT_WATCH, WEFT_FORWARD, WEFT_PREFILL, WEFT_DECODE };
 
-/* How long the rows of a cache slot matter: as long as the sequence; for the last ra_window tokens; or there is one row
- * for the whole sequence, which every token changes. */
+/* How long a cache slot keeps a row: as long as the sequence lives, for the last ra_window tokens, or there is one row
+ * for the whole sequence, which every token updates. */
 enum weft_lifetime { WEFT_PER_TOKEN, WEFT_WINDOW, WEFT_PER_SEQUENCE };
 
 struct weft_slot {
@@ -54,7 +55,7 @@ struct weft_term {
     struct weft_value *value; /* f32 [1] */
 };
 
-/* Something to know of a layer: the mean of all elements of a value. */
+/* A metric of a layer: the mean of all elements of a value. */
 enum { WEFT_MAX_WATCHES = 4 }; /* names */
 struct weft_watch {
     const char *name; /* the same in all layers */
@@ -71,19 +72,19 @@ struct weft_net {
     struct weft_value *tokens, *targets, *weight;
     struct weft_rows at;
     struct weft_value *position;   /* i32 [M]: positions that position schemes see; as at.pos */
-    struct weft_value *loss;       /* what is trained: sum over rows of weight * cross-entropy, and the other terms */
+    struct weft_value *loss;       /* what is minimised: sum over rows of weight * cross-entropy, and the other terms */
     struct weft_value *share;      /* f32 [1]: of the auxiliary terms in the loss (one over the micro-batches) */
     struct weft_value *prediction; /* i32 [M]: the most likely next token, -1 where not scored */
-    struct weft_value *nll,
-        *lse; /* f32 [M]: cross-entropy of each row, log-sum-exp of its logits; both 0 where not scored */
-    struct weft_value *logits; /* f32 [M, V], of the uses that give them */
+    struct weft_value *nll;        /* f32 [M]: cross-entropy of each row, 0 where not scored */
+    struct weft_value *lse;        /* f32 [M]: log-sum-exp of its logits, 0 where not scored */
+    struct weft_value *logits;     /* f32 [M, V], from FORWARD on */
     struct weft_term terms[WEFT_MAX_TERMS];
     int term_count;
-    struct weft_watch *watches; /* of the use that has them, layer by layer */
+    struct weft_watch *watches; /* of WATCH, layer by layer */
     int watch_count;
     struct weft_value **weights; /* by param, NULL where unused */
     /* Of cached uses: */
-    bool decodes_apart; /* a part decodes by other means than it prefills */
+    bool decodes_apart; /* a part decodes differently than it prefills */
     struct weft_slot *slots;
     int slot_count, slot_room;
     int store_rows, ring_rows;       /* symbols: rows of a slot per token, rows of a ring */
@@ -100,9 +101,9 @@ struct weft_net_size {
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
                                struct weft_net_size size);
 void weft_net_release(struct weft_net *net);
-/* Gives weights, and gradients where the graph has them, their memory. */
+/* Binds weights, and gradients where the graph has them, to their memory. */
 void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_model *model, float *grads);
-/* Writes what training alone has: the key of its dropout masks, and the share of auxiliary losses: all. */
+/* Writes the inputs that only training has: the key of its dropout masks, and 1 as the share of auxiliary losses. */
 void weft_net_step_key(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
                        uint64_t first_sample);
 /* Writes counts, positions and tiles of a plain batch: row b*T+t is token t of sequence b. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * param.c - named weights: declaring them, their memory, their first values and their fingerprint.
+ * param.c - named weights: declaring them, their memory, their initial values and their hash.
  */
 #include "nn/param.h"
 
@@ -45,7 +45,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     for (int i = 0; i < w.ndim; i++)
         TRY(weft_size_mul(count, (size_t)w.dim[i], &count));
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
-    TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference run holds them as f64 */
+    TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference execution holds them as f64 */
     w.decay = w.ndim >= 2 && !w.constant;
     w.count = (int64_t)count;
     w.offset = p->total;
@@ -105,7 +105,7 @@ struct filling {
     uint64_t key;
 };
 
-static double first_value(const struct filling *f, int64_t i)
+static double initial_value(const struct filling *f, int64_t i)
 {
     const struct weft_param *w = f->w;
     int64_t columns = w->dim[w->ndim - 1], block = w->init_blocks ? columns / w->init_blocks : columns;
@@ -122,7 +122,7 @@ static void fill_tile(void *context, int64_t tile, int thread)
     const struct filling *f = context;
     int64_t end = weft_min(f->w->count, (tile + 1) * FILL_TILE);
     for (int64_t i = tile * FILL_TILE; i < end; i++)
-        f->to[i] = (float)first_value(f, i);
+        f->to[i] = (float)initial_value(f, i);
 }
 
 enum weft_status weft_params_alloc(struct weft_params *p)

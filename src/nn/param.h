@@ -12,27 +12,27 @@
 #include "tensor/tensor.h"
 
 enum weft_init { WEFT_INIT_NORMAL, WEFT_INIT_CONSTANT, WEFT_INIT_UNIFORM };
-#define WEFT_DEVIATION 0.02 /* of weights that no rule gives another */
+#define WEFT_DEVIATION 0.02 /* the default standard deviation */
 
 struct weft_param {
     const char *name;
     int ndim;
     int64_t dim[WEFT_MAX_DIMS];
     enum weft_init init;
-    double init_value;   /* standard deviation, the constant, or the largest size */
-    int64_t init_blocks; /* not 0: only so many square blocks on the diagonal are filled, the rest is 0 */
-    bool constant;       /* weight decay never applies, whatever the dimensions */
-    bool decay;          /* weight decay applies: two and more dimensions */
+    double init_value;   /* standard deviation, the constant, or the bound of the uniform distribution */
+    int64_t init_blocks; /* not 0: only so many square blocks on the diagonal are drawn, the rest is 0 */
+    bool constant;       /* never decayed, whatever its dimensions */
+    bool decay;          /* decayed: it has two or more dimensions */
     int64_t count;
     int64_t offset; /* of its first element in the flat arrays; a multiple of 64 bytes */
 };
 
-/* Declaring never fails visibly: the first failure stays in `status`. */
+/* Declaring a weight returns nothing: the first failure stays in `status`. */
 struct weft_params {
     struct weft_arena arena;
     enum weft_status status;
     char scope[64];
-    int layer; /* of the block that declares */
+    int layer; /* of the block that declares its weights now */
     struct weft_param *list;
     int count, room;
     int64_t elements; /* of all weights */
@@ -43,19 +43,20 @@ struct weft_params {
 void weft_params_scope(struct weft_params *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void weft_params_vector(struct weft_params *p, const char *name, int64_t n, double constant);
 void weft_params_matrix(struct weft_params *p, const char *name, int64_t rows, int64_t columns, double deviation);
-/* A weight by its fields; name, ndim and dim at least. The functions around are the usual cases. */
+/* A weight given by its fields; name, ndim and dim at least. The other functions are the usual cases. */
 void weft_params_add(struct weft_params *p, struct weft_param w);
 /* A linear layer: the matrix [out, in] and, in models with biases, `name`_bias [out]. */
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in);
-/* The same for a projection into the residual stream: its deviation falls with depth. */
+/* The same for a projection into the residual stream: its standard deviation falls with depth. */
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out,
                          int64_t in);
 
 /* One flat zeroed array as large as all weights; freed by weft_params_array_free. */
 float *weft_params_array(const struct weft_params *p);
 void weft_params_array_free(const struct weft_params *p, float *array);
-enum weft_status weft_params_alloc(struct weft_params *p);               /* makes the weights, all 0 */
-enum weft_status weft_params_init(struct weft_params *p, uint64_t seed); /* makes and fills the weights */
+enum weft_status weft_params_alloc(struct weft_params *p); /* allocates the weights, all 0 */
+enum weft_status weft_params_init(struct weft_params *p,
+                                  uint64_t seed); /* allocates the weights and draws their initial values */
 void weft_params_release(struct weft_params *p);
 int weft_params_find(const struct weft_params *p, const char *name); /* -1: none */
 /* SHA-256 of every name, shape and f32 weight in order. */

@@ -64,8 +64,8 @@ static enum weft_status shrink_one(struct weft_spec *twin, const struct weft_spe
     return WEFT_OK;
 }
 
-/* Sizes at which nothing divides by accident, two key tiles are needed, and a block stands between first and last where
- * one did. */
+/* Sizes that do not divide by accident, need two key tiles, and have a block between the first and the last if the
+ * model has one. */
 enum { TINY_HEAD = 8, TINY_HEADS = 4, TINY_FFN = 24, TINY_CONTEXT = 70, TINY_VOCAB = 17, TINY_LAYERS = 3 };
 
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec)

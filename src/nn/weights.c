@@ -69,17 +69,18 @@ enum weft_status weft_model_folder(const char *path, char *folder, size_t room)
     }
     if (!is_folder(path))
         return FAIL(WEFT_INVALID,
-                    "%s is no folder with weights: give a run's (weft train --out) or a checkpoint's, with " FILE_NAME,
+                    "%s is not a folder with weights: give the folder of a run (weft train --out) or of a checkpoint, "
+                    "with " FILE_NAME,
                     path);
     TRY(weft_ckpt_latest(path, verify, NULL, &step, folder, room));
     if (step < 0)
-        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a good checkpoint step-N: was it trained?", path);
+        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a valid checkpoint step-N: was it trained?", path);
     return WEFT_OK;
 }
 
 /* ---- loading */
 
-/* What does not fit, in words; as much as a message can hold. */
+/* What does not fit, as much of it as a message can hold. */
 struct mismatches {
     int count;
     size_t used;
@@ -115,7 +116,7 @@ static void compare(struct mismatches *m, const struct weft_param *w, const stru
         snprintf(what, sizeof what, "is %s, not %s", have, want);
         mismatch(m, w->name, what);
     } else if (e->foreign || !weft_dtype_is_float(e->dtype)) {
-        snprintf(what, sizeof what, "is %s, no float type that is read",
+        snprintf(what, sizeof what, "is %s, which is not a float type that can be read",
                  e->foreign ? e->foreign : weft_dtype_name(e->dtype));
         mismatch(m, w->name, what);
     }
@@ -129,7 +130,7 @@ static enum weft_status check_fit(const struct weft_params *p, const struct weft
     for (int i = 0; i < weft_safetensors_count(f); i++) {
         const char *name = weft_safetensors_at(f, i)->name;
         if (weft_params_find(p, name) < 0)
-            mismatch(&m, name, "is no weight of the model");
+            mismatch(&m, name, "is not a weight of the model");
     }
     if (m.count)
         return FAIL(WEFT_FORMAT, "%s does not fit the model in %d of its weights: %s", path, m.count, m.text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * attn/full - keys and values kept as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
+ * attn/full - keys and values cached as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
  *
  *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]     D = C/H
  *
@@ -33,7 +33,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* Keeps the kind: one, some or all. */
+/* Stays multi-query, grouped or multi-head. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct full *o = opts;
@@ -53,7 +53,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     weft_params_linear(p, spec, "wv", K * spec->head, spec->width);
 }
 
-/* A key bias adds <q_i, b> to all scores of row i; where nothing else sees it, the softmax cancels it. */
+/* A key bias adds <q_i, b> to all scores of row i, which cancels in the softmax unless something else reads it. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wk_bias") == 0 && !weft_spec_geom(spec)->normed && !weft_spec_pos(spec)->rotate &&

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * attn/latent - keys and values made of latents (MLA): only these are cached.
+ * attn/latent - keys and values expanded from latents (MLA); only the latents are cached.
  *
  *     c_k = x Wdk,  c_v = x Wdv  [M, L]  (or one c for both)     k_h = c_k A_h     v_h = c_v B_h
  *
- * With rope, R more columns of queries and one rotated key of R columns, shared by the heads, stand beside (decoupled).
+ * With rope, queries have R more columns, and one rotated key of R columns is shared by the heads (decoupled rope).
  * Where the geometry has spreads, the key's is one vector s = softplus(x Ws) + 1e-4 shared by the heads.
  *
  * Training and prefill expand keys and values from the latents. Decoding absorbs, where a key is linear in its mean:
  *     <q_h, c A_h> = <q_h A_h^t, c>     sum_j P (c_j B_h) = (sum_j P c_j) B_h
- * so it is attention with one key head of width L + R + spread and values of width L, and expands nothing but the new
- * token's key where its norm is to be cached.
+ * so it is attention with one key head of width L + R + spread and values of width L. It expands only the new token's
+ * key, and only if its norm is cached.
  * Cache per token and layer: 2L (shared: L), R with rope, spread and H norms where the geometry has them.
  */
 #include "nn/build.h"
@@ -84,7 +84,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     }
 }
 
-/* What a key is made of: of the new rows, or of all rows of the cache. */
+/* What keys are expanded from: of the new rows, or of all rows of the cache. */
 struct source {
     struct weft_value *c, *rotated, *spread;
 };
@@ -122,7 +122,7 @@ static struct weft_value *by_head(struct weft_build *b, struct weft_value *x, co
     return K > 1 ? y : weft_view(b->g, y, WEFT_SHAPE(M, weft_fixed(H * to)));
 }
 
-/* Queries go to the latents instead of the latents to the keys. */
+/* Projects the queries into the latent space instead of expanding the keys. */
 static struct weft_value *absorb(struct weft_build *b, struct weft_attend *a, struct weft_qk_raw q,
                                  const struct source *all, struct weft_value *c_v)
 {

@@ -4,9 +4,8 @@
  *
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
  *
- * F is cut into heads of F/n. block: wz has one square block per head, F^2/n parameters. dense: wz is F x F, begins
- * block-diagonal and is free to drift, at a cost of F/(3C) of the feed-forward. Outside training and watching z does
- * not exist.
+ * F is split into n heads of F/n. block: wz has one square block per head, F^2/n parameters. dense: wz is F x F,
+ * initially block-diagonal, at a cost of F/(3C) of the feed-forward. z exists only in the uses TRAIN and WATCH.
  */
 #include "nn/build.h"
 
@@ -27,11 +26,11 @@ static const char *const positives[] = {"self", "halves", NULL}; /* as enum weft
 
 #define AT(field) offsetof(struct ws, field)
 static const struct weft_opt options[] = {
-    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is cut into"},
+    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is split into"},
     {"ws_form", WEFT_OPT_CHOICE, AT(form), "block", .choices = forms,
-     .help = "heads see their own part of F only, or all of it"},
+     .help = "each head sees its own part of F, or all of it"},
     {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives,
-     .help = "a context is drawn to nothing but itself, or to the other half of its sequence"},
+     .help = "the positive of a context vector: itself, or the other half of its sequence"},
     {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .help = "temperature of the contrastive loss"},
     {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .needs = "aux=yes",
      .help = "factor of mean |z|^2"},
@@ -52,7 +51,7 @@ static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct ws *o = opts;
     o->heads = o->heads > 1 ? 4 : 1;
-    /* as large as the main loss, so that checks see them */
+    /* about as large as the main loss, so that checks see them */
     o->lambda_z *= 1e4;
     o->lambda_c *= 1e2;
 }
@@ -75,7 +74,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     weft_params_add(p, wz);
 }
 
-/* Without auxiliary losses nothing moves wz. */
+/* Without auxiliary losses wz has no gradient. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     const struct ws *o = opts;
@@ -93,8 +92,8 @@ static void add_losses(struct weft_build *b, const struct ws *o, struct weft_val
             weft_info_nce(b->g, z, &b->rows, o->heads, (enum weft_positives)o->positives, o->tau, o->lambda_c));
 }
 
-/* How alike the heads are in the vectors that ws_c contrasts, whose directions are those of their sums; and how far a
- * dense wz has left its blocks. */
+/* Metrics: the similarity of the heads in the vectors that ws_c contrasts, and the mass of a dense wz outside its
+ * blocks. */
 static void watch(struct weft_build *b, const struct ws *o, struct weft_value *up)
 {
     if (o->heads == 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gaussian_inl.h - what the geometries share whose tokens are diagonal Gaussians: how wide mean and spread are, and a
+ * gaussian_inl.h - shared by geometries whose tokens are diagonal Gaussians: the widths of mean and spread, and a
  * temperature per head.
  */
 #ifndef WEFT_GAUSSIAN_H
@@ -23,22 +23,23 @@ static const struct weft_opt options[] = {
     {"spread", WEFT_OPT_CHOICE, offsetof(struct gaussian, spread), "split", .choices = spreads,
      .help = "split: mean and spread share the width of a head; full: each is as wide as a head"},
     {"learn_tau", WEFT_OPT_BOOL, offsetof(struct gaussian, learn_tau), "yes",
-     .help = "the temperature of a head is learned, else it stays where it starts"},
+     .help = "the temperature of a head is learned, else it keeps its initial value"},
 };
 
-/* Sets how wide mean and spread are. */
+/* Sets the widths of mean and spread. */
 static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaussian *o)
 {
     if (o->spread == SPREAD_SPLIT && spec->head % 4)
-        return FAIL(WEFT_INVALID,
-                    "spread=split cuts a head in two even halves, but width/heads = %lld is no multiple of 4: change "
-                    "width or heads, or set spread=full",
-                    (long long)spec->head);
+        return FAIL(
+            WEFT_INVALID,
+            "spread=split cuts a head in two even halves, but width/heads = %lld is not a multiple of 4: change "
+            "width or heads, or set spread=full",
+            (long long)spec->head);
     spec->mean = spec->spread = o->spread == SPREAD_SPLIT ? spec->head / 2 : spec->head;
     return WEFT_OK;
 }
 
-/* factor / (tau + eps), f32 [H]; `start` is where ln(tau) begins. */
+/* factor / (tau + eps), f32 [H]; `start` is the initial ln(tau). */
 static struct weft_value *temperature(struct weft_build *b, const struct gaussian *o, double start, double factor,
                                       double eps)
 {

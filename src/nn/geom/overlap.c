@@ -4,9 +4,9 @@
  *
  *     mu~ = mu / sqrt(sigma)    score = -(|mu~_i - mu~_j|^2 + sum log sigma_i + sum log sigma_j) / (2 tau_h)
  *
- * which is a <q, k> - a/2 (|k|^2 + sum log sigma) with k = mu~ and a = 1 / tau_h; what depends on the query alone
- * cancels. Positions turn mu~. tau_h = exp(theta_h) begins at 1, which is very peaked. A key is not linear in its mean:
- * latents are expanded when decoding.
+ * which is a <q, k> - a/2 (|k|^2 + sum log sigma) with k = mu~ and a = 1 / tau_h; terms of the query alone cancel.
+ * Positions rotate mu~. tau_h = exp(theta_h) is initially 1, which is very peaked. A key is not linear in its mean, so
+ * decoding expands the latents.
  */
 #include "nn/geom/gaussian_inl.h"
 

@@ -4,9 +4,10 @@
  *
  *     score = -(|mu_i - mu_j|^2 + |sigma_i - sigma_j|^2) / (tau_h + 1e-6)        tau_h = exp(theta_h)
  *
- * With k = [mu; sigma] that is a <q, k> - a/2 |k|^2 and a term of the query alone, which the softmax cancels;
- * a = 2 / (tau_h + 1e-6) begins at dot's 1/sqrt(width of k). |k|^2 is taken of k as it is stored. Positions turn mu.
- * Parameters: as dot, and H; twice as wide queries and keys when full. Cache: K numbers more than dot.
+ * With k = [mu; sigma] this is a <q, k> - a/2 |k|^2 plus a term of the query alone, which cancels in the softmax;
+ * a = 2 / (tau_h + 1e-6) is initially dot's 1/sqrt(width of k). |k|^2 is of k as it is stored. Positions rotate mu.
+ * Parameters: those of dot and H more; queries and keys are twice as wide with spread=full. Cache: K numbers more than
+ * dot.
  */
 #include "nn/geom/gaussian_inl.h"
 

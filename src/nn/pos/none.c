@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/none - no positions: only the causal mask tells tokens apart.
+ * pos/none - no positions: only the causal mask distinguishes tokens.
  */
 #include "nn/build.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/relative - one learned number per head and distance, added to the score; distances beyond the last share its
- * number. They start at 0 and are not decayed. Parameters: H relative_max in every layer.
+ * pos/relative - one learned number per head and distance, added to the score; larger distances share the last
+ * number. They are initially 0 and not decayed. Parameters: H relative_max in every layer.
  */
 #include "nn/build.h"
 
@@ -13,7 +13,7 @@ struct relative {
 
 static const struct weft_opt options[] = {
     {"relative_max", WEFT_OPT_INT, offsetof(struct relative, max), "0", 0, 1 << 24,
-     .help = "distances with a number of their own; 0: as many as the context has"},
+     .help = "number of distances with a learned bias; 0: as many as the context has"},
 };
 
 static int64_t offsets(const struct weft_spec *spec, const struct relative *o)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys turn by pos / base^(2i/D).
- * No parameters. Scores then depend on the distance of two tokens alone.
+ * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys rotate by pos /
+ * base^(2i/D). No parameters. Scores depend only on the distance of two tokens.
  */
 #include "nn/build.h"
 
@@ -13,7 +13,7 @@ struct rope {
 
 static const struct weft_opt options[] = {
     {"rope_base", WEFT_OPT_REAL, offsetof(struct rope, base), "10000", 2, 1e12,
-     .help = "the slowest pair turns once in about 2 pi times this many tokens"},
+     .help = "the slowest pair makes one turn in about 2 pi times this many tokens"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)

@@ -4,9 +4,9 @@
  *
  *     g_t = sigmoid(W2 W1 m_t + bias) [H]     head output *= 1 - alpha + alpha g
  *
- * m is the hidden activation: of the token; the mean over the tokens so far (taken of W1 m, so that the cache is G
- * numbers a sequence); or the mean over the whole sequence, which sees the future and is there to be caught.
- * The last layer gates nobody and has no weights. Parameters of a layer: F G + G H + H.
+ * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G numbers per
+ * sequence), or its mean over the whole sequence, which sees the future: the gate causal must refuse it.
+ * The last layer has no next layer and no weights. Parameters of a layer: F G + G H + H.
  */
 #include "nn/build.h"
 
@@ -39,7 +39,7 @@ static const struct weft_opt options[] = {
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     if (spec->layers < 2)
-        return FAIL(WEFT_INVALID, "m1=yes gates the next layer, but layers=1: there is none");
+        return FAIL(WEFT_INVALID, "m1=yes gates the next layer, but layers=1: set layers to 2 or more");
     return WEFT_OK;
 }
 

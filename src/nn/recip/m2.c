@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * recip/m2 - the feed-forward gathers from the tokens that this layer's attention looks at:
+ * recip/m2 - the feed-forward gathers from the tokens that this layer's attention attends to:
  *
  *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
  *
- * w is the heads' mean (or maximum) of the attention's probabilities, S_t the k largest, those not far below their root
- * mean square, or all of s <= t (ops/route). P takes F to r, Q takes r to F; the full form has u = h and Q of F x F.
- * Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
+ * w is the heads' mean (or maximum) of the attention's probabilities, S_t the k largest, those of at least m2_rms times
+ * their root mean square, or all s <= t (ops/attention/route.c). P takes F to r, Q takes r to F; the full form has u =
+ * h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
  */
 #include "nn/build.h"
 
@@ -60,8 +60,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-/* The attention without gradient, where the spec says so: weights that are looked at, not moved. */
-static struct weft_attention looked_at(struct weft_build *b)
+/* The attention without gradient, where the spec says detach. */
+static struct weft_attention detached(struct weft_build *b)
 {
     struct weft_attention a = b->attention;
     struct weft_value **of[] = {&a.q, &a.k, &a.scale, &a.key_bias, &a.pos_bias, &a.q_store, &a.q_bias};
@@ -80,7 +80,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
 {
     const struct m2 *o = m->options;
     struct weft_value *u = o->form == FORM_LOW ? weft_hidden_read(b, h, m) : weft_hidden_whole(b, h);
-    struct weft_attention attention = looked_at(b);
+    struct weft_attention attention = detached(b);
     struct weft_route route = {.attention = &attention,
                                .lse = weft_build_detach(b, b->lse),
                                .u = weft_build_keep(b, "u", WEFT_PER_TOKEN, u),
@@ -103,5 +103,5 @@ const struct weft_mechanism weft_recip_m2 = {
     .hidden = hidden,
     .reads = reads,
     .symbol = "RA_MLA_MLP_CROSS_TOKEN",
-    .help = "M2: the feed-forward gathers from the tokens that attention looks at",
+    .help = "M2: the feed-forward gathers from the tokens that attention attends to",
 };

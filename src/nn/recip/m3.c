@@ -4,11 +4,11 @@
  *
  *     h_t += alpha W c_t        e_t = alpha W' h_t (h before it was enriched)        next layer: c_t += e_t
  *
- * Latent attention has such a c; otherwise c = x Wc is made for this, and the next layer's raw keys gain U e too.
- * tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are tied by
- * one learned number per head and direction (ops/bucket_mean, ops/bucket_spread).
- * Layer 0 receives nothing, the last layer gives nothing, and they have no weights for it. All is of the same token:
- * no cache. Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
+ * Latent attention has such a c; otherwise c = x Wc is computed for this, and U e is added to the next layer's raw
+ * keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
+ * coupled by one learned number per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
+ * the last layer passes nothing on, and they have no weights for it. Everything is per token: no cache. Parameters of a
+ * layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
 #include "nn/build.h"
 
@@ -36,9 +36,9 @@ static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scala
 static const struct weft_opt options[] = {
     {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "factor in both directions"},
     {"m3_tying", WEFT_OPT_CHOICE, AT(tying), "tied_transpose", .choices = tyings, .symbol = "RA_MLA_MLP_TYING_MODE",
-     .help = "of the two directions: two matrices, one and its transpose, or a number per head"},
+     .help = "the two directions have two matrices, one and its transpose, or a number per head"},
     {"m3_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 16, .needs = "attn=full",
-     .help = "of the latent, where the attention has none"},
+     .help = "width of the latent, if the attention has none"},
 };
 
 static int64_t latent_width(const struct weft_spec *spec, const struct m3 *o)
@@ -59,7 +59,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
 
 static void shrink(const struct weft_spec *spec, void *opts) { ((struct m3 *)opts)->width = 10; }
 
-static bool gives(const struct weft_spec *spec, int layer) { return layer < spec->layers - 1; }
+static bool passes_on(const struct weft_spec *spec, int layer) { return layer < spec->layers - 1; }
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
@@ -67,11 +67,11 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     int64_t F = spec->ffn_width, L = latent_width(spec, o), K = spec->kv_heads;
     if (o->tying == SCALARS) {
         weft_params_vector(p, "gamma", spec->heads, 1);
-        if (gives(spec, p->layer))
+        if (passes_on(spec, p->layer))
             weft_params_vector(p, "beta", spec->heads, 1);
     } else
         weft_params_matrix(p, "w", F, L, WEFT_DEVIATION);
-    if (o->tying == UNTIED && gives(spec, p->layer))
+    if (o->tying == UNTIED && passes_on(spec, p->layer))
         weft_params_matrix(p, "w_back", L, F, WEFT_DEVIATION);
     if (spec->learn_alpha)
         weft_params_vector(p, "alpha", 1, o->alpha);
@@ -84,7 +84,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wu_spread", K * spec->spread, L, WEFT_DEVIATION);
 }
 
-/* A latent that is made for this alone, and looked at without gradient. */
+/* A latent of its own that is read without gradient. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wc") == 0 && spec->detach;
@@ -109,7 +109,7 @@ static struct weft_value *keys(struct weft_build *b, struct weft_instance *m, st
 static struct weft_value *reads(struct weft_build *b, struct weft_instance *m)
 {
     const struct m3 *o = m->options;
-    if (o->tying == SCALARS || !gives(b->spec, b->layer))
+    if (o->tying == SCALARS || !passes_on(b->spec, b->layer))
         return NULL;
     return o->tying == UNTIED ? weft_build_weight(b, "w_back") : weft_transpose(b->g, weft_build_weight(b, "w"));
 }
@@ -119,7 +119,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
     const struct m3 *o = m->options;
     struct passed *s = m->state;
     struct weft_value *c = weft_build_detach(b, s->latent), *alpha = weft_build_alpha(b, o->alpha), *back = NULL;
-    if (gives(b->spec, b->layer))
+    if (passes_on(b->spec, b->layer))
         back = o->tying == SCALARS
                    ? weft_bucket_mean(b->g, h->base, weft_build_weight(b, "beta"), latent_width(b->spec, o))
                    : weft_hidden_read(b, h, m);
