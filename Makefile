@@ -201,7 +201,7 @@ LONG := long-levels long-clang long-valgrind $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPT
 .PHONY: check-install $(LONG)
 
 check: build $(TESTS)
-	@$(RUN) $(TESTS) $(SCRIPTS)
+	@$(RUN) $(SCRIPTS) $(TESTS)
 
 check-install: build
 	@$(RUN) tests/install/*.sh

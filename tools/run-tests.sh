@@ -1,36 +1,38 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# run-tests.sh test... - runs each test, a program or script, and counts.
+# run-tests.sh test... - runs each test, a program or script, and counts. As many run at once as there are cores
+# (WEFT_JOBS=1: one at a time); one that measures time says "run-tests: alone" in a comment, and runs by itself at the end.
 #
-# A test that prints lines as TAP does ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") counts by
-# them, any other by its exit status: 0 passed, 77 skipped. A test that fails without such a line is one failure. Only
-# failures and skips are shown. The last line is the total; with WEFT_TOTALS set, "passed failed skipped" is also appended to that file.
-# WEFT_WRAP is put before the programs (not the scripts), e.g. valgrind.
+# A test that prints lines in the format of TAP ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") counts
+# by them, any other by its exit status: 0 passed, 77 skipped. A test that fails without such a line is one failure. Only
+# failures and skips are shown. The last line is the total; with WEFT_TOTALS set, "passed failed skipped" is also appended
+# to that file. WEFT_WRAP is put before the programs (not the scripts), e.g. valgrind.
 set -u
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 passed=0 failed=0 skipped=0
 SECONDS=0
+limit=${WEFT_TEST_TIMEOUT:-900}
+jobs=${WEFT_JOBS:-$(nproc)}
 export CMOCKA_MESSAGE_OUTPUT=TAP
-export OMP_WAIT_POLICY=passive # tests use more threads than there are cores: waiting must not spin
 unset MAKEFLAGS MAKELEVEL MFLAGS # a test that calls make does so as a person would
 
-run() { # TEST: its output goes to $log; its own stdin is empty, so that nothing waits for a person
-    local wrap=
+# run TEST LOG: the test's standard input is empty, so that it cannot wait for a person.
+run() {
+    local wrap= start=$EPOCHREALTIME
     [[ $1 == *.sh ]] || wrap=${WEFT_WRAP:-}
     # shellcheck disable=SC2086 # the wrap is a command with arguments
-    timeout "${WEFT_TEST_TIMEOUT:-900}" $wrap "$1" </dev/null >"$log" 2>&1
+    timeout "$limit" $wrap "$1" </dev/null >"$2" 2>&1
+    echo "$? $(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")" >"$2.status"
 }
 
-count() { grep -cE "$1" "$log"; }
-
-for test in "$@"; do
-    start=$EPOCHREALTIME
-    run "$test"
-    status=$?
-    seconds=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
+# report TEST LOG: counts and prints.
+report() {
+    local log=$2 status seconds s f p
+    read -r status seconds <"$log.status"
+    count() { grep -cE "$1" "$log"; }
     s=$(count '^(not )?ok\>.*# SKIP')
     f=$(($(count '^(not ok|FAIL)\>') - $(count '^not ok\>.*# SKIP')))
     p=$(($(count '^ok\>') - $(count '^ok\>.*# SKIP')))
@@ -41,15 +43,50 @@ for test in "$@"; do
     elif ((p + f + s == 0)); then
         p=1
     fi
-    printf '%-48s %4d passed %3d failed %3d skipped %7s s\n' "$test" $p $f $s "$seconds"
+    printf '%-48s %4d passed %3d failed %3d skipped %7s s\n' "$1" $p $f $s "$seconds"
     if ((f)); then
         sed 's/^/    /' "$log"
-        ((status == 124)) && echo "    stopped after ${WEFT_TEST_TIMEOUT:-900} s"
+        ((status == 124)) && echo "    stopped after $limit s"
     elif ((s)); then
         grep -E '# SKIP|^skip' "$log" | sed 's/^/    /'
     fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# The source of a test: itself, or tests/unit/x.c of build/release/tests/unit/x (or of x_v3).
+is_alone() {
+    local source=$1
+    [[ $1 == *.sh ]] || source=tests/${1#*/tests/}.c
+    [[ -e $source ]] && grep -q 'run-tests: alone' "$source"
+}
+
+# run_all JOBS TEST...: reports in the order of the list.
+run_all() {
+    local most=$1 test started=0 reported=0 running=0
+    local -a list logs_of
+    shift
+    list=("$@")
+    while ((reported < ${#list[@]})); do
+        while ((running < most && started < ${#list[@]})); do
+            logs_of[started]=$(mktemp -p "$logs")
+            run "${list[started]}" "${logs_of[started]}" &
+            started=$((started + 1)) running=$((running + 1))
+        done
+        wait -n && true
+        running=$((running - 1))
+        while ((reported < started)) && [[ -s ${logs_of[reported]}.status ]]; do
+            report "${list[reported]}" "${logs_of[reported]}"
+            reported=$((reported + 1))
+        done
+    done
+}
+
+together=() alone=()
+for test in "$@"; do
+    if is_alone "$test"; then alone+=("$test"); else together+=("$test"); fi
 done
+((${#together[@]} == 0)) || run_all "$jobs" "${together[@]}"
+((${#alone[@]} == 0)) || run_all 1 "${alone[@]}"
 
 [[ -z ${WEFT_TOTALS:-} ]] || echo "$passed $failed $skipped" >>"$WEFT_TOTALS"
 echo "took $SECONDS s"
