@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# events.sh - a run's events, read by npm's tfrecord, which checks every checksum, and protobufjs, are the numbers of its
-# log: losses, scores and diagnoses, also after the run went on; and a diagnosis changes nothing. Needs node and the
-# registry.
+# events.sh - a run's events, read by TensorBoard, which checks every checksum, are the numbers of its log: losses, scores
+# and diagnoses, also after the run was resumed; and a diagnosis changes nothing. Needs tensorboard from PyPI.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -25,7 +24,7 @@ weights=$(train steps=6) && rm -r "$scratch/run"
 [[ ${#weights} == 64 && $(train steps=6 diagnose_every=2) == "$weights" ]]
 result $? "diagnoses change nothing in the weights"
 (($(grep -c '^step [246]/6  attn_entropy [0-9.]*  reciprocity .*  head_similarity .*  off_block_mass' "$scratch/err") == 3))
-result $? "they are told on the terminal"
+result $? "they are printed on the terminal"
 train steps=9 diagnose_every=4 >/dev/null
 python3 - "$scratch/run/log.jsonl" "$weights" <<'END_PYTHON'
 import json, math, sys
@@ -43,49 +42,44 @@ for r in (r for r in log if "attn_entropy" in r):
 END_PYTHON
 result $? "the log has diagnoses, and the weights' fingerprint with scores and checkpoints"
 
-(cd "$scratch" && npm install --ignore-scripts --no-save --prefix . tfrecord@0.2) >"$scratch/npm" 2>&1 || {
-    echo "ok $((++tap_number)) - events are the log's numbers # SKIP no npm, or no tfrecord"
+python=$(tools/venv.sh tensorboard==2.20.0 2>"$scratch/why") || {
+    skip "the events are the numbers of the log" "$(cat "$scratch/why")"
     finish
 }
-cat >"$scratch/read.js" <<'END_NODE'
-const { RecordReader } = require('tfrecord');
-const { Event } = require('protobufjs').parse(`syntax = "proto3";
-message Value { string tag = 1; float simple_value = 2; }
-message Summary { repeated Value value = 1; }
-message Event { double wall_time = 1; int64 step = 2; oneof what { string file_version = 3; Summary summary = 5; } }`,
-  { keepCase: true }).root;
-const tags = { total: 'train/loss', lr: 'train/lr', val_loss: 'val/loss' };
-const quiet = ['step', 'seconds', 'weights_sha256'];
+cat >"$scratch/read.py" <<'END_PYTHON'
+import json, math, sys
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-function expected(log) { // [step, tag, value] of every number that goes into the events
-  const found = [];
-  for (const { step, ...record } of log.trim().split('\n').map(JSON.parse))
-    for (const [key, value] of Object.entries(record))
-      if (key in tags) found.push([step, tags[key], value]);
-      else if ('attn_entropy' in record && !quiet.includes(key)) found.push([step, 'diagnostics/' + key, value]);
-  return found;
-}
+tags = {"total": "train/loss", "lr": "train/lr", "val_loss": "val/loss"}
+quiet = ("step", "seconds", "weights_sha256")
 
-async function main() {
-  const reader = await RecordReader.create(process.argv[2]), events = [];
-  for (let record; (record = await reader.readRecord());) events.push(Event.decode(record));
-  if (events.shift().file_version !== 'brain.Event:2') throw Error('no version');
-  const wanted = expected(require('fs').readFileSync(process.argv[3], 'utf8'));
-  if (events.length !== wanted.length) throw Error(`${events.length} events, ${wanted.length} numbers in the log`);
-  events.forEach((event, i) => {
-    const [step, tag, value] = wanted[i], [got] = event.summary.value;
-    const near = Math.abs(got.simple_value - value) <= 2e-7 * Math.abs(value);
-    if (Number(event.step) !== step || got.tag !== tag || !near || !(event.wall_time > 1e9))
-      throw Error(`${JSON.stringify(event)} instead of ${wanted[i]}`);
-  });
-  console.log(events.length);
-}
-main().catch((error) => { console.error(error.message); process.exit(1); });
-END_NODE
+
+def expected(log):  # (step, tag, value) of every number that belongs into the events
+    for record in map(json.loads, log):
+        for key, value in record.items():
+            if key in tags:
+                yield record["step"], tags[key], value
+            elif "attn_entropy" in record and key not in quiet:
+                yield record["step"], "diagnostics/" + key, value
+
+
+version, *events = EventFileLoader(sys.argv[1]).Load()  # stops at a wrong checksum
+wanted = list(expected(open(sys.argv[2])))
+assert version.file_version == "brain.Event:2"
+if len(events) != len(wanted):
+    sys.exit(f"{len(events)} events, {len(wanted)} numbers in the log")
+for event, (step, tag, value) in zip(events, wanted):
+    [got] = event.summary.value
+    [number] = got.tensor.float_val
+    assert (event.step, got.tag) == (step, tag) and math.isclose(number, value, rel_tol=2e-7), (event, step, tag, value)
+    assert event.wall_time > 1e9
+print(len(events))
+END_PYTHON
 events=$(echo "$scratch"/run/events*)
-count=$(cd "$scratch" && node read.js run/events* run/log.jsonl)
+read_events() { "$python" "$scratch/read.py" "$events" "$scratch/run/log.jsonl"; }
+count=$(read_events)
 result $? "$count events are the log's numbers"
 printf X | dd of="$events" bs=1 seek=300 conv=notrunc 2>/dev/null
-! (cd "$scratch" && node read.js run/events* run/log.jsonl) 2>"$scratch/err" && grep -q CRC32C "$scratch/err"
+! read_events 2>"$scratch/err" && grep -q "^[0-9]* events, $count numbers in the log" "$scratch/err"
 result $? "the reader notices a damaged byte"
 finish

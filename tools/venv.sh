@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# venv.sh PACKAGE==VERSION... - makes a virtual environment of these Python packages under $WEFT_BUILD/venv (build/venv if
+# not set), once, and prints the path of its python. If that is not possible within five minutes it says why and exits
+# with 77, which means "skipped" to tests/.
+set -u
+
+folder=$(realpath -m "${WEFT_BUILD:-build}/venv/$(IFS=+ && echo "${*//==/-}")")
+if [[ ! -x $folder/bin/python ]]; then
+    mkdir -p "${folder%/*}"
+    new=$(mktemp -d "$folder.XXXXXX") # moved to its name when it is complete
+    trap 'rm -rf "$new"' EXIT
+    {
+        timeout 60 python3 -m venv "$new" &&
+            timeout 300 "$new/bin/python" -m pip install --quiet --no-input --disable-pip-version-check --retries 1 \
+                --only-binary :all: "$@" && mv -T "$new" "$folder"
+    } >"$folder.log" 2>&1 || {
+        echo "cannot install $* from PyPI: $(grep -v '^WARNING' "$folder.log" | tail -n 1)" >&2
+        exit 77
+    }
+fi
+echo "$folder/bin/python"
