@@ -10,7 +10,7 @@ packages=(
     libdnnl-dev libjansson-dev libpcre2-dev libzstd-dev librandom123-dev # linked, or included (Random123)
     libcmocka-dev                                                       # unit tests
     clang clang-format clang-tidy libomp-dev libclang-rt-14-dev llvm-14 # lint, and the second compiler with its sanitizers
-    valgrind gcovr graphviz python3 zstd kconfig-frontends scdoc
+    valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc
 )
 [ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)
 
