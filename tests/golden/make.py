@@ -6,9 +6,9 @@ Written from the documented definitions alone, never from Weft's kernels: a refe
 the author's mistake. Where PyTorch has the function it is used as is; attention is spelled out one query at a time,
 routing on the whole matrix of probabilities.
 
-    /usr/bin/python3 tests/golden/make.py     writes the .json files beside itself; the same bytes every time
+    python3 tests/golden/make.py     writes the .json files beside itself; the same bytes every time
 
-README.md tells what a file holds.
+README.md says what a file holds.
 """
 
 import json

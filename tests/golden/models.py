@@ -5,9 +5,9 @@
 Written from the definitions of the parts alone, never from Weft's code: dense, one T x T matrix per head, nothing fused
 and nothing cancelled by hand (the scores of w2 and overlap are the whole distances).
 
-    /usr/bin/python3 tests/golden/models.py     writes models.json beside itself; the same bytes every time
+    python3 tests/golden/models.py     writes models.json beside itself; the same bytes every time
 
-README.md tells what the file holds. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
+README.md says what the file holds. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
 width, F feed-forward width, V vocabulary, N layers, R decoupled-rope width, G gate width, r cross-token rank.
 """
 
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from make import IGNORED, NOISE, store, text
 
 CLEAR = 1e-3  # a choice of M2 (a cut, a threshold, the larger head) is decided by at least this, relatively
-SAMPLE, STRIDE = 16, 7919  # of a larger gradient: elements k * STRIDE mod its count, STRIDE being prime
+PROBES = 4  # random vectors that a gradient is projected on
 
 
 # ---- numbers by counter: 16 bits of splitmix64, keyed by a text's 64-bit FNV-1a; exact in f32
@@ -630,13 +630,11 @@ def digits(x):
 
 
 def store_gradient(key, name, g):
-    """All of a small tensor; of others a sample, the largest magnitude, the norm, and a random projection."""
+    """The norm, and projections on random vectors in units of 1e-10 norms."""
     of, g = list(g.shape), torch.where(g.abs().max() < NOISE, 0.0, g).flatten()
-    if len(g) <= SAMPLE:
-        return {"of": of, **store(g)}
-    whole = dict(max=g.abs().max(), norm=g.norm(), probe=uniform(f"{key}/{name}/probe", g.shape) @ g)
-    sample = store(g[torch.arange(SAMPLE) * STRIDE % len(g)])
-    return {"of": of, **{n: digits(x) for n, x in whole.items()}, **sample}
+    norm = digits(g.norm())
+    probes = [uniform(f"{key}/{name}/probe{i}", g.shape) @ g for i in range(PROBES)]
+    return {"of": of, "norm": norm, "probe": [round(x.item() / norm * 1e10) if norm else 0 for x in probes]}
 
 
 def case(name, settings):

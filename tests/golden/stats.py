@@ -4,9 +4,9 @@
 
 Quantiles are roots, and power is the plain integral of what a t test does: nothing here is how Weft does it.
 
-    /usr/bin/python3 tests/golden/stats.py     Debian's python3-mpmath; writes stats.json, the same bytes every time
+    python3 tests/golden/stats.py     needs mpmath; writes stats.json, the same bytes every time
 
-README.md tells what the file holds.
+README.md says what the file holds.
 """
 
 import json
