@@ -3,35 +3,25 @@
  * gates.c - presets and some odd combinations pass all six gates, in f32 and bf16.
  */
 #include "check/check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit/test.h"
 
 struct subject {
-    const char *preset;
-    const char *settings[12];
+    const char *preset, *settings;
 };
 
 static const struct subject subjects[] = {
-    {"gpt2", {0}},
-    {"llama", {"heads=8", "kv_heads=2"}},
-    {"w2", {0}},
-    {"ra-mla", {0}},
-    {"ws", {0}},
-    {"gpt2", {"norm_place=post", "pos=alibi", "output_gate=yes", "dropout=0.1", "kv_heads=1"}},
-    {"llama", {"attn=latent", "geom=w2", "spread=full", "m1=yes", "m1_mode=prefix", "ra_alpha=0.5"}},
-    {"gpt2", {"geom=overlap", "pos=relative", "m3=yes", "m3_tying=untied", "learn_alpha=yes", "detach=yes"}},
-    {"llama", {"attn=latent", "latent_shared=yes", "geom=overlap", "m2=yes", "m2_select=rms", "recompute=yes"}},
-    {"w2",
-     {"m2=yes", "m2_select=none", "m2_form=full", "m3=yes", "m3_tying=per_head_scalar", "ra_alpha=-0.5", "pos=none",
-      "layers=3"}},
-    {"ws", {"ws_form=dense", "ws_positives=halves", "attn=latent", "latent_heads=shared", "m1=yes", "bias=yes"}},
-    {"ws", {"aux=no", "m2=yes", "m2_head_average=no", "m2_renormalise=no", "pos=learned", "tie=yes"}},
+    {"gpt2", ""},
+    {"llama", "heads=8 kv_heads=2"},
+    {"w2", ""},
+    {"ra-mla", ""},
+    {"ws", ""},
+    {"gpt2", "norm_place=post pos=alibi output_gate=yes dropout=0.1 kv_heads=1"},
+    {"llama", "attn=latent geom=w2 spread=full m1=yes m1_mode=prefix ra_alpha=0.5"},
+    {"gpt2", "geom=overlap pos=relative m3=yes m3_tying=untied learn_alpha=yes detach=yes"},
+    {"llama", "attn=latent latent_shared=yes geom=overlap m2=yes m2_select=rms recompute=yes"},
+    {"w2", "m2=yes m2_select=none m2_form=full m3=yes m3_tying=per_head_scalar ra_alpha=-0.5 pos=none layers=3"},
+    {"ws", "ws_form=dense ws_positives=halves attn=latent latent_heads=shared m1=yes bias=yes"},
+    {"ws", "aux=no m2=yes m2_head_average=no m2_renormalise=no pos=learned tie=yes"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -50,14 +40,12 @@ static void passes(void **state)
         struct weft_settings settings = {0};
         struct weft_spec spec;
         struct weft_gates report = {.tell = tell, .context = (void *)(uintptr_t)dtypes[d]};
-        for (int i = 0; s->settings[i]; i++)
-            assert_int_equal(weft_settings_add(&settings, s->settings[i]), WEFT_OK);
-        assert_int_equal(weft_settings_add(&settings, dtypes[d]), WEFT_OK);
-        if (weft_spec_init(&spec, s->preset, &settings) != WEFT_OK || weft_settings_finish(&settings) != WEFT_OK)
-            fail_msg("%s", weft_error());
+        check(add_settings(&settings, s->settings));
+        check(add_settings(&settings, dtypes[d]));
+        check(weft_spec_init(&spec, s->preset, &settings));
+        check(weft_settings_finish(&settings));
         double start = weft_seconds();
-        if (weft_gates_run(&spec, WEFT_GATES_ALL, &report) != WEFT_OK)
-            fail_msg("%s", weft_error());
+        check(weft_gates_run(&spec, WEFT_GATES_ALL, &report));
         print_message("%s: %d checks in %.2f s\n", dtypes[d], report.checks, weft_seconds() - start);
         weft_settings_release(&settings);
         weft_spec_release(&spec);
@@ -70,9 +58,7 @@ int main(void)
     struct CMUnitTest tests[SUBJECTS];
     char names[SUBJECTS][200];
     for (int i = 0; i < SUBJECTS; i++) {
-        size_t used = (size_t)snprintf(names[i], sizeof names[i], "%s", subjects[i].preset);
-        for (int k = 0; subjects[i].settings[k]; k++)
-            used += (size_t)snprintf(names[i] + used, sizeof names[i] - used, " %s", subjects[i].settings[k]);
+        snprintf(names[i], sizeof names[i], "%s %s", subjects[i].preset, subjects[i].settings);
         tests[i] = (struct CMUnitTest){
             .name = names[i], .test_func = passes, .initial_state = (void *)(uintptr_t)&subjects[i]};
     }

@@ -5,27 +5,11 @@
  * malloc and its kin are this program's own here, for every library in the process: they count, then call glibc's.
  */
 #include "infer/infer.h"
-#include "train/train.h"
+#include "unit/stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTING 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNTING 0
-#endif
-#endif
-#ifndef COUNTING
-#define COUNTING 1
-#endif
+#define COUNTING (!SANITIZED)
 
 static atomic_long allocations;
 
@@ -64,51 +48,37 @@ int posix_memalign(void **to, size_t align, size_t bytes)
 #endif
 
 struct subject {
-    const char *preset;
-    const char *settings[10];
+    const char *preset, *settings;
 };
 
-struct stage {
-    struct weft_spec spec;
-    struct weft_model *model;
-    struct weft_net net;
-    struct weft_exec *exec;
-    float *grads;
-};
+static float *grads;
 
-static void open_stage(struct stage *s, const struct subject *subject)
+static void open_spec(struct stage *s, const struct subject *subject)
 {
-    struct weft_settings settings = {0};
-    memset(s, 0, sizeof *s);
-    for (int i = 0; subject->settings[i]; i++)
-        assert_int_equal(weft_settings_add(&settings, subject->settings[i]), WEFT_OK);
-    assert_int_equal(weft_spec_init(&s->spec, subject->preset, &settings), WEFT_OK);
-    weft_settings_release(&settings);
+    *s = (struct stage){0};
+    check(add_settings(&s->settings, subject->settings));
+    check(weft_spec_init(&s->spec, subject->preset, &s->settings));
 }
 
 static void plan_stage(struct stage *s)
 {
-    assert_int_equal(weft_model_create(&s->model, &s->spec), WEFT_OK);
-    assert_int_equal(weft_model_init(s->model), WEFT_OK);
-    s->grads = weft_params_array(&s->model->params);
-    assert_non_null(s->grads);
-    assert_int_equal(weft_net_init(&s->net, s->model, WEFT_TRAIN,
-                                   (struct weft_net_size){.sequences = s->spec.batch, .length = s->spec.context}),
-                     WEFT_OK);
-    assert_int_equal(weft_exec_create(&s->exec, s->net.g, WEFT_FAST), WEFT_OK);
-    weft_net_bind(&s->net, s->exec, s->model, s->grads);
+    check(weft_model_create(&s->model, &s->spec));
+    check(weft_model_init(s->model));
+    grads = weft_params_array(&s->model->params);
+    assert_non_null(grads);
+    check(weft_net_init(&s->net, s->model, WEFT_TRAIN,
+                        (struct weft_net_size){.sequences = s->spec.batch, .length = s->spec.context}));
+    check(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
+    weft_net_bind(&s->net, s->exec, s->model, grads);
     weft_net_plain_rows(&s->net, s->exec, s->spec.batch, s->spec.context);
     weft_exec_prepare(s->exec); /* starts the threads, once per process */
     weft_exec_run(s->exec);
 }
 
-static void close_stage(struct stage *s)
+static void close_planned(struct stage *s)
 {
-    weft_exec_free(s->exec);
-    weft_net_release(&s->net);
-    weft_params_array_free(&s->model->params, s->grads);
-    weft_model_free(s->model);
-    weft_spec_release(&s->spec);
+    weft_params_array_free(&s->model->params, grads);
+    close_stage(s);
 }
 
 static void running_allocates_nothing(void **state)
@@ -116,10 +86,10 @@ static void running_allocates_nothing(void **state)
     if (!COUNTING)
         skip();
     static const struct subject subjects[] = {
-        {"gpt2", {"dtype=bf16", "batch=3", "dropout=0.1"}},
-        {"gpt2", {"dtype=f32", "batch=3"}},
-        {"llama", {"dtype=bf16", "batch=3"}},
-        {"llama", {"dtype=f32", "batch=3", "dropout=0.1"}},
+        {"gpt2", "dtype=bf16 batch=3 dropout=0.1"},
+        {"gpt2", "dtype=f32 batch=3"},
+        {"llama", "dtype=bf16 batch=3"},
+        {"llama", "dtype=f32 batch=3 dropout=0.1"},
     };
     (void)state;
     long probe = atomic_load(&allocations);
@@ -127,7 +97,7 @@ static void running_allocates_nothing(void **state)
     assert_true(atomic_load(&allocations) > probe); /* the counter counts */
     for (int i = 0; i < 4; i++) {
         struct stage s;
-        open_stage(&s, &subjects[i]);
+        open_spec(&s, &subjects[i]);
         plan_stage(&s);
         long before = atomic_load(&allocations);
         for (int64_t batch = 1; batch <= 3; batch++) { /* other counts make nothing new either */
@@ -136,9 +106,9 @@ static void running_allocates_nothing(void **state)
             weft_exec_run(s.exec);
         }
         long during = atomic_load(&allocations) - before;
-        print_message("%s %s: %ld allocations in 3 runs\n", subjects[i].preset, subjects[i].settings[0], during);
+        print_message("%s %s: %ld allocations in 3 runs\n", subjects[i].preset, subjects[i].settings, during);
         assert_int_equal(during, 0);
-        close_stage(&s);
+        close_planned(&s);
     }
 }
 
@@ -147,19 +117,19 @@ static void sessions_allocate_nothing(void **state)
     if (!COUNTING)
         skip();
     static const struct subject subjects[] = {
-        {"gpt2", {"dtype=bf16", "m1=yes", "m1_mode=prefix", "m2=yes", "ra_alpha=1"}},
-        {"llama", {"dtype=f32", "attn=latent"}},
+        {"gpt2", "dtype=bf16 m1=yes m1_mode=prefix m2=yes ra_alpha=1"},
+        {"llama", "dtype=f32 attn=latent"},
     };
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct stage s;
+        struct weft_spec spec;
+        struct weft_model *model;
         struct weft_session *session;
         const int32_t tokens[100] = {0};
         const float *logits;
-        open_stage(&s, &subjects[i]);
-        assert_int_equal(weft_model_create(&s.model, &s.spec), WEFT_OK);
-        assert_int_equal(weft_model_init(s.model), WEFT_OK);
-        assert_int_equal(weft_session_create(&session, s.model, (struct weft_session_size){2, 128, 100, false, 0}),
+        open_model(&spec, &model, subjects[i].preset, subjects[i].settings);
+        check(weft_model_init(model));
+        assert_int_equal(weft_session_create(&session, model, (struct weft_session_size){2, 128, 100, false, 0}),
                          WEFT_OK);
         long before = atomic_load(&allocations);
         for (int64_t q = 0; q < 2; q++) {
@@ -170,8 +140,7 @@ static void sessions_allocate_nothing(void **state)
         }
         assert_int_equal(atomic_load(&allocations) - before, 0);
         weft_session_free(session);
-        weft_model_free(s.model);
-        weft_spec_release(&s.spec);
+        close_model(&spec, model);
     }
 }
 
@@ -180,44 +149,27 @@ static void planned_is_what_it_takes(void **state)
     if (!COUNTING)
         skip();
     static const struct subject subjects[] = {
-        {"gpt2-mini", {"dtype=bf16", "batch=8"}},
-        {"gpt2-mini", {"dtype=f32", "batch=4"}},
-        {"llama", {"width=512", "heads=8", "layers=4", "vocab=4096", "context=256", "batch=4"}},
+        {"gpt2-mini", "dtype=bf16 batch=8"},
+        {"gpt2-mini", "dtype=f32 batch=4"},
+        {"llama", "width=512 heads=8 layers=4 vocab=4096 context=256 batch=4"},
     };
     (void)state;
     struct stage warm; /* threads, libraries and their tables are in memory before the first reading */
-    open_stage(&warm, &(struct subject){"gpt2", {"batch=1"}});
+    open_spec(&warm, &(struct subject){"gpt2", "batch=1"});
     plan_stage(&warm);
-    close_stage(&warm);
+    close_planned(&warm);
     for (int i = 0; i < 3; i++) {
         struct stage s;
-        open_stage(&s, &subjects[i]);
+        open_spec(&s, &subjects[i]);
         int64_t before = weft_resident_bytes();
         plan_stage(&s);
         double grown = (double)(weft_resident_bytes() - before);
         double planned = (double)weft_exec_bytes(s.exec) + 2.0 * sizeof(float) * (double)s.model->params.total;
-        print_message("%s %s: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", subjects[i].preset,
-                      subjects[i].settings[0], planned / 1048576, grown / 1048576, grown / planned);
+        print_message("%s %s: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", subjects[i].preset, subjects[i].settings,
+                      planned / 1048576, grown / 1048576, grown / planned);
         assert_true(grown > 0.95 * planned && grown < 1.05 * planned);
-        close_stage(&s);
+        close_planned(&s);
     }
-}
-
-/* A model and its trainer; the recipe is the caller's to release. */
-static struct weft_trainer *open_trainer(struct stage *s, struct weft_recipe *recipe, const struct subject *subject)
-{
-    struct weft_settings settings = {0};
-    struct weft_trainer *t;
-    memset(s, 0, sizeof *s);
-    for (int i = 0; subject->settings[i]; i++)
-        assert_int_equal(weft_settings_add(&settings, subject->settings[i]), WEFT_OK);
-    assert_int_equal(weft_spec_init(&s->spec, subject->preset, &settings), WEFT_OK);
-    assert_int_equal(weft_recipe_init(recipe, &s->spec, &settings), WEFT_OK);
-    weft_settings_release(&settings);
-    assert_int_equal(weft_model_create(&s->model, &s->spec), WEFT_OK);
-    assert_int_equal(weft_model_init(s->model), WEFT_OK);
-    assert_int_equal(weft_trainer_create(&t, s->model, recipe), WEFT_OK);
-    return t;
 }
 
 /* Steps of several micro-batches, and the memory of their sums. */
@@ -226,31 +178,28 @@ static void steps_take_what_is_accounted(void **state)
     if (!COUNTING)
         skip();
     static const struct subject subjects[] = {
-        {"gpt2-mini", {"batch=1", "task=recall", "optim=adamwspam"}},
-        {"gpt2-mini", {"batch=1", "task=mqar", "micro_batches=2"}},
-        {"gpt2-mini", {"batch=1", "task=entailment", "micro_batches=9"}},
+        {"gpt2-mini", "batch=1 task=recall optim=adamwspam"},
+        {"gpt2-mini", "batch=1 task=mqar micro_batches=2"},
+        {"gpt2-mini", "batch=1 task=entailment micro_batches=9"},
     };
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct stage s;
-        struct weft_recipe recipe;
+        struct stage s = {0};
         struct weft_losses losses;
         int64_t start = weft_resident_bytes();
-        struct weft_trainer *t = open_trainer(&s, &recipe, &subjects[i]);
+        check(add_settings(&s.settings, subjects[i].settings));
+        open_settings(&s, subjects[i].preset, NULL);
         long before = atomic_load(&allocations);
         for (int step = 0; step < 2; step++)
-            assert_int_equal(weft_trainer_step(t, &losses), WEFT_OK);
+            assert_int_equal(weft_trainer_step(s.t, &losses), WEFT_OK);
         assert_int_equal(atomic_load(&allocations) - before, 0);
         double grown = (double)(weft_resident_bytes() - start);
         double planned =
-            (double)weft_exec_bytes(t->exec) + (double)(weft_recipe_state_bytes(&recipe) * s.model->params.total);
-        print_message("%d sums: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", t->sum_count, planned / 1048576,
+            (double)weft_exec_bytes(s.t->exec) + (double)(weft_recipe_state_bytes(&s.recipe) * s.model->params.total);
+        print_message("%d sums: planned %.1f MiB, grown %.1f MiB, ratio %.4f\n", s.t->sum_count, planned / 1048576,
                       grown / 1048576, grown / planned);
         assert_true(grown > 0.95 * planned && grown < 1.05 * planned);
-        weft_trainer_free(t);
-        weft_recipe_release(&recipe);
-        weft_model_free(s.model);
-        weft_spec_release(&s.spec);
+        close_stage(&s);
     }
 }
 

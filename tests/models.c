@@ -3,14 +3,7 @@
  * models.c - combinations in which all pairs of choices occur pass the gates, and every mutant is noticed by its own.
  */
 #include "check/check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit/test.h"
 
 static struct weft_combinations pairs;
 

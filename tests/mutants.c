@@ -7,13 +7,7 @@
  */
 #include "base/vmath_inl.h"
 #include "check/check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "unit/test.h"
 
 static const struct weft_op *right; /* the op that is being broken */
 

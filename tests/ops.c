@@ -3,12 +3,7 @@
  * ops.c - every op of the registry through the harness, one test an op: what `weft check` does.
  */
 #include "check/check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "unit/test.h"
 
 static void tell(void *context, const struct weft_opcheck_case *c)
 {

@@ -3,45 +3,14 @@
  * account.c - what a refusal for want of memory advises: only what would help.
  */
 #include "train/account.h"
-#include "train/train.h"
+#include "stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-struct stage {
-    struct weft_settings settings;
-    struct weft_spec spec;
-    struct weft_recipe recipe;
-    struct weft_model *model;
-};
-
-static void check(enum weft_status status)
+static void open_account(struct stage *s, const char *settings)
 {
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
-
-static void open_stage(struct stage *s, const char *settings)
-{
-    char text[256], *rest = text;
     *s = (struct stage){0};
-    snprintf(text, sizeof text, "layers=2 width=256 heads=4 context=128 recall_length=64 %s", settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        check(weft_settings_add(&s->settings, one));
-    check(weft_spec_init(&s->spec, "gpt2", &s->settings));
-    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
-    check(weft_model_create(&s->model, &s->spec));
-}
-
-static void close_stage(struct stage *s)
-{
-    weft_model_free(s->model);
-    weft_recipe_release(&s->recipe);
-    weft_spec_release(&s->spec);
-    weft_settings_release(&s->settings);
+    check(add_settings(&s->settings, "layers=2 width=256 heads=4 context=128 recall_length=64"));
+    check(add_settings(&s->settings, settings));
+    open_recipe(s, "gpt2");
 }
 
 static int64_t state_bytes(const struct stage *s)
@@ -63,7 +32,7 @@ static const char *advice(const struct stage *s, int64_t more)
 static void expect(const char *settings, int64_t more, const char *text)
 {
     struct stage s;
-    open_stage(&s, settings);
+    open_account(&s, settings);
     const char *got = advice(&s, more);
     if (strncmp(got + 6, text, strlen(text)) != 0)
         fail_msg("%s: \"%s\", not \"%s\"", settings, got, text);
@@ -91,8 +60,8 @@ static void one_group_saves_what_it_says(void **state)
 {
     (void)state;
     struct stage many, one;
-    open_stage(&many, "batch=1 micro_batches=8 width=1024");
-    open_stage(&one, "batch=1 micro_batches=8 width=1024 grad_groups=1");
+    open_account(&many, "batch=1 micro_batches=8 width=1024");
+    open_account(&one, "batch=1 micro_batches=8 width=1024 grad_groups=1");
     char text[64];
     snprintf(text, sizeof text, "grad_groups=1 (saves %.2f GiB)",
              (double)(state_bytes(&many) - state_bytes(&one)) / (1 << 30));

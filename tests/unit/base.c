@@ -4,17 +4,10 @@
  * suggestions.
  */
 #define _GNU_SOURCE
-#include "base/base.h"
+#include "test.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 static enum weft_status inner(int heads) { return heads ? WEFT_OK : FAIL(WEFT_INVALID, "heads = %d: give 1", heads); }
 static enum weft_status outer(int heads)
@@ -109,34 +102,14 @@ static void pages(void **state)
     weft_pages_free(NULL, 0);
 }
 
-static char scratch[] = "/tmp/weft-base-XXXXXX";
-
-static int make_scratch(void **state)
-{
-    (void)state;
-    return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", scratch);
-    return system(command);
-}
-
 /* NULL: there is no such file. */
-static void write_file(const char *group, const char *name, const char *text)
+static void write_figures(const char *group, const char *name, const char *text)
 {
     char path[128];
     snprintf(path, sizeof path, "%s%s/%s", scratch, group, name);
     remove(path);
-    if (!text)
-        return;
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    if (text)
+        write_file(path, text, strlen(text));
 }
 
 /* What is in memory.max, memory.current and memory.stat. */
@@ -145,9 +118,9 @@ static void write_group(const char *group, const char *const texts[3])
     char path[128];
     snprintf(path, sizeof path, "%s%s", scratch, group);
     mkdir(path, 0700);
-    write_file(group, "memory.max", texts[0]);
-    write_file(group, "memory.current", texts[1]);
-    write_file(group, "memory.stat", texts[2]);
+    write_figures(group, "memory.max", texts[0]);
+    write_figures(group, "memory.current", texts[1]);
+    write_figures(group, "memory.stat", texts[2]);
 }
 
 static void memory_of_control_groups(void **state)

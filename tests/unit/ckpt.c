@@ -5,54 +5,18 @@
  * fault/save.c.
  */
 #include "ckpt/ckpt.h"
+#include "test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
+static char file[128];
 
-static char folder[64], file[128];
-
-static int make_folder(void **state)
+static int make_file(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/weft-ckpt-XXXXXX");
-    snprintf(file, sizeof file, "%s/x", mkdtemp(folder) ? folder : "");
-    return folder[0] ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-static void spill(const char *path, const void *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
-static unsigned char *slurp(const char *path, size_t *size)
-{
-    struct stat st;
-    FILE *f = fopen(path, "rb");
-    assert_true(f && fstat(fileno(f), &st) == 0);
-    *size = (size_t)st.st_size;
-    unsigned char *bytes = calloc(*size + 1, 1); /* one more, to make files longer */
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
+    int status = make_scratch(state);
+    snprintf(file, sizeof file, "%s", in_scratch("x"));
+    return status;
 }
 
 /* ---- checksums */
@@ -183,23 +147,25 @@ static void the_writer_refuses(void **state)
 static void every_damage_shows(void **state)
 {
     (void)state;
-    size_t size, header;
+    size_t header;
     write_sample(file);
-    unsigned char *bytes = slurp(file, &size);
+    struct text all = read_file(file);
+    unsigned char *bytes = (unsigned char *)all.bytes;
+    const size_t size = all.size;
     memcpy(&header, bytes, sizeof header);
     assert_int_equal(header % 8, 0);
     for (size_t bit = 0; bit < 8 * size; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        spill(file, bytes, size);
+        write_file(file, bytes, size);
         if (weft_safetensors_check(file) == WEFT_OK)
             fail_msg("bit %zu of byte %zu", bit % 8, bit / 8);
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     for (size_t cut = 0; cut < size; cut++) {
-        spill(file, bytes, cut);
+        write_file(file, bytes, cut);
         assert_true(weft_safetensors_check(file) != WEFT_OK);
     }
-    spill(file, bytes, size + 1);
+    write_file(file, bytes, size + 1);
     assert_int_equal(weft_safetensors_check(file), WEFT_FORMAT);
     for (size_t block = 2; block <= 32; block *= 2)
         for (unsigned char *a = bytes + 8 + header; a + 2 * block <= bytes + size; a += block) {
@@ -207,12 +173,12 @@ static void every_damage_shows(void **state)
             memcpy(kept, a, 2 * block);
             memcpy(a, kept + block, block);
             memcpy(a + block, kept, block);
-            spill(file, bytes, size);
+            write_file(file, bytes, size);
             if (memcmp(a, kept, block))
                 assert_int_equal(weft_safetensors_check(file), WEFT_FORMAT);
             memcpy(a, kept, 2 * block);
         }
-    spill(file, bytes, size);
+    write_file(file, bytes, size);
     assert_int_equal(weft_safetensors_check(file), WEFT_OK);
     free(bytes);
 }
@@ -224,7 +190,7 @@ static enum weft_status try_header(const char *header, size_t data)
     size_t length = strlen(header);
     memcpy(bytes, &length, sizeof length);
     memcpy(bytes + 8, header, length);
-    spill(file, bytes, 8 + length + data);
+    write_file(file, bytes, 8 + length + data);
     return weft_safetensors_check(file);
 }
 #define T(shape, from, to) "{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" #from "," #to "]}"
@@ -298,7 +264,7 @@ static void hostile_headers_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         if (try_header(bad[i].header, bad[i].data) != WEFT_FORMAT)
             fail_msg("%s", bad[i].header);
-    assert_int_equal(weft_safetensors_check(folder), WEFT_FORMAT);
+    assert_int_equal(weft_safetensors_check(scratch), WEFT_FORMAT);
     assert_int_equal(weft_safetensors_check("/nowhere/x"), WEFT_IO);
 }
 
@@ -308,15 +274,17 @@ static void pytorch_reads_the_same(void **state)
 {
     (void)state;
     char command[512], out[160];
-    size_t size, at = 0;
+    size_t at = 0;
     write_sample(file);
-    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(out, sizeof out, "%s/out", scratch);
     snprintf(command, sizeof command, "/usr/bin/python3 tests/unit/safetensors_bytes.py '%s' >'%s'", file, out);
     int status = system(command);
     if (status == 77 << 8)
         skip();
     assert_int_equal(status, 0);
-    unsigned char *bytes = slurp(out, &size);
+    struct text all = read_file(out);
+    unsigned char *bytes = (unsigned char *)all.bytes;
+    const size_t size = all.size;
     struct weft_safetensors *f;
     assert_int_equal(weft_safetensors_open(&f, file), WEFT_OK);
     for (int i = 0; i < ENTRIES; i++) {
@@ -456,18 +424,17 @@ static void damaged_ones_are_passed_over(void **state)
 static void a_file_is_replaced(void **state)
 {
     (void)state;
-    size_t size;
     assert_int_equal(weft_file_replace(file, "first", 5), WEFT_OK);
     assert_int_equal(weft_file_replace(file, "second", 6), WEFT_OK);
-    unsigned char *bytes = slurp(file, &size);
-    assert_int_equal(size, 6);
-    assert_memory_equal(bytes, "second", 6);
-    free(bytes);
-    assert_int_equal(names_in(folder), 1);
+    struct text all = read_file(file);
+    assert_int_equal(all.size, 6);
+    assert_memory_equal(all.bytes, "second", 6);
+    free(all.bytes);
+    assert_int_equal(names_in(scratch), 1);
     assert_int_equal(weft_file_replace("/nowhere/x", "", 0), WEFT_IO);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_file, remove_scratch)
 
 int main(void)
 {

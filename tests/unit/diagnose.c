@@ -3,31 +3,9 @@
  * diagnose.c - what a diagnosis tells, against the same numbers computed as one would write them down: all scores of a
  * layer at once, softmax, sums over pairs. For every geometry and representation; at weights that are not small.
  */
-#include "train/train.h"
+#include "stage.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-struct stage {
-    struct weft_settings settings;
-    struct weft_spec spec;
-    struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *t;
-    struct weft_net net; /* the graph that was diagnosed, with what its nodes read kept */
-    struct weft_exec *exec;
-};
-
-static void check(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
 
 /* ---- the model and its graph */
 
@@ -66,33 +44,15 @@ static void run_graph(struct stage *s)
     weft_exec_run(s->exec);
 }
 
-static void open_stage(struct stage *s, const char *settings)
+static void open_watched(struct stage *s, const char *settings)
 {
-    char text[512], *rest = text;
     *s = (struct stage){0};
-    snprintf(text, sizeof text,
-             "layers=2 width=32 heads=4 ffn_width=64 context=160 vocab=128 batch=2 recall_length=70 %s", settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        check(weft_settings_add(&s->settings, one));
-    check(weft_spec_init(&s->spec, "llama", &s->settings));
-    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
-    check(weft_model_create(&s->model, &s->spec));
-    check(weft_model_init(s->model));
-    for (int64_t i = 0; i < s->model->params.total; i++)
-        s->model->params.weights[i] += (float)(0.15 * weft_normal(7, (uint64_t)i));
-    check(weft_trainer_create(&s->t, s->model, &s->recipe));
+    check(add_settings(&s->settings, "layers=2 width=32 heads=4 ffn_width=64 context=160 vocab=128 batch=2"));
+    check(add_settings(&s->settings, "recall_length=70"));
+    check(add_settings(&s->settings, settings));
+    open_settings(s, "llama", NULL);
+    perturb(s->model, 7);
     run_graph(s);
-}
-
-static void close_stage(struct stage *s)
-{
-    weft_exec_free(s->exec);
-    weft_net_release(&s->net);
-    weft_trainer_free(s->t);
-    weft_model_free(s->model);
-    weft_recipe_release(&s->recipe);
-    weft_spec_release(&s->spec);
-    weft_settings_release(&s->settings);
 }
 
 /* ---- plain computation */
@@ -253,7 +213,7 @@ static void compare(const char *settings)
     struct stage s;
     double entropy, reciprocity, spread = 0;
     print_message("%s\n", settings);
-    open_stage(&s, settings);
+    open_watched(&s, settings);
     check(weft_trainer_diagnose(s.t));
     check(weft_trainer_diagnose(s.t)); /* again: nothing is left of the first */
     assert_int_equal(s.t->diagnosis.layers, s.spec.layers);
@@ -307,7 +267,7 @@ static void leaves_training_alone(void **state)
     for (int looks = 0; looks < 2; looks++) {
         struct stage s;
         struct weft_losses losses;
-        open_stage(&s, "dropout=0.1 micro_batches=2 dtype=f32 recall_length=10");
+        open_watched(&s, "dropout=0.1 micro_batches=2 dtype=f32 recall_length=10");
         for (int step = 0; step < 3; step++) {
             check(weft_trainer_step(s.t, &losses));
             if (looks)

@@ -3,14 +3,9 @@
  * dnn.c - products against triple loops in double, and their promise: bits that know neither rows nor threads.
  */
 #include "dnn/dnn.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const int64_t sizes[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100};
 #define SIZES ((int)(sizeof sizes / sizeof *sizes))
@@ -210,14 +205,14 @@ static void outer(struct weft_dnn_shape s, int64_t rows, const void *dy, const v
 {
     struct weft_arena arena = {0};
     struct weft_dnn_outer *plan;
-    size_t scratch_bytes, local_bytes;
-    assert_int_equal(weft_dnn_outer_plan(&s, &arena, &plan, &scratch_bytes, &local_bytes), WEFT_OK);
+    size_t shared_bytes, local_bytes;
+    assert_int_equal(weft_dnn_outer_plan(&s, &arena, &plan, &shared_bytes, &local_bytes), WEFT_OK);
     size_t stride = (local_bytes + 63) / 64 * 64;
-    void *scratch = guarded(scratch_bytes), *local = guarded(stride * (size_t)weft_threads_limit());
-    weft_dnn_outer_run(plan, rows, dy, x, dw, scratch, local, stride);
-    check_guard(scratch, scratch_bytes);
+    void *shared = guarded(shared_bytes), *local = guarded(stride * (size_t)weft_threads_limit());
+    weft_dnn_outer_run(plan, rows, dy, x, dw, shared, local, stride);
+    check_guard(shared, shared_bytes);
     check_guard(local, stride * (size_t)weft_threads_limit());
-    free(scratch);
+    free(shared);
     free(local);
     weft_arena_release(&arena);
 }

@@ -3,12 +3,9 @@
  * dropout.c - dropout has no golden values, for its masks are its own: its statistics are checked.
  */
 #include "ops/ops.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { TRIAL_ROWS = 128, TRIAL_WIDTH = 128, TRIALS = TRIAL_ROWS * TRIAL_WIDTH };
 
@@ -61,8 +58,7 @@ static void keeps_its_share(void **state)
     (void)state;
     struct weft_exec *exec = NULL;
     struct weft_graph *g = weft_graph_new(WEFT_F32);
-    if (try_dropout(g, &exec) != WEFT_OK)
-        fail_msg("%s", weft_error());
+    check(try_dropout(g, &exec));
     weft_exec_free(exec);
     weft_graph_free(g);
 }

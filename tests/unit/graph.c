@@ -3,13 +3,7 @@
  * The graph itself: states that outlive a run, what has no gradient, and values made again instead of kept.
  */
 #include "ops/ops.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 enum { ROWS = 3, WIDTH = 4, SLOTS = 8 };
 

@@ -4,14 +4,9 @@
  * are written short. What is read is tested in opt.c, with config files.
  */
 #include "base/json.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static struct weft_result *sample(void)
 {

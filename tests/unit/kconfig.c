@@ -2,53 +2,15 @@
  *
  * kconfig.c - files in Kconfig's format: what is read, what is refused and with which line, and any bytes.
  */
-#define _GNU_SOURCE
-#include "base/opt.h"
+#include "options.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-struct target {
-    int64_t layers;
-    double rate;
-    bool bias;
-    int kind;
-    const char *data;
-};
-
-static const char *const kinds[] = {"gelu", "swiglu", NULL};
-static const struct weft_opt options[] = {
-    {"layers", WEFT_OPT_INT, offsetof(struct target, layers), "2", 1, 1024, .help = "blocks"},
-    {"rate", WEFT_OPT_REAL, offsetof(struct target, rate), "0.5", 0, 1, .help = "a rate", .symbol = "OLD_RATE"},
-    {"bias", WEFT_OPT_BOOL, offsetof(struct target, bias), "yes", .help = "biases"},
-    {"kind", WEFT_OPT_CHOICE, offsetof(struct target, kind), "gelu", .choices = kinds, .help = "a choice"},
-    {"data", WEFT_OPT_TEXT, offsetof(struct target, data), "", .help = "a path"},
-};
-static const struct weft_owner owner = WEFT_OWNER("model", options), *const owners[] = {&owner};
-
+static const struct weft_owner *const owners[] = {&owner};
 static struct weft_settings settings;
-static char path[32];
-static int fd;
-
-static int make_path(void **state)
-{
-    (void)state;
-    fd = memfd_create("config", 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return fd < 0;
-}
 
 static enum weft_status load(const char *text, size_t size, struct target *t)
 {
     weft_settings_release(&settings);
-    if (ftruncate(fd, 0) || pwrite(fd, text, size, 0) != (ssize_t)size)
-        return WEFT_IO;
+    write_file(path, text, size);
     TRY(weft_settings_load_kconfig(&settings, path, owners, 1));
     TRY(weft_settings_take(&settings, &owner, t));
     TRY(weft_settings_finish(&settings));
@@ -174,7 +136,7 @@ static int forget(void **state)
 {
     (void)state;
     weft_settings_release(&settings);
-    return close(fd);
+    return 0;
 }
 
 int main(void)

@@ -4,34 +4,25 @@
  * changed are refused with their number.
  */
 #include "study/study.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[64], path[128];
+static char path[128];
 static struct weft_arena arena;
 
 static int begin(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/weft-ledger-XXXXXX");
-    snprintf(path, sizeof path, "%s/runs.jsonl", mkdtemp(folder) ? folder : "");
-    return folder[0] ? 0 : -1;
+    int status = make_scratch(state);
+    snprintf(path, sizeof path, "%s", in_scratch("runs.jsonl"));
+    return status;
 }
 
 static int end(void **state)
 {
-    (void)state;
-    unlink(path);
     weft_arena_release(&arena);
-    return rmdir(folder);
+    return remove_scratch(state);
 }
 
 static struct weft_finished run_of(int64_t seed)
@@ -68,7 +59,7 @@ static int64_t count_lines(void)
 {
     struct weft_finished *list;
     int64_t count;
-    assert_int_equal(weft_ledger_read(folder, &arena, &list, &count), WEFT_OK);
+    assert_int_equal(weft_ledger_read(scratch, &arena, &list, &count), WEFT_OK);
     return count;
 }
 
@@ -80,9 +71,9 @@ static void returns(void **state)
     assert_int_equal(count_lines(), 0); /* no file yet */
     for (int64_t i = 0; i < 200; i++) {
         struct weft_finished f = run_of(i);
-        assert_int_equal(weft_ledger_add(folder, &f), WEFT_OK);
+        assert_int_equal(weft_ledger_add(scratch, &f), WEFT_OK);
     }
-    assert_int_equal(weft_ledger_read(folder, &arena, &list, &count), WEFT_OK);
+    assert_int_equal(weft_ledger_read(scratch, &arena, &list, &count), WEFT_OK);
     assert_int_equal(count, 200);
     for (int64_t i = 0; i < 200; i++) {
         struct weft_finished f = run_of(i);
@@ -100,12 +91,12 @@ static void cut_off(void **state)
     struct weft_finished f = run_of(1);
     append("{\"arm\": \"w2");
     assert_int_equal(count_lines(), 0);
-    assert_int_equal(weft_ledger_add(folder, &f), WEFT_OK);
+    assert_int_equal(weft_ledger_add(scratch, &f), WEFT_OK);
     assert_int_equal(count_lines(), 1);
     for (int i = 0; i < 1000; i++)
         append("a long piece that was cut off");
     assert_int_equal(count_lines(), 1);
-    assert_int_equal(weft_ledger_add(folder, &f), WEFT_OK);
+    assert_int_equal(weft_ledger_add(scratch, &f), WEFT_OK);
     assert_int_equal(count_lines(), 2);
 }
 
@@ -118,17 +109,17 @@ static void refused(void **state)
     int64_t count;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         unlink(path);
-        assert_int_equal(weft_ledger_add(folder, &f), WEFT_OK);
+        assert_int_equal(weft_ledger_add(scratch, &f), WEFT_OK);
         append(lines[i]);
-        assert_int_equal(weft_ledger_read(folder, &arena, &list, &count), WEFT_FORMAT);
+        assert_int_equal(weft_ledger_read(scratch, &arena, &list, &count), WEFT_FORMAT);
         assert_non_null(strstr(weft_error(), "runs.jsonl:2"));
     }
     unlink(path);
     f.test_loss = NAN;
-    assert_int_equal(weft_ledger_add(folder, &f), WEFT_INVALID);
+    assert_int_equal(weft_ledger_add(scratch, &f), WEFT_INVALID);
     f = run_of(1);
     strcpy(f.arm, "../x");
-    assert_int_equal(weft_ledger_add(folder, &f), WEFT_INVALID);
+    assert_int_equal(weft_ledger_add(scratch, &f), WEFT_INVALID);
     assert_int_equal(count_lines(), 0);
 }
 
@@ -141,7 +132,7 @@ static void many_writers(void **state)
             bool good = true;
             for (int i = 0; i < EACH; i++) {
                 struct weft_finished f = run_of(w * EACH + i);
-                good &= weft_ledger_add(folder, &f) == WEFT_OK;
+                good &= weft_ledger_add(scratch, &f) == WEFT_OK;
             }
             _exit(!good);
         }

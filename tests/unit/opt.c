@@ -3,34 +3,9 @@
  * opt.c - settings: which value wins, what is refused and with which words, that nothing is ignored; config files,
  * good and hostile; pages; and that the tables of this program are sound.
  */
-#define _GNU_SOURCE
+#include "options.h"
 #include "study/study.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include <cmocka.h>
-
-struct target {
-    int64_t layers;
-    double rate;
-    bool bias;
-    int kind;
-    const char *data;
-};
-
-static const char *const kinds[] = {"gelu", "swiglu", NULL};
-static const struct weft_opt options[] = {
-    {"layers", WEFT_OPT_INT, offsetof(struct target, layers), "2", 1, 1024, .help = "blocks"},
-    {"rate", WEFT_OPT_REAL, offsetof(struct target, rate), "0.5", 0, 1, .help = "a rate"},
-    {"bias", WEFT_OPT_BOOL, offsetof(struct target, bias), "yes", .help = "biases"},
-    {"kind", WEFT_OPT_CHOICE, offsetof(struct target, kind), "gelu", .choices = kinds, .help = "a choice"},
-    {"data", WEFT_OPT_TEXT, offsetof(struct target, data), "", .help = "a path"},
-};
-static const struct weft_owner owner = WEFT_OWNER("model", options);
 static const struct weft_opt rope_options[] = {
     {"rope_base", WEFT_OPT_REAL, 0, "10000", 2, 1e12, .help = "base"},
 };
@@ -159,25 +134,6 @@ static void values_read_as_written(void **state)
 
 /* ---- config files */
 
-static char path[64];
-
-/* A file in memory: the tests write it thousands of times. */
-static int make_path(void **state)
-{
-    (void)state;
-    int file = memfd_create("config", 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    return file < 0;
-}
-
-static void write_path(const void *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
 /* Loads the file below `texts`. */
 static enum weft_status load(struct weft_settings *s, struct target *t, const char *const *texts)
 {
@@ -194,7 +150,7 @@ static enum weft_status load_text(const char *text, size_t size, struct target *
 {
     static struct weft_settings s;
     weft_settings_release(&s);
-    write_path(text, size);
+    write_file(path, text, size);
     enum weft_status status = load(&s, t, texts);
     weft_settings_release(&s);
     return status;

@@ -116,7 +116,7 @@ static void read_together(uint64_t readers, uint64_t windows)
     unsigned char *visits = calloc(windows * EPOCHS, 1);
     assert_non_null(visits);
     for (uint64_t r = 0; r < readers; r++) {
-        assert_int_equal(weft_shards_open(&own[r], folder, "train"), WEFT_OK);
+        assert_int_equal(weft_shards_open(&own[r], scratch, "train"), WEFT_OK);
         assert_int_equal(weft_shards_windows(own[r], LENGTH), windows);
     }
     for (uint64_t r = 0; r < readers; r++)
@@ -147,5 +147,5 @@ int main(void)
         cmocka_unit_test(looks_random),           cmocka_unit_test(epochs_differ_and_seeds_too),
         cmocka_unit_test(readers_cover_an_epoch),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

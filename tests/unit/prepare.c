@@ -3,58 +3,29 @@
  * prepare.c - texts become shards and nothing is lost: plain text, JSONL, compressed or not, whatever the size of
  * files; documents keep their split; what is damaged is refused with file and place and leaves nothing behind.
  */
+#include "test.h"
 #include "text/internal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include <cmocka.h>
-
-static char folder[64];
 static struct weft_tokenizer *bytes_tokenizer;
-
-static const char *at(const char *name)
-{
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static int set_up(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "%s", "/tmp/weft-prepare-XXXXXX");
-    return mkdtemp(folder) && weft_tokenizer_bytes(&bytes_tokenizer) == WEFT_OK ? 0 : -1;
-}
-
-static int clear(const char *path)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf %s", path);
-    return system(command);
+    return make_scratch(state) == 0 && weft_tokenizer_bytes(&bytes_tokenizer) == WEFT_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     weft_tokenizer_free(bytes_tokenizer);
-    return clear(folder);
+    return remove_scratch(state);
 }
 
 static const char *save(const char *name, const void *data, size_t bytes)
 {
-    const char *path = at(name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    fclose(f);
+    const char *path = in_scratch(name);
+    write_file(path, data, bytes);
     return path;
 }
 
@@ -62,8 +33,8 @@ static enum weft_status prepare(const char *input, const char *field, double val
                                 struct weft_prepared *sum)
 {
     const char *inputs[] = {input, NULL};
-    struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, field, val, shard_tokens, NULL, NULL};
-    clear(at("out"));
+    struct weft_prepare how = {inputs, in_scratch("out"), bytes_tokenizer, field, val, shard_tokens, NULL, NULL};
+    remove_all(in_scratch("out"));
     return weft_prepare(&how, sum);
 }
 
@@ -74,15 +45,15 @@ static void refused(const char *input, const char *field, const char *why)
     if (!strstr(weft_error(), why))
         print_error("expected \"%s\" in: %s\n", why, weft_error());
     assert_non_null(strstr(weft_error(), why));
-    assert_int_equal(access(at("out"), F_OK), -1);
-    assert_int_equal(access(at("out.partial"), F_OK), -1);
+    assert_int_equal(access(in_scratch("out"), F_OK), -1);
+    assert_int_equal(access(in_scratch("out.partial"), F_OK), -1);
 }
 
 /* The split of out/ as text, the ends of text as `end`; "" when it has no files. The caller frees it. */
 static char *text_of(const char *split, char end)
 {
     struct weft_shards *s = NULL;
-    if (weft_shards_open(&s, at("out"), split) != WEFT_OK)
+    if (weft_shards_open(&s, in_scratch("out"), split) != WEFT_OK)
         return strdup("");
     int64_t n = weft_shards_tokens(s);
     int32_t *tokens = malloc((size_t)n * sizeof *tokens);
@@ -140,8 +111,8 @@ static void several_texts_are_documents(void **state)
     snprintf(two, sizeof two, "%s", save("2.txt", "abcdefghij", 10));
     const char *inputs[] = {one, two, NULL};
     for (int64_t shard = 1; shard < 20; shard += 3) {
-        struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, NULL, 0.2, shard, NULL, NULL};
-        clear(at("out"));
+        struct weft_prepare how = {inputs, in_scratch("out"), bytes_tokenizer, NULL, 0.2, shard, NULL, NULL};
+        remove_all(in_scratch("out"));
         assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
         assert_int_equal(sum.documents, 2);
         split_is("train", "01234567|abcdefgh");
@@ -236,9 +207,9 @@ static void compressed_gives_the_same_files(void **state)
     char *text = prose(BYTES), *packed = malloc(2 * BYTES), command[600];
     size_t n = compress_frames(text, BYTES, packed, 2 * BYTES);
     assert_int_equal(prepare(save("a.txt", text, BYTES), NULL, 0.1, 100000, &sum), WEFT_OK);
-    assert_int_equal(rename(at("out"), at("plain")), 0);
+    assert_int_equal(rename(in_scratch("out"), in_scratch("plain")), 0);
     assert_int_equal(prepare(save("a.zst", packed, n), NULL, 0.1, 100000, &sum), WEFT_OK);
-    snprintf(command, sizeof command, "diff -r %s %s", at("plain"), at("out"));
+    snprintf(command, sizeof command, "diff -r %s %s", in_scratch("plain"), in_scratch("out"));
     assert_int_equal(system(command), 0);
 
     for (size_t cut = n - 1; cut > 10; cut = cut * 2 / 3) /* its name does not matter */
@@ -322,8 +293,8 @@ static void damage_is_refused(void **state)
     refused(JSONL("{\"text\": \"\\ud800\"}\n"), "x.jsonl:1:");
     refused(JSONL(""), "no text is left to train on");
     refused(JSONL("{\"text\": \"\"}\n"), "no text is left to train on");
-    refused(at("none.txt"), NULL, "none.txt cannot be read");
-    refused(folder, NULL, "cannot be read");
+    refused(in_scratch("none.txt"), NULL, "none.txt cannot be read");
+    refused(scratch, NULL, "cannot be read");
 
     size_t bytes = WEFT_LINE_BYTES + 2;
     char *line = malloc(bytes);
@@ -340,23 +311,23 @@ static void folders_are_not_overwritten(void **state)
     char input[256];
     snprintf(input, sizeof input, "%s", save("a.txt", "some text", 9));
     const char *inputs[] = {input, NULL};
-    struct weft_prepare how = {inputs, at("out"), bytes_tokenizer, NULL, 0, 100, NULL, NULL};
-    clear(at("out"));
-    mkdir(at("out.partial"), 0777);
+    struct weft_prepare how = {inputs, in_scratch("out"), bytes_tokenizer, NULL, 0, 100, NULL, NULL};
+    remove_all(in_scratch("out"));
+    mkdir(in_scratch("out.partial"), 0777);
     assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
     assert_non_null(strstr(weft_error(), "out.partial exists"));
-    rmdir(at("out.partial"));
-    mkdir(at("out"), 0777);
-    how.out = at("out");
+    rmdir(in_scratch("out.partial"));
+    mkdir(in_scratch("out"), 0777);
+    how.out = in_scratch("out");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "exists already"));
-    rmdir(at("out"));
+    rmdir(in_scratch("out"));
     how.out = "/proc/no/such/place";
     assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
-    how.out = at("out/");
+    how.out = in_scratch("out/");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
     split_is("train", "some text");
-    how.out = at("out/with/folders/above");
+    how.out = in_scratch("out/with/folders/above");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
 }
 

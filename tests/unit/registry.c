@@ -3,12 +3,7 @@
  * The registry, and what every builder promises: a bad call breaks the graph with a story and nothing after it crashes.
  */
 #include "ops/ops.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static void every_op_has_a_descriptor(void **state)
 {

@@ -2,14 +2,9 @@
  *
  * rng.c - the generator gives Random123's published numbers, and what is made from it has the right distribution.
  */
-#include "base/base.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { DRAWS = 1000000 };
 

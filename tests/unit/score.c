@@ -4,29 +4,22 @@
  * same bits in batches of 1, 3 and 8.
  */
 #include "infer/infer.h"
+#include "test.h"
 #include "text/text.h"
 #include "train/train.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CONTEXT = 70, VOCAB = 257, TOKENS = 200, SEED = 3 };
 
 static const struct subject {
-    const char *preset, *settings[8];
+    const char *preset, *settings;
 } subjects[] = {
-    {"gpt2", {"dtype=f32"}},
-    {"llama", {"dtype=bf16", "kv_heads=1"}},
-    {"w2", {"dtype=f32", "ra_alpha=0.5", "ra_window=9"}},
-    {"gpt2", {"dtype=f32", "attn=latent", "latent_width=12", "m1=yes", "m1_mode=prefix", "m2=yes", "m2_rank=6"}},
-    {"ws", {"dtype=bf16", "ws_heads=4"}},
+    {"gpt2", "dtype=f32"},
+    {"llama", "dtype=bf16 kv_heads=1"},
+    {"w2", "dtype=f32 ra_alpha=0.5 ra_window=9"},
+    {"gpt2", "dtype=f32 attn=latent latent_width=12 m1=yes m1_mode=prefix m2=yes m2_rank=6"},
+    {"ws", "dtype=bf16 ws_heads=4"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static const int64_t batches[] = {1, 3, 8};
@@ -37,36 +30,16 @@ struct stage {
     int32_t tokens[TOKENS];
 };
 
-static void must(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        print_error("%s\n", weft_error());
-    assert_int_equal(status, WEFT_OK);
-}
-
 static void open_stage(struct stage *s, const struct subject *subject)
 {
-    static const char *const sizes[] = {"layers=2", "width=32", "heads=4", "vocab=257", "context=70", "ffn_width=40"};
-    struct weft_settings settings = {0};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        must(weft_settings_add(&settings, sizes[i]));
-    for (int i = 0; i < 8 && subject->settings[i]; i++)
-        must(weft_settings_add(&settings, subject->settings[i]));
-    must(weft_spec_init(&s->spec, subject->preset, &settings));
-    must(weft_settings_finish(&settings));
-    weft_settings_release(&settings);
-    must(weft_model_create(&s->model, &s->spec));
-    must(weft_model_init(s->model));
-    for (int64_t i = 0; i < s->model->params.total; i++) /* far from uniform */
-        s->model->params.weights[i] += 0.15f * (float)weft_normal(SEED, (uint64_t)i);
+    char settings[256];
+    snprintf(settings, sizeof settings, "layers=2 width=32 heads=4 vocab=%d context=%d ffn_width=40 %s", VOCAB, CONTEXT,
+             subject->settings);
+    open_model(&s->spec, &s->model, subject->preset, settings);
+    check(weft_model_init(s->model));
+    perturb(s->model, SEED);
     for (int i = 0; i < TOKENS; i++)
         s->tokens[i] = (int32_t)weft_below(SEED, (uint64_t)i, VOCAB);
-}
-
-static void close_stage(struct stage *s)
-{
-    weft_model_free(s->model);
-    weft_spec_release(&s->spec);
 }
 
 /* ---- sequences */
@@ -77,9 +50,9 @@ static double by_session(const struct stage *s, const int32_t *tokens, int64_t c
     struct weft_session *session;
     const float *logits;
     double nll = 0;
-    must(weft_session_create(&session, s->model, (struct weft_session_size){1, CONTEXT, 1, true, 0}));
+    check(weft_session_create(&session, s->model, (struct weft_session_size){1, CONTEXT, 1, true, 0}));
     for (int64_t t = 0; t + 1 < count; t++) {
-        must(weft_session_run(session, &(struct weft_feed){0, tokens + t, 1}, 1, &logits));
+        check(weft_session_run(session, &(struct weft_feed){0, tokens + t, 1}, 1, &logits));
         double sum = 0;
         for (int v = 0; v < VOCAB; v++)
             sum += exp((double)logits[v]);
@@ -109,10 +82,10 @@ static void score_all(const struct stage *s, int64_t batch, double *nll)
 {
     struct weft_scorer *scorer;
     int64_t scored = 0, cut = 0;
-    must(weft_scorer_create(&scorer, s->model, batch));
+    check(weft_scorer_create(&scorer, s->model, batch));
     for (int i = 0; i < SEQUENCES; i++) {
         nll[i] = 0;
-        must(weft_scorer_add(scorer, s->tokens, sequences[i].count, sequences[i].from, &nll[i]));
+        check(weft_scorer_add(scorer, s->tokens, sequences[i].count, sequences[i].from, &nll[i]));
         scored += sequences[i].count - sequences[i].from;
         cut += sequences[i].count > CONTEXT + 1;
     }
@@ -142,7 +115,7 @@ static void costs_are_those_of_sessions(void **state)
             if (!(fabs(nll[0][i] - want) <= 1e-5 * want))
                 fail_msg("%s, sequence %d: %.9g instead of %.9g", subjects[m].preset, i, nll[0][i], want);
         }
-        close_stage(&s);
+        close_model(&s.spec, s.model);
     }
 }
 
@@ -153,24 +126,14 @@ static void other_tokens_are_refused(void **state)
     struct weft_scorer *scorer;
     double nll;
     open_stage(&s, &subjects[0]);
-    must(weft_scorer_create(&scorer, s.model, 2));
+    check(weft_scorer_create(&scorer, s.model, 2));
     assert_int_equal(weft_scorer_add(scorer, (int32_t[]){1, VOCAB}, 2, 1, &nll), WEFT_INVALID);
     assert_int_equal(weft_scorer_add(scorer, (int32_t[]){-1, 1}, 2, 1, &nll), WEFT_INVALID);
     weft_scorer_free(scorer);
-    close_stage(&s);
+    close_model(&s.spec, s.model);
 }
 
 /* ---- files */
-
-static char path[] = "/tmp/weft-score-XXXXXX";
-
-static void write_file(const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
 
 static void texts_are_streams(void **state)
 {
@@ -178,26 +141,26 @@ static void texts_are_streams(void **state)
     struct stage s;
     char text[TOKENS + 1];
     struct weft_tokenizer *bytes;
-    must(weft_tokenizer_bytes(&bytes));
+    check(weft_tokenizer_bytes(&bytes));
     open_stage(&s, &subjects[1]);
     for (int i = 0; i < TOKENS; i++)
         text[i] = (char)(s.tokens[i] = 'a' + s.tokens[i] % 26);
     text[TOKENS] = 0;
-    write_file(text);
+    write_file(in_scratch("data"), text, strlen(text));
     double want[SEQUENCES];
     score_all(&s, 2, want);
     for (int b = 0; b < 3; b++) {
         struct weft_scorer *scorer;
         struct weft_text_score score;
-        must(weft_scorer_create(&scorer, s.model, batches[b]));
-        must(weft_score_text(scorer, bytes, path, &score));
+        check(weft_scorer_create(&scorer, s.model, batches[b]));
+        check(weft_score_text(scorer, bytes, in_scratch("data"), &score));
         assert_int_equal(score.tokens, TOKENS - 1);
         assert_int_equal(score.bytes, TOKENS);
         assert_memory_equal(&score.nll, &want[SEQUENCES - 1], sizeof score.nll);
         weft_scorer_free(scorer);
     }
     weft_tokenizer_free(bytes);
-    close_stage(&s);
+    close_model(&s.spec, s.model);
 }
 
 /* The cost of a text after another, or after the end-of-text token. */
@@ -241,12 +204,12 @@ static void items_are_judged(void **state)
                  choices[0], choices[1], choices[2], choices[3], gold);
         strcat(all, line);
     }
-    write_file(all);
-    must(weft_tokenizer_bytes(&bytes));
+    write_file(in_scratch("data"), all, strlen(all));
+    check(weft_tokenizer_bytes(&bytes));
     for (int b = 0; b < 3; b++) {
         struct weft_scorer *scorer;
-        must(weft_scorer_create(&scorer, s.model, batches[b]));
-        must(weft_score_items(scorer, bytes, path, &score));
+        check(weft_scorer_create(&scorer, s.model, batches[b]));
+        check(weft_score_items(scorer, bytes, in_scratch("data"), &score));
         assert_false(score.pairs);
         assert_int_equal(score.items, 5);
         assert_int_equal(score.right, want.right);
@@ -254,7 +217,7 @@ static void items_are_judged(void **state)
         weft_scorer_free(scorer);
     }
     weft_tokenizer_free(bytes);
-    close_stage(&s);
+    close_model(&s.spec, s.model);
 }
 
 static void pairs_are_judged(void **state)
@@ -276,16 +239,16 @@ static void pairs_are_judged(void **state)
     for (int i = 0; i < 3; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), "{\"sentence_good\": \"%s\", \"sentence_bad\": \"%s\"}\n",
                  pairs[i][0], pairs[i][1]);
-    write_file(all);
-    must(weft_tokenizer_bytes(&bytes));
-    must(weft_scorer_create(&scorer, s.model, 3));
-    must(weft_score_items(scorer, bytes, path, &score));
+    write_file(in_scratch("data"), all, strlen(all));
+    check(weft_tokenizer_bytes(&bytes));
+    check(weft_scorer_create(&scorer, s.model, 3));
+    check(weft_score_items(scorer, bytes, in_scratch("data"), &score));
     assert_true(score.pairs);
     assert_int_equal(score.items, 3);
     assert_int_equal(score.right, 1);
     weft_scorer_free(scorer);
     weft_tokenizer_free(bytes);
-    close_stage(&s);
+    close_model(&s.spec, s.model);
 }
 
 /* Newcombe, Statistics in Medicine 17 (1998), table I, method 3. */
@@ -303,19 +266,6 @@ static void intervals_are_wilsons(void **state)
     }
 }
 
-static int make_file(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,5 +276,5 @@ int main(void)
         cmocka_unit_test(pairs_are_judged),
         cmocka_unit_test(intervals_are_wilsons),
     };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -42,7 +42,7 @@ static void reads_llmc_and_nanogpt(void **state)
         int32_t first, last, top;
     } rows[] = {{"a.bin", 5, 50256, 9, 65535}, {"b.bin", 3, 128000, 70000, 128000}, {"c.bin", 5, 50256, 9, 65535}};
     for (int i = 0; i < 3; i++) {
-        struct weft_shards *s = opened(at(rows[i].name), "train");
+        struct weft_shards *s = opened(in_scratch(rows[i].name), "train");
         assert_int_equal(weft_shards_tokens(s), rows[i].count);
         assert_int_equal(weft_shards_top(s), rows[i].top);
         assert_int_equal(weft_shards_bytes(s), 0);
@@ -64,7 +64,7 @@ static void many_files_are_one_stream(void **state)
     struct rlimit old, few = {64, 64};
     getrlimit(RLIMIT_NOFILE, &old);
     few.rlim_max = old.rlim_max;
-    mkdir(at("many"), 0777);
+    mkdir(in_scratch("many"), 0777);
     int64_t total = 0;
     for (int i = 0; i < FILES; i++) {
         char name[64];
@@ -82,7 +82,7 @@ static void many_files_are_one_stream(void **state)
     save("many/constrained.txt", "", 0, "x", 1);
     save("many/restrain.bin", "", 0, "xy", 2);
     setrlimit(RLIMIT_NOFILE, &few);
-    struct weft_shards *s = opened(at("many"), "train");
+    struct weft_shards *s = opened(in_scratch("many"), "train");
     setrlimit(RLIMIT_NOFILE, &old);
     assert_int_equal(weft_shards_files(s), FILES);
     assert_int_equal(weft_shards_tokens(s), total);
@@ -104,38 +104,38 @@ static void damage_is_refused(void **state)
     (void)state;
     int32_t header[256] = {20240520, 1, 3};
     static const uint16_t tokens[] = {1, 2, 3};
-    refused(at("none.bin"), "train", "none.bin cannot be read");
+    refused(in_scratch("none.bin"), "train", "none.bin cannot be read");
     save("x.bin", "", 0, "", 0);
-    refused(at("x.bin"), "train", "x.bin is empty");
+    refused(in_scratch("x.bin"), "train", "x.bin is empty");
     save("x.bin", header, 1000, "", 0);
-    refused(at("x.bin"), "train", "x.bin ends at byte 1000");
+    refused(in_scratch("x.bin"), "train", "x.bin ends at byte 1000");
     save("x.bin", header, sizeof header, tokens, 5);
-    refused(at("x.bin"), "train", "x.bin, byte 8");
+    refused(in_scratch("x.bin"), "train", "x.bin, byte 8");
     save("x.bin", header, sizeof header, tokens, 4);
-    refused(at("x.bin"), "train", "x.bin, byte 8");
+    refused(in_scratch("x.bin"), "train", "x.bin, byte 8");
     header[1] = 2;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(at("x.bin"), "train", "x.bin, byte 4: version 2");
+    refused(in_scratch("x.bin"), "train", "x.bin, byte 4: version 2");
     header[1] = 1;
     header[2] = -3;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(at("x.bin"), "train", "x.bin, byte 8: -3");
+    refused(in_scratch("x.bin"), "train", "x.bin, byte 8: -3");
     header[2] = 3;
     header[0] ^= 1 << 20;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(at("x.bin"), "train", "x.bin, byte 0");
+    refused(in_scratch("x.bin"), "train", "x.bin, byte 0");
     save("x.bin", "", 0, tokens, 3);
-    refused(at("x.bin"), "train", "odd number of bytes");
+    refused(in_scratch("x.bin"), "train", "odd number of bytes");
     static const uint32_t huge[] = {1, 0x80000000};
     save_llmc("x.bin", 4, 2, huge);
-    refused(at("x.bin"), "train", "x.bin holds a token 2147483648");
-    mkdir(at("empty"), 0777);
-    refused(at("empty"), "train", "no token files for train");
+    refused(in_scratch("x.bin"), "train", "x.bin holds a token 2147483648");
+    mkdir(in_scratch("empty"), 0777);
+    refused(in_scratch("empty"), "train", "no token files for train");
 }
 
 static void save_prepared(const char *json, const uint16_t *tokens)
 {
-    mkdir(at("made"), 0777);
+    mkdir(in_scratch("made"), 0777);
     save("made/data.json", "", 0, json, strlen(json));
     save_llmc("made/train_000000.bin", 2, 3, tokens);
 }
@@ -148,7 +148,7 @@ static void data_json_must_be_so(void **state)
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1, \"train_bytes\": 12, "
                   "\"train_documents\": 2, \"tokenizer_sha256\": \"ab\"}",
                   tokens);
-    struct weft_shards *s = opened(at("made"), "train");
+    struct weft_shards *s = opened(in_scratch("made"), "train");
     assert_int_equal(weft_shards_top(s), 9);
     assert_int_equal(weft_shards_bytes(s), 12);
     assert_int_equal(weft_shards_documents(s), 2);
@@ -157,21 +157,21 @@ static void data_json_must_be_so(void **state)
     weft_shards_close(s);
 
     save_prepared("{\"version\": 1, \"vocab\": 9, \"train_tokens\": 3, \"train_files\": 1}", tokens);
-    s = opened(at("made"), "train");
+    s = opened(in_scratch("made"), "train");
     assert_int_equal(weft_shards_read(s, 0, 1, read), WEFT_OK);
     assert_int_equal(weft_shards_read(s, 0, 3, read), WEFT_FORMAT);
     assert_non_null(strstr(weft_error(), "train_000000.bin: token 1 is 9"));
     weft_shards_close(s);
 
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 4, \"train_files\": 1}", tokens);
-    refused(at("made"), "train", "made/data.json tells of 4 tokens in 1 files for train, but there are 3 in 1");
+    refused(in_scratch("made"), "train", "made/data.json tells of 4 tokens in 1 files for train, but there are 3 in 1");
     save_prepared("{\"version\": 2, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1}", tokens);
-    refused(at("made"), "train", "out of range");
+    refused(in_scratch("made"), "train", "out of range");
     save_prepared("{\"version\": 1, ", tokens);
-    refused(at("made"), "train", "data.json:1");
+    refused(in_scratch("made"), "train", "data.json:1");
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1}", tokens);
     save("made/train_000000.bin", "", 0, tokens, sizeof tokens);
-    refused(at("made"), "train", "train_000000.bin, byte 0: no header");
+    refused(in_scratch("made"), "train", "train_000000.bin, byte 0: no header");
 }
 
 int main(void)
@@ -182,5 +182,5 @@ int main(void)
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(data_json_must_be_so),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

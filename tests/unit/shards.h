@@ -1,48 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.h - for the tests beside it that read token files: a folder that is gone when the test is over, and files
- * in it.
+ * shards.h - token files in the scratch folder, for the tests beside it that read them.
  */
 #ifndef WEFT_TEST_SHARDS_H
 #define WEFT_TEST_SHARDS_H
 
+#include "test.h"
 #include "text/text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char folder[64];
-
-static inline const char *at(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static inline int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s", "/tmp/weft-shards-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
 
 static inline void save(const char *name, const void *header, size_t header_bytes, const void *tokens, size_t bytes)
 {
-    FILE *f = fopen(at(name), "wb");
+    FILE *f = fopen(in_scratch(name), "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(header, 1, header_bytes, f), header_bytes);
     assert_int_equal(fwrite(tokens, 1, bytes, f), bytes);

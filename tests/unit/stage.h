@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.h - a small model with its trainer, for tests that take steps.
+ * stage.h - a small model with its trainer, for tests that take steps or look at a recipe.
  */
 #ifndef WEFT_TESTS_STAGE_H
 #define WEFT_TESTS_STAGE_H
 
+#include "test.h"
 #include "train/train.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct stage {
     struct weft_settings settings;
@@ -20,42 +14,43 @@ struct stage {
     struct weft_recipe recipe;
     struct weft_model *model;
     struct weft_trainer *t;
+    struct weft_net net; /* a graph of the model, where a test makes one */
+    struct weft_exec *exec;
 };
 
-static inline void check(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
-
 static inline void set(struct stage *s, const char *setting) { check(weft_settings_add(&s->settings, setting)); }
+
+/* The model of the settings; its weights are not drawn yet. */
+static inline void open_recipe(struct stage *s, const char *preset)
+{
+    check(weft_spec_init(&s->spec, preset, &s->settings));
+    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
+    check(weft_model_create(&s->model, &s->spec));
+}
 
 /* `task`, when given, takes the place of the recipe's. */
 static inline void open_settings(struct stage *s, const char *preset, const struct weft_task *task)
 {
-    check(weft_spec_init(&s->spec, preset, &s->settings));
-    check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
+    open_recipe(s, preset);
     if (task)
         s->recipe.task = task;
-    check(weft_model_create(&s->model, &s->spec));
     check(weft_model_init(s->model));
     check(weft_trainer_create(&s->t, s->model, &s->recipe));
 }
 
-/* Small, and f32; settings are one text, parted by spaces. */
+/* Small, and f32; settings are one text, separated by spaces. */
 static inline void open_stage(struct stage *s, const char *preset, const char *settings, const struct weft_task *task)
 {
-    char text[512], *rest = text;
     *s = (struct stage){0};
-    snprintf(text, sizeof text, "dtype=f32 layers=1 width=32 heads=2 ffn_width=64 context=16 recall_length=8 %s",
-             settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        set(s, one);
+    check(add_settings(&s->settings, "dtype=f32 layers=1 width=32 heads=2 ffn_width=64 context=16 recall_length=8"));
+    check(add_settings(&s->settings, settings));
     open_settings(s, preset, task);
 }
 
 static inline void close_stage(struct stage *s)
 {
+    weft_exec_free(s->exec);
+    weft_net_release(&s->net);
     weft_trainer_free(s->t);
     weft_model_free(s->model);
     weft_recipe_release(&s->recipe);

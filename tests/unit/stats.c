@@ -4,22 +4,12 @@
  * by hand, and studies simulated by the hundred thousand: what is promised about chances is counted.
  */
 #include "report/report.h"
+#include "test.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MANY = 100000, FEWER = 20000, MAX_SEEDS = 12, ARMS = 4 };
-
-static void check(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
 
 /* ---- golden values */
 

@@ -3,50 +3,24 @@
  * study.c - planning a study: widths that match, the list of runs, what a run is known by.
  */
 #include "study/queue.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char scratch[] = "/tmp/weft-study-XXXXXX";
-
-static void must(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
-
-static void says(enum weft_status status, const char *text)
-{
-    assert_int_equal(status, WEFT_INVALID);
-    if (!strstr(weft_error(), text))
-        fail_msg("\"%s\" is not in \"%s\"", text, weft_error());
-    weft_error_clear();
-}
 
 static struct weft_settings settings; /* of the study that is open: it reads them as long as it is */
 
 /* Lines of a config, and settings above it with spaces between. */
 static void open_study(struct weft_study *s, const char *lines, const char *over)
 {
-    static char path[64];
-    char text[256], *rest = text;
+    const char *path = in_scratch("config");
     weft_settings_release(&settings);
-    snprintf(path, sizeof path, "%s/config", scratch);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs("CONFIG_WEFT_LAYERS=2\nCONFIG_WEFT_WIDTH=64\nCONFIG_WEFT_CONTEXT=16\nCONFIG_WEFT_RECALL_LENGTH=8\n", f);
     fprintf(f, "%s\n", lines);
     fclose(f);
-    snprintf(text, sizeof text, "%s", over);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        must(weft_settings_add(&settings, one));
-    must(weft_study_init(s, path, &settings));
+    check(add_settings(&settings, over));
+    check(weft_study_init(s, path, &settings));
 }
 
 static void tell(void *context, const struct weft_study *s, int arm, const char *doing)
@@ -58,10 +32,10 @@ static double size_of(const struct weft_study *s, const struct weft_spec *spec)
 {
     struct weft_model *model;
     double size;
-    must(weft_model_create(&model, spec));
+    check(weft_model_create(&model, spec));
     size = (double)model->params.elements;
     if (s->match == WEFT_MATCH_FLOPS)
-        must(weft_account_flops(model, &size));
+        check(weft_account_flops(model, &size));
     weft_model_free(model);
     return size;
 }
@@ -92,7 +66,7 @@ static void arms_match(const char *over, int64_t most)
                "CONFIG_WEFT_ARMS=\"full: attn=full | latent: attn=latent latent_width=16 | gated: ffn=swiglu | ws: "
                "ffn=ws ws_heads=4 | turned: pos=rope geom=w2\"",
                over);
-    must(weft_study_plan(&s, false, tell, NULL));
+    check(weft_study_plan(&s, false, tell, NULL));
     assert_int_equal(s.arm[0].matched, 0);
     for (int i = 1; i < s.arm_count; i++) {
         const struct weft_arm *arm = &s.arm[i];
@@ -116,10 +90,10 @@ static void what_cannot_match_is_refused(void **state)
     (void)state;
     struct weft_study s;
     open_study(&s, "CONFIG_WEFT_ARMS=\"one: layers=2 | more: layers=12\"", "match=params");
-    says(weft_study_match(&s), "arm more cannot match one: nearest is ffn_width=1,");
+    check_error(weft_study_match(&s), WEFT_INVALID, "arm more cannot match one: nearest is ffn_width=1,");
     weft_study_release(&s);
     open_study(&s, "CONFIG_WEFT_ARMS=\"one: geom=dot | wide: ffn_width=300\"", "match=params");
-    says(weft_study_match(&s), "arm wide sets ffn_width, which match solves for");
+    check_error(weft_study_match(&s), WEFT_INVALID, "arm wide sets ffn_width, which match solves for");
     weft_study_release(&s);
 }
 
@@ -129,12 +103,12 @@ static void repeats_are_alike(void **state)
     struct weft_study s;
     char *config[2], hash[2][65];
     open_study(&s, "CONFIG_RA_MLA_ABLATION_STEPS=\"0,2,4\"", "match=params seeds=2");
-    must(weft_study_match(&s));
+    check(weft_study_match(&s));
     assert_int_equal(s.arm[2].repeats, 1);
     assert_int_equal(s.arm[2].matched, s.arm[1].matched);
     for (int i = 0; i < 2; i++) {
         struct weft_study_run run = weft_study_run_at(&s, 1 + i);
-        must(weft_study_run_config(&s, &run, &config[i], hash[i]));
+        check(weft_study_run_config(&s, &run, &config[i], hash[i]));
     }
     assert_string_equal(config[0], config[1]);
     s.repeat_seeds = WEFT_REPEAT_OTHER;
@@ -157,7 +131,7 @@ static void all_runs_are_listed(void **state)
         assert_int_equal(run.arm, i % 2);
         assert_int_equal(run.seed, 5 + i / 4);
         assert_true(run.lr == (i / 2 % 2 ? 3e-3 : 1e-3));
-        must(weft_study_run_config(&s, &run, &config, hash[i]));
+        check(weft_study_run_config(&s, &run, &config, hash[i]));
         free(config);
         memcpy(folder[i], run.folder, sizeof folder[i]);
         for (int other = 0; other < i; other++)
@@ -174,7 +148,7 @@ static void known_runs_are_done(void **state)
     struct weft_study s;
     open_study(&s, "CONFIG_WEFT_ARMS=\"dot: geom=dot | w2: geom=w2\"", "seeds=2");
     struct weft_queue q = {.study = &s, .folder = scratch, .slots = 1, .threads = 1};
-    must(weft_queue_init(&q));
+    check(weft_queue_init(&q));
     assert_int_equal(weft_queue_count(&q, WEFT_WAITING), 4);
     struct weft_finished done[4];
     for (int i = 0; i < 4; i++) {
@@ -186,28 +160,19 @@ static void known_runs_are_done(void **state)
     done[1].program_sha256[0] = done[1].program_sha256[0] == '0' ? '1' : '0';
     done[2].seed = 7;
     for (int i = 0; i < 4; i++)
-        must(weft_ledger_add(scratch, &done[i]));
+        check(weft_ledger_add(scratch, &done[i]));
     q = (struct weft_queue){.study = &s, .folder = scratch, .slots = 1, .threads = 1};
-    must(weft_queue_init(&q));
+    check(weft_queue_init(&q));
     assert_int_equal(weft_queue_count(&q, WEFT_DONE), 1);
     assert_true(q.job[3].state == WEFT_DONE && q.job[3].known);
     weft_queue_release(&q);
     weft_study_release(&s);
 }
 
-static int make_scratch(void **state)
+static int end(void **state)
 {
-    (void)state;
-    return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    char command[64];
     weft_settings_release(&settings);
-    snprintf(command, sizeof command, "rm -rf %s", scratch);
-    return system(command);
+    return remove_scratch(state);
 }
 
 int main(void)
@@ -217,5 +182,5 @@ int main(void)
         cmocka_unit_test(repeats_are_alike),   cmocka_unit_test(all_runs_are_listed),
         cmocka_unit_test(known_runs_are_done),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, make_scratch, end);
 }

@@ -18,14 +18,10 @@ struct stage {
     int32_t tokens[MOST], targets[MOST];
 };
 
-/* Settings are one text, parted by spaces. */
 static enum weft_status open_stage(struct stage *s, const char *settings)
 {
-    char text[256], *rest = text;
     *s = (struct stage){0};
-    snprintf(text, sizeof text, "%s", settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        TRY(weft_settings_add(&s->settings, one));
+    TRY(add_settings(&s->settings, settings));
     TRY(weft_spec_init(&s->spec, "gpt2", &s->settings));
     TRY(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
     TRY(weft_recipe_open(&s->recipe, &s->spec));
@@ -280,9 +276,8 @@ static void open_text(struct stage *s, const char *others)
     char settings[256];
     assert_true(save_windows("train", 0, WINDOWS) > 5);
     assert_true(save_windows("val", VAL_FIRST, VAL_WINDOWS) > 3);
-    snprintf(settings, sizeof settings, "task=text vocab=4096 context=%d data=%s %s", CONTEXT, folder, others);
-    if (open_stage(s, settings) != WEFT_OK)
-        fail_msg("%s", weft_error());
+    snprintf(settings, sizeof settings, "task=text vocab=4096 context=%d data=%s %s", CONTEXT, scratch, others);
+    check(open_stage(s, settings));
     assert_int_equal(s->length, CONTEXT);
 }
 
@@ -511,5 +506,5 @@ int main(void)
         cmocka_unit_test(different_samples_are_counted),
         cmocka_unit_test(samples_are_golden),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -3,13 +3,9 @@
  * tensor.c - sizes that do not wrap, rounding to bf16, and conversion between types.
  */
 #include "tensor/tensor.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static void sizes(void **state)
 {

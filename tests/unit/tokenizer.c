@@ -17,7 +17,7 @@ static void bytes_are_tokens(void **state)
     struct weft_tokenizer *t = NULL;
     int32_t tokens[16];
     size_t count;
-    OK(weft_tokenizer_bytes(&t));
+    check(weft_tokenizer_bytes(&t));
     assert_int_equal(weft_tokenizer_vocab(t), 257);
     assert_int_equal(weft_tokenizer_end(t), 256);
     for (int again = 0; again < 2; again++) {
@@ -39,7 +39,7 @@ static void characters_are_tokens(void **state)
     struct weft_tokenizer *t = NULL;
     int32_t tokens[8];
     size_t count;
-    OK(weft_tokenizer_chars(&t, "織a b\n\"a🧵", strlen("織a b\n\"a🧵")));
+    check(weft_tokenizer_chars(&t, "織a b\n\"a🧵", strlen("織a b\n\"a🧵")));
     assert_int_equal(weft_tokenizer_vocab(t), 7); /* \n space " a b 織 🧵 */
     assert_int_equal(weft_tokenizer_end(t), -1);
     struct weft_tokenizer *read = save_and_load(t);
@@ -65,16 +65,16 @@ static void little_room(void **state)
     char back[32] = {0};
     size_t count = encode(t, text, strlen(text), false, all), few, bytes;
     memset(some, 0x77, sizeof some);
-    OK(weft_tokenizer_encode(t, text, strlen(text), false, some, 2, &few));
+    check(weft_tokenizer_encode(t, text, strlen(text), false, some, 2, &few));
     assert_int_equal(few, count);
     assert_memory_equal(some, all, 8);
     assert_int_equal(some[2], 0x77777777);
-    OK(weft_tokenizer_encode(t, text, strlen(text), false, NULL, 0, &few));
+    check(weft_tokenizer_encode(t, text, strlen(text), false, NULL, 0, &few));
     assert_int_equal(few, count);
-    OK(weft_tokenizer_decode(t, all, count, back, 5, &bytes));
+    check(weft_tokenizer_decode(t, all, count, back, 5, &bytes));
     assert_int_equal(bytes, strlen(text));
     assert_string_equal(back, "the w");
-    OK(weft_tokenizer_encode(t, NULL, 0, true, NULL, 0, &few));
+    check(weft_tokenizer_encode(t, NULL, 0, true, NULL, 0, &few));
     assert_int_equal(few, 0);
     assert_int_equal(weft_tokenizer_decode(t, (int32_t[]){1, 400}, 2, back, 8, &bytes), WEFT_INVALID);
     assert_int_equal(weft_tokenizer_decode(t, (int32_t[]){-1}, 1, back, 8, &bytes), WEFT_INVALID);
@@ -108,17 +108,17 @@ static void check_vector(const struct weft_tokenizer *t, const char *text, size_
         fail_msg("\"%.*s\" gives other tokens", (int)size, text);
 }
 
-/* Calls `check` on every line of a JSONL file; tells how many there are. */
-static int each_line(const char *path, void (*check)(const struct weft_tokenizer *t, const json_t *line),
+/* Calls `look` on every line of a JSONL file; tells how many there are. */
+static int each_line(const char *path, void (*look)(const struct weft_tokenizer *t, const json_t *line),
                      const struct weft_tokenizer *t)
 {
-    struct text all = slurp(path);
+    struct text all = read_file(path);
     int lines = 0;
     assert_non_null(all.bytes);
     for (char *line = strtok(all.bytes, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         json_t *object = json_loads(line, JSON_ALLOW_NUL, NULL);
         assert_non_null(object);
-        check(t, object);
+        look(t, object);
         json_decref(object);
     }
     free(all.bytes);
@@ -194,7 +194,7 @@ static void check_stream(const struct weft_tokenizer *t, const json_t *line)
     const char *hash = json_string_value(json_object_get(line, "sha256_u16le"));
     if (!hash) /* counts of parts of a stream */
         return;
-    struct text text = slurp(data(name));
+    struct text text = read_file(data(name));
     bool large = SANITIZED && text.size > 1 << 21;
     streams++;
     if (text.bytes && !large) {
@@ -241,7 +241,7 @@ static void damaged(const char *json, const char *from, const char *to, enum wef
 static void damaged_files(void **state)
 {
     (void)state;
-    struct text json = slurp(GOLDEN);
+    struct text json = read_file(GOLDEN);
     static const struct {
         const char *from, *to;
         enum weft_status status;
@@ -294,5 +294,5 @@ int main(void)
         cmocka_unit_test(own_vectors),      cmocka_unit_test(gpt2_vectors),          cmocka_unit_test(gpt2_streams),
         cmocka_unit_test(damaged_files),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

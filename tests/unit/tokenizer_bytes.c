@@ -64,14 +64,14 @@ static struct weft_tokenizer *random_merges(uint64_t key)
             merge[i - 1] = m;
         }
     }
-    OK(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, 254 + tokens, merges));
+    check(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, 254 + tokens, merges));
     for (int i = 0; i < tokens; i++)
-        OK(weft_tokenizer_set(t, i, text[i], strlen(text[i]), false));
+        check(weft_tokenizer_set(t, i, text[i], strlen(text[i]), false));
     for (int b = 0, id = tokens; b < 256; b++)
         if (b != 'a' && b != 'b')
-            OK(weft_tokenizer_set(t, id++, &(char){(char)b}, 1, false));
+            check(weft_tokenizer_set(t, id++, &(char){(char)b}, 1, false));
     memcpy(t->merge, merge, (size_t)merges * sizeof *merge);
-    OK(weft_tokenizer_finish(t, "test"));
+    check(weft_tokenizer_finish(t, "test"));
     return t;
 }
 
@@ -89,7 +89,7 @@ static void merges_as_defined(void **state)
             size_t size = 1 + weft_below(key, 1000 + n, LONGEST), count;
             for (size_t i = 0; i < size; i++)
                 text[i] = (char)('a' + weft_below(key, 10000 * n + i, 2));
-            OK(weft_bpe_piece(t, &work, text, size, fast, &count));
+            check(weft_bpe_piece(t, &work, text, size, fast, &count));
             assert_int_equal(count, merge_plainly(t, text, size, plain));
             assert_memory_equal(fast, plain, count * sizeof *fast);
         }
@@ -104,19 +104,19 @@ static struct weft_tokenizer *dominoes(int signs)
 {
     struct weft_tokenizer *t = NULL;
     int vocab = 256 + 2 * signs - 1;
-    OK(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, vocab, 2 * signs - 1));
+    check(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, vocab, 2 * signs - 1));
     for (int b = 0; b < 256; b++)
-        OK(weft_tokenizer_set(t, b, &(char){(char)b}, 1, false));
+        check(weft_tokenizer_set(t, b, &(char){(char)b}, 1, false));
     for (int i = 0; i < signs; i++) {
         char row[] = {(char)(i / 128), (char)(128 + i % 128), (char)((i + 1) / 128), (char)(128 + (i + 1) % 128)};
-        OK(weft_tokenizer_set(t, 256 + i, row, 2, false));
+        check(weft_tokenizer_set(t, 256 + i, row, 2, false));
         t->merge[i] = (struct weft_merge){i / 128, 128 + i % 128, 256 + i};
         if (i + 1 == signs)
             break;
-        OK(weft_tokenizer_set(t, 256 + signs + i, row, 4, false));
+        check(weft_tokenizer_set(t, 256 + signs + i, row, 4, false));
         t->merge[2 * signs - 2 - i] = (struct weft_merge){256 + i, 257 + i, 256 + signs + i};
     }
-    OK(weft_tokenizer_finish(t, "test"));
+    check(weft_tokenizer_finish(t, "test"));
     return t;
 }
 
@@ -125,8 +125,8 @@ static void windows_agree(struct weft_tokenizer *t, const char *text, size_t siz
     struct weft_bpe_work work = {0};
     int32_t *whole = malloc(size * sizeof *whole), *windows = malloc(size * sizeof *windows);
     size_t count, counted;
-    OK(weft_bpe_merge(t, &work, text, size, windows, &count));
-    OK(weft_bpe_merge_list(t, &work, text, size, whole, &counted));
+    check(weft_bpe_merge(t, &work, text, size, windows, &count));
+    check(weft_bpe_merge_list(t, &work, text, size, whole, &counted));
     assert_int_equal(count, counted);
     assert_memory_equal(windows, whole, count * sizeof *whole);
     weft_bpe_work_release(&work);
@@ -191,7 +191,7 @@ static void random_bytes_return(void **state)
         const struct weft_tokenizer *one = t[i % 2] ? t[i % 2] : t[0];
         size_t size = random_text(weft_key(7, (uint64_t)i), text, LONGEST), bytes;
         size_t count = encode(one, text, size, i % 3 == 0, tokens);
-        OK(weft_tokenizer_decode(one, tokens, count, back, LONGEST, &bytes));
+        check(weft_tokenizer_decode(one, tokens, count, back, LONGEST, &bytes));
         if (bytes != size || memcmp(text, back, size) != 0)
             fail_msg("random string %ld does not return", i);
     }
@@ -208,13 +208,13 @@ static size_t encode_plainly(const struct weft_tokenizer *t, const char *text, s
     struct weft_cutter *cutter = NULL;
     const char *piece;
     size_t count = 0, more, bytes;
-    OK(weft_cutter_create(&cutter, t->cut));
+    check(weft_cutter_create(&cutter, t->cut));
     weft_cutter_start(cutter, text, size);
     for (;;) {
-        OK(weft_cutter_next(cutter, &piece, &bytes));
+        check(weft_cutter_next(cutter, &piece, &bytes));
         if (!bytes)
             break;
-        OK(weft_bpe_merge(t, &work, piece, bytes, tokens + count, &more));
+        check(weft_bpe_merge(t, &work, piece, bytes, tokens + count, &more));
         count += more;
     }
     weft_cutter_free(cutter);
@@ -233,12 +233,12 @@ static void threads_and_chunks(void **state)
         at += random_text(weft_key(9, i), text + at, (size_t)weft_min(300, (int64_t)(BYTES - at)));
     size_t count = encode_plainly(t, text, BYTES, whole);
     for (int threads = 1; threads <= 4; threads++) {
-        OK(weft_threads_set(threads));
+        check(weft_threads_set(threads));
         assert_int_equal(encode(t, text, BYTES, false, chunked), count);
         assert_memory_equal(whole, chunked, count * sizeof *whole);
         round_trip(t, text, BYTES, true);
     }
-    OK(weft_threads_set(0));
+    check(weft_threads_set(0));
     free(chunked);
     free(whole);
     free(text);
@@ -293,7 +293,7 @@ static void time_is_linear(void **state)
     if (SANITIZED)
         skip();
     struct weft_tokenizer *t = load(data("gpt2-bpe"));
-    struct text prose = slurp(data("se-prose/val.txt"));
+    struct text prose = read_file(data("se-prose/val.txt"));
     char *text = malloc(4 * MEGABYTE);
     int32_t *tokens = malloc(4 * MEGABYTE * sizeof *tokens);
     weft_threads_use(1);
@@ -320,5 +320,5 @@ int main(void)
         cmocka_unit_test(merges_as_defined),  cmocka_unit_test(windows_join),   cmocka_unit_test(random_bytes_return),
         cmocka_unit_test(threads_and_chunks), cmocka_unit_test(time_is_linear),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -9,13 +9,12 @@
 static void reference_merges(void **state)
 {
     (void)state;
-    struct text corpus = slurp(data("gpt2-bpe/cs336-corpus.en"));
-    struct text reference = slurp(data("gpt2-bpe/cs336-train-bpe-reference-merges.txt"));
+    struct text corpus = read_file(data("gpt2-bpe/cs336-corpus.en"));
+    struct text reference = read_file(data("gpt2-bpe/cs336-train-bpe-reference-merges.txt"));
     json_t *vocab = json_load_file(data("gpt2-bpe/cs336-train-bpe-reference-vocab.json"), 0, NULL);
     struct weft_tokenizer *t = train(corpus.bytes, corpus.size, 500, WEFT_END_OF_TEXT);
-    OK(weft_tokenizer_save(t, scratch_path()));
-    json_t *root = json_load_file(scratch_path(), 0, NULL), *model = json_object_get(root, "model");
-    remove(scratch_path());
+    check(weft_tokenizer_save(t, in_scratch("tokenizer.json")));
+    json_t *root = json_load_file(in_scratch("tokenizer.json"), 0, NULL), *model = json_object_get(root, "model");
     assert_true(json_equal(json_object_get(model, "vocab"), vocab));
     size_t i = 0;
     for (char *line = strtok(reference.bytes, "\n"); line; line = strtok(NULL, "\n"), i++)
@@ -82,5 +81,5 @@ int main(void)
         cmocka_unit_test(training_in_blocks),
         cmocka_unit_test(training_refuses),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

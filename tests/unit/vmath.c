@@ -7,13 +7,7 @@
 #include "base/vmath_inl.h"
 
 #include "tensor/tensor.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static vf apply_exp(vf x) { return vexp(x); }
 static vf apply_log(vf x) { return vlog(x); }

@@ -7,14 +7,10 @@
  *     lse = (2 <q, k> - |k|^2) / (tau + eps)     hence     W2^2 = |q|^2 - (tau + eps) lse
  */
 #include "nn/build.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { TRIPLES = 100000, BATCH = 1000, HEADS = 2, PAIRS = 5 };
 enum { AB, BA, AA, BC, AC };

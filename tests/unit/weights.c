@@ -3,70 +3,23 @@
  * weights.c - weights come back from disk bit by bit, from a file, a checkpoint or a run; what does not fit is named.
  * Models begin with the same values where names and shapes agree.
  */
-#define _GNU_SOURCE
 #include "ckpt/ckpt.h"
 #include "nn/model.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char scratch[] = "/tmp/weft-weights-XXXXXX";
-
-static void must(enum weft_status status)
+static void open_small(struct weft_spec *spec, struct weft_model **model, const char *setting)
 {
-    if (status != WEFT_OK)
-        print_error("%s\n", weft_error());
-    assert_int_equal(status, WEFT_OK);
-}
-
-static void says(enum weft_status status, enum weft_status expected, const char *text)
-{
-    assert_int_equal(status, expected);
-    if (!strstr(weft_error(), text))
-        fail_msg("\"%s\" is not in \"%s\"", text, weft_error());
-    weft_error_clear();
-}
-
-static void open_model(struct weft_spec *spec, struct weft_model **model, const char *setting)
-{
-    static const char *const sizes[] = {"layers=1", "width=16", "heads=2", "vocab=20", "context=8"};
-    struct weft_settings settings = {0};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        must(weft_settings_add(&settings, sizes[i]));
-    if (setting)
-        must(weft_settings_add(&settings, setting));
-    must(weft_spec_init(spec, "gpt2", &settings));
-    weft_settings_release(&settings);
-    must(weft_model_create(model, spec));
-}
-
-static void close_model(struct weft_spec *spec, struct weft_model *model)
-{
-    weft_model_free(model);
-    weft_spec_release(spec);
-}
-
-static char *in_scratch(const char *name)
-{
-    static char path[4][256];
-    static int turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", scratch, name);
-    return p;
+    char settings[128];
+    snprintf(settings, sizeof settings, "layers=1 width=16 heads=2 vocab=20 context=8 %s", setting ? setting : "");
+    open_model(spec, model, "gpt2", settings);
 }
 
 static void hash_of(const char *path, char hex[65])
 {
     struct weft_spec spec;
     struct weft_model *model;
-    open_model(&spec, &model, NULL);
-    must(weft_model_load(model, path));
+    open_small(&spec, &model, NULL);
+    check(weft_model_load(model, path));
     weft_params_hash(&model->params, hex);
     close_model(&spec, model);
 }
@@ -74,10 +27,10 @@ static void hash_of(const char *path, char hex[65])
 static void save_step(int64_t step, const struct weft_model *model)
 {
     char path[300];
-    must(weft_ckpt_begin(in_scratch("run"), step, path, sizeof path - 20));
+    check(weft_ckpt_begin(in_scratch("run"), step, path, sizeof path - 20));
     strcat(path, "/model.safetensors");
-    must(weft_model_save(model, path));
-    must(weft_ckpt_commit(in_scratch("run"), step, 3));
+    check(weft_model_save(model, path));
+    check(weft_ckpt_commit(in_scratch("run"), step, 3));
 }
 
 static void they_come_back(void **state)
@@ -86,14 +39,14 @@ static void they_come_back(void **state)
     struct weft_spec spec;
     struct weft_model *model;
     char old[65], new[65], hex[65], folder[300];
-    open_model(&spec, &model, NULL);
-    must(weft_model_init(model));
+    open_small(&spec, &model, NULL);
+    check(weft_model_init(model));
     weft_params_hash(&model->params, old);
     save_step(10, model);
     model->params.weights[3] += 1;
     weft_params_hash(&model->params, new);
     save_step(20, model);
-    must(weft_model_load(model, in_scratch("run/step-000000010"))); /* in the place of what it has */
+    check(weft_model_load(model, in_scratch("run/step-000000010"))); /* in the place of what it has */
     weft_params_hash(&model->params, hex);
     assert_string_equal(hex, old);
     close_model(&spec, model);
@@ -104,9 +57,9 @@ static void they_come_back(void **state)
     assert_int_equal(truncate(in_scratch("run/step-000000020/model.safetensors"), 200), 0);
     hash_of(in_scratch("run"), hex);
     assert_string_equal(hex, old);
-    must(weft_model_folder(in_scratch("run"), folder, sizeof folder));
+    check(weft_model_folder(in_scratch("run"), folder, sizeof folder));
     assert_string_equal(folder, in_scratch("run/step-000000010"));
-    says(weft_model_folder(in_scratch("run"), folder, 10), WEFT_INVALID, "too long");
+    check_error(weft_model_folder(in_scratch("run"), folder, 10), WEFT_INVALID, "too long");
 }
 
 /* Writes the model's weights with one changed entry, or one more. */
@@ -121,7 +74,7 @@ static void write_changed(const struct weft_model *m, const struct weft_entry *c
     }
     int at = weft_params_find(&m->params, changed->name);
     list[at < 0 ? n++ : at] = *changed;
-    must(weft_safetensors_write(in_scratch("changed"), list, n, NULL));
+    check(weft_safetensors_write(in_scratch("changed"), list, n, NULL));
 }
 
 static void bf16_is_widened(void **state)
@@ -130,12 +83,12 @@ static void bf16_is_widened(void **state)
     struct weft_spec spec;
     struct weft_model *model;
     uint16_t half[20 * 16];
-    open_model(&spec, &model, NULL);
-    must(weft_model_init(model));
+    open_small(&spec, &model, NULL);
+    check(weft_model_init(model));
     for (int i = 0; i < 20 * 16; i++)
         half[i] = weft_bf16_from_f32((float)i / 7);
     write_changed(model, &(struct weft_entry){"wte", WEFT_BF16, 2, {20, 16}, half, 0, NULL});
-    must(weft_model_load(model, in_scratch("changed")));
+    check(weft_model_load(model, in_scratch("changed")));
     const float *wte = model->params.weights + model->params.list[weft_params_find(&model->params, "wte")].offset;
     for (int i = 0; i < 20 * 16; i++)
         assert_true(wte[i] == weft_f32_from_bf16(half[i]));
@@ -148,23 +101,24 @@ static void what_does_not_fit_is_named(void **state)
     struct weft_spec spec, wide;
     struct weft_model *model, *other;
     static float zeros[20 * 16];
-    open_model(&spec, &model, NULL);
-    must(weft_model_init(model));
+    open_small(&spec, &model, NULL);
+    check(weft_model_init(model));
     write_changed(model, &(struct weft_entry){"wte", WEFT_F32, 2, {16, 20}, zeros, 0, NULL});
-    says(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "in 1 of its weights: wte is 16x20, not 20x16");
+    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT,
+                "in 1 of its weights: wte is 16x20, not 20x16");
     write_changed(model, &(struct weft_entry){"wte", WEFT_I32, 2, {20, 16}, zeros, 0, NULL});
-    says(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "wte is i32");
+    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "wte is i32");
     write_changed(model, &(struct weft_entry){"spare", WEFT_F32, 1, {4}, zeros, 0, NULL});
-    says(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is no weight of the model");
-    open_model(&wide, &other, "tie=no");
-    must(weft_model_save(model, in_scratch("tied")));
-    says(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "head is missing");
+    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is no weight of the model");
+    open_small(&wide, &other, "tie=no");
+    check(weft_model_save(model, in_scratch("tied")));
+    check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "head is missing");
     close_model(&wide, other);
-    open_model(&wide, &other, "layers=40");
-    says(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "blocks.1.");
+    open_small(&wide, &other, "layers=40");
+    check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "blocks.1.");
     close_model(&wide, other);
-    says(weft_model_load(model, scratch), WEFT_INVALID, "nor a good checkpoint");
-    says(weft_model_load(model, in_scratch("nothing")), WEFT_IO, "nothing");
+    check_error(weft_model_load(model, scratch), WEFT_INVALID, "nor a good checkpoint");
+    check_error(weft_model_load(model, in_scratch("nothing")), WEFT_IO, "nothing");
     close_model(&spec, model);
 }
 
@@ -173,10 +127,10 @@ static void compare_first_values(const char *setting, const char *other_setting,
 {
     struct weft_spec spec, other_spec;
     struct weft_model *model, *other;
-    open_model(&spec, &model, setting);
-    open_model(&other_spec, &other, other_setting);
-    must(weft_model_init(model));
-    must(weft_model_init(other));
+    open_small(&spec, &model, setting);
+    open_small(&other_spec, &other, other_setting);
+    check(weft_model_init(model));
+    check(weft_model_init(other));
     *both = *same = 0;
     for (int i = 0; i < model->params.count; i++) {
         const struct weft_param *a = &model->params.list[i];
@@ -209,21 +163,6 @@ static void arms_begin_alike(void **state)
     assert_int_equal(same, 0);
     compare_first_values("init_key=2", "init_key=1", &both, &same);
     assert_int_equal(same, 0);
-}
-
-static int make_scratch(void **state)
-{
-    (void)state;
-    strcpy(scratch + strlen(scratch) - 6, "XXXXXX");
-    return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf %s", scratch);
-    return system(command);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_scratch, remove_scratch)
