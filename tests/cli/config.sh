@@ -16,7 +16,6 @@ refuses() { # TEXT ARGUMENTS...: exits with 1 and says TEXT on stderr
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
     result $? "weft $*: says: $text"
 }
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
 for model in $("$weft" help models | awk '{ print $1 }'); do
     "$weft" show "$model" --config >config.json && "$weft" show config.json --config | cmp -s - config.json &&

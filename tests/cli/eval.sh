@@ -12,7 +12,6 @@ trap 'rm -rf "$scratch"' EXIT
 tiny=(--set layers=1 --set width=32 --set heads=2 --set vocab=257 --set context=32 --set batch=5)
 # evaluate ARGUMENTS...: the JSON, without what differs from run to run
 evaluate() { "$weft" eval --json "$@" 2>"$scratch/log" | sed -E 's/"(seconds|tokens_per_s|threads)": [^,]*, //g'; }
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= most)' "$@"; }
 # fails STATUS TEXT ARGUMENTS...
 fails() {

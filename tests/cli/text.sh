@@ -8,7 +8,6 @@ weft=$(realpath "${WEFT:-build/weft}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 refuses() { # TEXT ARGUMENTS...
     local text=$1
     shift

@@ -13,7 +13,6 @@ train() { # ARGUMENTS...: the run's JSON
     "$weft" train gpt2 --json --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 \
         --set steps=3 --set eval_samples=8 "$@" 2>/dev/null
 }
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
 for dtype in bf16 f32; do
     one=$(train --set dtype=$dtype --threads 1) && loss=$(field loss <<<"$one") && weights=$(field weights_sha256 <<<"$one")

@@ -30,7 +30,6 @@ CONFIG_WEFT_SEEDS=2
 END
 study() { "$weft" ablate --config tiny --json "$@"; } # ARGUMENTS...
 begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background, as $!
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 refuses() { # TEXT ARGUMENTS...
     local text=$1
     shift

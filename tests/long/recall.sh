@@ -6,7 +6,6 @@
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
 for model in gpt2 llama; do
     two=$("$weft" train $model --set task=recall --threads 2 --json 2>/dev/null)

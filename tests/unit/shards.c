@@ -11,9 +11,7 @@
 static struct weft_shards *opened(const char *path, const char *split)
 {
     struct weft_shards *s = NULL;
-    if (weft_shards_open(&s, path, split) != WEFT_OK)
-        print_error("%s\n", weft_error());
-    assert_non_null(s);
+    check(weft_shards_open(&s, path, split));
     return s;
 }
 
