@@ -5,20 +5,8 @@
  */
 #include "check/check.h"
 #include "nn/build.h"
+#include "test.h"
 #include "train/train.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void ok(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
 
 static void failed_check(void *context, const struct weft_check *c)
 {
@@ -33,10 +21,10 @@ static void pass(const char *const *settings)
     struct weft_spec spec;
     struct weft_gates report = {.tell = failed_check};
     for (; *settings; settings++)
-        ok(weft_settings_add(&s, *settings));
-    ok(weft_spec_init(&spec, "gpt2", &s));
-    ok(weft_settings_finish(&s));
-    ok(weft_gates_run(&spec, WEFT_GATES_ALL, &report));
+        check(weft_settings_add(&s, *settings));
+    check(weft_spec_init(&spec, "gpt2", &s));
+    check(weft_settings_finish(&s));
+    check(weft_gates_run(&spec, WEFT_GATES_ALL, &report));
     assert_true(report.checks > 0);
     assert_int_equal(report.failed, 0);
     weft_spec_release(&spec);
@@ -158,7 +146,7 @@ static int add_parts(void **state)
 {
     const struct weft_part *const parts[] = {&plain.part, &identity.part, &bare.part, &passing.part, &empty.part};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        ok(weft_part_register(parts[i]));
+        check(weft_part_register(parts[i]));
     return 0;
 }
 
@@ -187,12 +175,12 @@ static void mechanism_without_hooks(void **state)
     struct weft_spec spec;
     struct weft_model *model;
     struct weft_net net;
-    ok(weft_settings_add(&s, "empty=yes"));
-    ok(weft_spec_init(&spec, "gpt2", &s));
+    check(weft_settings_add(&s, "empty=yes"));
+    check(weft_spec_init(&spec, "gpt2", &s));
     assert_int_equal(spec.mechanism_count, 1);
     assert_ptr_equal(spec.mechanism[0].part, &empty.part);
-    ok(weft_model_create(&model, &spec));
-    ok(weft_net_init(&net, model, WEFT_TRAIN, (struct weft_net_size){.sequences = 1, .length = 4}));
+    check(weft_model_create(&model, &spec));
+    check(weft_net_init(&net, model, WEFT_TRAIN, (struct weft_net_size){.sequences = 1, .length = 4}));
     weft_net_release(&net);
     weft_model_free(model);
     weft_spec_release(&spec);
@@ -217,12 +205,6 @@ static void listed(void **state)
     assert_string_equal(weft_part_at(WEFT_GEOM, last)->name, "plain");
 }
 
-static void refuse(enum weft_status status, const char *reason)
-{
-    assert_int_equal(status, WEFT_INVALID);
-    assert_non_null(strstr(weft_error(), reason));
-}
-
 static void refused(void **state)
 {
     struct weft_geom hollow = plain;
@@ -230,10 +212,10 @@ static void refused(void **state)
     hollow.part.name = "hollow";
     hollow.qk = NULL;
     nameless.part.name = "";
-    refuse(weft_part_register(&weft_geom_dot.part), "named dot already");
-    refuse(weft_part_register(&plain.part), "named plain already");
-    refuse(weft_part_register(&hollow.part), "no hook `qk`");
-    refuse(weft_part_register(&nameless.part), "a name");
+    check_error(weft_part_register(&weft_geom_dot.part), WEFT_INVALID, "named dot already");
+    check_error(weft_part_register(&plain.part), WEFT_INVALID, "named plain already");
+    check_error(weft_part_register(&hollow.part), WEFT_INVALID, "no hook `qk`");
+    check_error(weft_part_register(&nameless.part), WEFT_INVALID, "a name");
     static struct weft_mechanism many[WEFT_MAX_PARTS];
     static char names[WEFT_MAX_PARTS][16];
     enum weft_status status = WEFT_OK;
@@ -243,7 +225,7 @@ static void refused(void **state)
         many[i].part.name = many[i].part.summary = many[i].part.owner.name = many[i].help = names[i];
         status = weft_part_register(&many[i].part);
     }
-    refuse(status, "at most");
+    check_error(status, WEFT_INVALID, "at most");
 }
 
 /* ---- a task and an optimiser */
@@ -280,22 +262,22 @@ static void task_and_optimiser(void **state)
     struct weft_model *model;
     struct weft_trainer *trainer;
     struct weft_losses losses;
-    ok(weft_task_register(&ones));
-    ok(weft_optim_register(&sgd));
-    refuse(weft_task_register(&ones), "named ones already");
-    refuse(weft_optim_register(&(struct weft_optim){.name = "hollow"}), "update");
+    check(weft_task_register(&ones));
+    check(weft_optim_register(&sgd));
+    check_error(weft_task_register(&ones), WEFT_INVALID, "named ones already");
+    check_error(weft_optim_register(&(struct weft_optim){.name = "hollow"}), WEFT_INVALID, "update");
     const char *settings[] = {"task=ones", "optim=sgd", "lr=0.1", "warmup=0", "steps=20", "width=32", "dtype=f32"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ok(weft_settings_add(&s, settings[i]));
-    ok(weft_spec_init(&spec, "gpt2", &s));
-    ok(weft_recipe_init(&recipe, &spec, &s));
-    ok(weft_model_create(&model, &spec));
-    ok(weft_model_init(model));
-    ok(weft_trainer_create(&trainer, model, &recipe));
-    ok(weft_trainer_step(trainer, &losses));
+        check(weft_settings_add(&s, settings[i]));
+    check(weft_spec_init(&spec, "gpt2", &s));
+    check(weft_recipe_init(&recipe, &spec, &s));
+    check(weft_model_create(&model, &spec));
+    check(weft_model_init(model));
+    check(weft_trainer_create(&trainer, model, &recipe));
+    check(weft_trainer_step(trainer, &losses));
     double first = trainer->loss;
     for (int i = 1; i < 20; i++)
-        ok(weft_trainer_step(trainer, &losses));
+        check(weft_trainer_step(trainer, &losses));
     assert_true(trainer->loss < 0.9 * first);
     weft_trainer_free(trainer);
     weft_model_free(model);
