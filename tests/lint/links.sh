@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# links.sh - in every Markdown file, relative links lead to files and headings that exist, and `weft COMMAND` names a
+# command that exists. Links to other sites are not checked.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+
+pages() { find . -name '*.md' ! -path './build/*' ! -path './third_party/*' ! -path './studies/*' ! -path './runs/*' | sort; }
+prose() { awk '/^```/ { code = !code; next } !code' "$1"; }
+
+# Targets of links; one may be written over two lines.
+links() { prose "$1" | tr '\n' ' ' | sed 's/`[^`]*`//g' | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//' | grep -vE '^[a-z]+:'; }
+
+# Headings as they are linked to: in lower case, without punctuation, with hyphens for spaces.
+anchors() { prose "$1" | sed -nE 's/^#+ +//p' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'; }
+
+broken_links() { # PAGE
+    local link file anchor
+    while read -r link; do
+        file=${link%%#*} anchor=
+        [[ $link != *'#'* ]] || anchor=${link#*#}
+        if [[ -n $file ]]; then file=$(dirname "$1")/$file; else file=$1; fi
+        if [[ ! -e $file ]]; then
+            echo "$1: ($link): there is no such file"
+        elif [[ -n $anchor ]] && ! anchors "$file" | grep -qxF "$anchor"; then
+            echo "$1: ($link): there is no such heading"
+        fi
+    done < <(links "$1")
+}
+
+# In inline code, and where a line of code begins with it.
+named_commands() {
+    grep -oE '`(build/)?weft [a-z]+|^( {4})?(build/)?weft [a-z]+' "$1" | sed 's/.*weft //' | sort -u
+}
+
+unknown_commands() { # PAGE
+    local command
+    while read -r command; do
+        grep -qxF "$command" <<<"$commands" || echo "$1: weft $command: there is no such command"
+    done < <(named_commands "$1")
+}
+
+commands=$("$weft" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+grep -qx train <<<"$commands"
+result $? "weft help lists the commands"
+
+for page in $(pages); do
+    found=$(broken_links "$page"; unknown_commands "$page")
+    [[ -z $found ]]
+    result $? "$page: links and commands exist"
+    [[ -z $found ]] || sed 's/^/# /' <<<"$found"
+done
+finish
