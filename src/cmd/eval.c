@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
+#include "train/score.h"
 
 #include <errno.h>
 #include <math.h>
@@ -274,7 +275,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
     if (status == WEFT_OK)
         status = weft_scorer_create(&s, model, a->batch ? a->batch : model->spec->batch);
     if (status == WEFT_OK) {
-        s->tell = tell;
+        s->report = tell;
         s->context = &line;
         status = score(a, folder, kind, s, r);
     }

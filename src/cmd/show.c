@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "nn/part.h"
 #include "train/account.h"
+#include "train/record.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "check/check.h"
 #include "cmd/cmd.h"
 #include "train/account.h"
+#include "train/record.h"
 
 #include <string.h>
 #include <unistd.h>

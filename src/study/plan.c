@@ -4,6 +4,7 @@
  */
 #include "base/json.h"
 #include "study/study.h"
+#include "train/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "study/study.h"
+#include "train/record.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -17,13 +17,13 @@ static double mean(const struct weft_tensor *x)
 }
 
 /* The finding of a name, made with its first layer. */
-static struct weft_symptom *symptom(struct weft_trainer *t, const char *name)
+static struct weft_metric *metric(struct weft_trainer *t, const char *name)
 {
     struct weft_diagnosis *d = &t->diagnosis;
     for (int i = 0; i < d->count; i++)
         if (strcmp(d->list[i].name, name) == 0)
             return &d->list[i];
-    struct weft_symptom *f = &d->list[d->count];
+    struct weft_metric *f = &d->list[d->count];
     f->layer = weft_arena_alloc(&t->arena, (size_t)d->layers * sizeof *f->layer);
     if (!f->layer)
         return NULL;
@@ -37,7 +37,7 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
     struct weft_diagnosis *d = &t->diagnosis;
     d->layers = (int)t->model->spec->layers;
     for (int i = 0; i < net->watch_count; i++) {
-        struct weft_symptom *f = symptom(t, net->watches[i].name);
+        struct weft_metric *f = metric(t, net->watches[i].name);
         if (!f)
             return FAIL(WEFT_NOMEM, "no memory for a diagnosis");
         f->layer[net->watches[i].layer] = mean(weft_exec_tensor(exec, net->watches[i].value));
@@ -52,12 +52,12 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
 
 static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struct weft_exec **exec)
 {
-    int64_t samples = weft_trainer_held_out(t, WEFT_HELD_OUT, t->model->spec->batch);
+    int64_t samples = weft_recipe_held_out(t->recipe, WEFT_HELD_OUT, t->model->spec->batch);
     TRY(weft_net_init(net, t->model, WEFT_WATCH, (struct weft_net_size){.sequences = samples, .length = t->length}));
     TRY(weft_exec_create(exec, net->g, WEFT_FAST));
     weft_net_bind(net, *exec, t->model, NULL);
     weft_net_plain_rows(net, *exec, samples, t->length);
-    weft_trainer_fill(t, net, *exec, WEFT_HELD_OUT, samples);
+    weft_recipe_fill(t->recipe, t->model->spec, net, *exec, WEFT_HELD_OUT, samples);
     if (t->recipe->task->failure)
         TRY(t->recipe->task->failure(t->recipe->task_options));
     weft_exec_prepare(*exec);

@@ -13,20 +13,6 @@
 #include "base/vmath_inl.h"
 #include "train/train.h"
 
-int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
-                          uint64_t index, int64_t count)
-{
-    const struct weft_recipe *r = t->recipe;
-    int32_t *tokens = weft_exec_tensor(exec, net->tokens)->data, *targets = weft_exec_tensor(exec, net->targets)->data;
-    for (int64_t s = 0; s < count; s++)
-        r->task->sample(t->model->spec, r->task_options, index + (uint64_t)s, tokens + s * t->length,
-                        targets + s * t->length);
-    int64_t scored = 0;
-    for (int64_t i = 0; i < count * t->length; i++)
-        scored += targets[i] >= 0;
-    return scored;
-}
-
 /* ---- a micro-batch */
 
 static uint64_t first_sample(const struct weft_trainer *t, int64_t micro_batch)
@@ -36,7 +22,8 @@ static uint64_t first_sample(const struct weft_trainer *t, int64_t micro_batch)
 
 static int64_t fill(const struct weft_trainer *t, int64_t micro_batch)
 {
-    return weft_trainer_fill(t, &t->net, t->exec, first_sample(t, micro_batch), t->model->spec->batch);
+    return weft_recipe_fill(t->recipe, t->model->spec, &t->net, t->exec, first_sample(t, micro_batch),
+                            t->model->spec->batch);
 }
 
 static float *number(const struct weft_trainer *t, const struct weft_value *v)

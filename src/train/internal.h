@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * internal.h - what the files of a run's folder say to each other.
+ * internal.h - what the files that write a run's folder share.
  */
 #ifndef WEFT_TRAIN_INTERNAL_H
 #define WEFT_TRAIN_INTERNAL_H
 
-#include "train/train.h"
+#include "train/record.h"
 
-/* ---- what is another than it was (run.c, origin.c) */
+/* ---- where the bits come from (origin.c) */
 
-void weft_record_change(struct weft_record *record, const char *name, const char *before, const char *now);
 const char *weft_origin_name(int i);
 enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed);
-/* Other data are refused, other changes noted. */
-enum weft_status weft_origin_compare(struct weft_record *record, const struct weft_origin *before);
 
 /* ---- records (log.c) */
 

@@ -108,7 +108,7 @@ static enum weft_status log_finding(struct weft_record *record, int64_t step, st
 }
 
 static enum weft_status log_findings(struct weft_record *record, int64_t step, struct weft_result *r,
-                                     const struct weft_symptom *f, int layers)
+                                     const struct weft_metric *f, int layers)
 {
     char name[64];
     TRY(log_finding(record, step, r, f->name, f->mean));

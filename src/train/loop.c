@@ -61,18 +61,18 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now,
 /* Samples that are scored after a step: of the test at the end only, for it takes part in no decision on the way. */
 static double scored_samples(const struct weft_trainer *t, int64_t step)
 {
-    int64_t wanted = t->recipe->eval_samples, samples = weft_trainer_held_out(t, WEFT_HELD_OUT, wanted);
+    int64_t wanted = t->recipe->eval_samples, samples = weft_recipe_held_out(t->recipe, WEFT_HELD_OUT, wanted);
     if (step == t->recipe->steps)
-        samples += weft_trainer_held_out(t, WEFT_TEST, wanted);
+        samples += weft_recipe_held_out(t->recipe, WEFT_TEST, wanted);
     return (double)samples;
 }
 
 static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *scores, struct pace *pace)
 {
     double start = weft_seconds();
-    TRY(weft_trainer_evaluate(t, WEFT_HELD_OUT, &scores->val));
+    TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));
     if (t->step == t->recipe->steps)
-        TRY(weft_trainer_evaluate(t, WEFT_TEST, &scores->test));
+        TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_TEST, &scores->test));
     pace->score = longer(pace->score, (weft_seconds() - start) / scored_samples(t, t->step));
     return WEFT_OK;
 }

@@ -88,6 +88,33 @@ enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec 
     return WEFT_OK;
 }
 
+void weft_recipe_release(struct weft_recipe *r)
+{
+    if (r->task_options && r->task->close)
+        r->task->close(r->task_options);
+    weft_arena_release(&r->arena);
+    *r = (struct weft_recipe){0};
+}
+
+/* ---- samples */
+
+int64_t weft_recipe_held_out(const struct weft_recipe *r, uint64_t first, int64_t wanted)
+{
+    return r->task->held_out ? weft_min(wanted, r->task->held_out(r->task_options, first == WEFT_TEST)) : wanted;
+}
+
+int64_t weft_recipe_fill(const struct weft_recipe *r, const struct weft_spec *spec, const struct weft_net *net,
+                         struct weft_exec *exec, uint64_t index, int64_t count)
+{
+    int64_t length = r->task->length(r->task_options), scored = 0;
+    int32_t *tokens = weft_exec_tensor(exec, net->tokens)->data, *targets = weft_exec_tensor(exec, net->targets)->data;
+    for (int64_t s = 0; s < count; s++)
+        r->task->sample(spec, r->task_options, index + (uint64_t)s, tokens + s * length, targets + s * length);
+    for (int64_t i = 0; i < count * length; i++)
+        scored += targets[i] >= 0;
+    return scored;
+}
+
 /* What is not scored does without the three products of the vocabulary: logits, and the gradients of rows and weights.
  */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all, double *flops)
@@ -104,13 +131,7 @@ enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct wef
     return WEFT_OK;
 }
 
-void weft_recipe_release(struct weft_recipe *r)
-{
-    if (r->task_options && r->task->close)
-        r->task->close(r->task_options);
-    weft_arena_release(&r->arena);
-    *r = (struct weft_recipe){0};
-}
+/* ---- steps */
 
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step)
 {

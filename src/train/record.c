@@ -102,7 +102,7 @@ static void find(void *context, const struct weft_opt *opt, const char *value)
     }
 }
 
-void weft_record_change(struct weft_record *record, const char *name, const char *before, const char *now)
+static void note_change(struct weft_record *record, const char *name, const char *before, const char *now)
 {
     size_t used = strlen(record->changes);
     snprintf(record->changes + used, sizeof record->changes - used, "%s%s %s -> %s", used ? ", " : "", name, before,
@@ -118,7 +118,7 @@ static enum weft_status compare_entry(void *context, const char *name, const cha
         return WEFT_OK;
     for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
         if (strcmp(name, may_change[i]) == 0) {
-            weft_record_change(record, name, value, now.value);
+            note_change(record, name, value, now.value);
             return WEFT_OK;
         }
     return FAIL(WEFT_INVALID,
@@ -150,6 +150,25 @@ static enum weft_status check_steps(const struct weft_record *record, int64_t st
     return WEFT_OK;
 }
 
+/* ---- the origin */
+
+/* Other data are refused, other changes noted. */
+static enum weft_status compare_origin(struct weft_record *record, const struct weft_origin *before)
+{
+    for (int i = 0; i < WEFT_ORIGINS; i++) {
+        const char *was = before->text[i], *is = record->origin.text[i];
+        if (!*was || strcmp(was, is) == 0)
+            continue;
+        if (i == WEFT_ORIGIN_DATA)
+            return FAIL(WEFT_INVALID,
+                        "the data are not those that the run in %s was trained on: bring those back, or give another "
+                        "folder",
+                        record->folder);
+        note_change(record, weft_origin_name(i), was, is);
+    }
+    return WEFT_OK;
+}
+
 /* ---- the run */
 
 enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
@@ -173,7 +192,7 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
     const char *path = in_folder(record, "config.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
     TRY(weft_state_load(t, record->folder, &before));
-    TRY(weft_origin_compare(record, &before));
+    TRY(compare_origin(record, &before));
     TRY(weft_log_cut(record, t->step, &kept));
     TRY(weft_events_open(record, t->step));
     if (kept == 0)

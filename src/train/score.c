@@ -4,7 +4,7 @@
  * run side by side. A row's bits do not depend on the rows beside it, and a sequence is summed by itself, in order, in
  * f64: so nothing depends on the batch.
  */
-#include "train/train.h"
+#include "train/score.h"
 
 #include <stdlib.h>
 
@@ -52,8 +52,8 @@ void weft_scorer_finish(struct weft_scorer *s)
         *w->nll += sum;
     }
     s->sequences = s->rows = 0;
-    if (s->tell)
-        s->tell(s->context, s->scored);
+    if (s->report)
+        s->report(s->context, s->scored);
 }
 
 /* tokens[0..count) go in; of the tokens behind them those from tokens[from] on are scored. */

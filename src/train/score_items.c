@@ -7,7 +7,7 @@
  * whatever the query. That is how llm.c does it; with GPT-2's way of cutting a space begins a piece anyway.
  */
 #include "text/text.h"
-#include "train/train.h"
+#include "train/score.h"
 
 #include <jansson.h>
 #include <math.h>

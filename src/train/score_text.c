@@ -3,7 +3,7 @@
  * score_text.c - streams of tokens, from token files or a text, scored in windows of the context.
  */
 #include "text/text.h"
-#include "train/train.h"
+#include "train/score.h"
 
 #include <stdlib.h>
 #include <string.h>

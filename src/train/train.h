@@ -111,6 +111,11 @@ void weft_recipe_release(struct weft_recipe *r);
  * first sample, once opened, tells how many there are. */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all,
                                    double *flops);
+/* Of the samples one wants from WEFT_HELD_OUT or WEFT_TEST on, how many there are. */
+int64_t weft_recipe_held_out(const struct weft_recipe *r, uint64_t first, int64_t wanted);
+/* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
+int64_t weft_recipe_fill(const struct weft_recipe *r, const struct weft_spec *spec, const struct weft_net *net,
+                         struct weft_exec *exec, uint64_t index, int64_t count);
 /* Linear warm-up, then as the schedule says; steps count from 1. */
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step);
 /* Groups of micro-batches whose gradients are summed apart: as many as asked for, at most M. */
@@ -122,7 +127,7 @@ enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 
-/* ---- a step (step.c, gradient.c, eval.c, diagnose.c) */
+/* ---- a step (step.c, gradient.c, diagnose.c) */
 
 /* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
  * names, "logits_z" where it is trained. */
@@ -142,7 +147,7 @@ struct weft_sum {
 /* What the parts of the model make known of themselves (weft_build_watch), by layer and as the mean over layers. */
 struct weft_diagnosis {
     int count, layers;
-    struct weft_symptom {
+    struct weft_metric {
         const char *name;
         double mean, *layer;
     } list[WEFT_MAX_WATCHES];
@@ -167,13 +172,6 @@ struct weft_trainer {
     struct weft_arena arena;
 };
 
-struct weft_score {
-    double loss, accuracy; /* means over scored tokens; the loss is cross-entropy alone */
-};
-struct weft_scores {
-    struct weft_score val, test; /* what is chosen is chosen on validation; the test is scored once, at the end */
-};
-
 enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
                                      const struct weft_recipe *recipe);
 void weft_trainer_free(struct weft_trainer *t);
@@ -186,110 +184,21 @@ void weft_trainer_gradient(struct weft_trainer *t);
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
 enum weft_status weft_trainer_update(struct weft_trainer *t);
-/* On held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. */
-enum weft_status weft_trainer_evaluate(struct weft_trainer *t, uint64_t first, struct weft_score *score);
 /* On the first held-out samples, a micro-batch of them, without dropout: always the same. */
 enum weft_status weft_trainer_diagnose(struct weft_trainer *t);
-/* How many of the samples one wants there are from WEFT_HELD_OUT or WEFT_TEST on. */
-int64_t weft_trainer_held_out(const struct weft_trainer *t, uint64_t first, int64_t wanted);
-/* Writes `count` samples from `index` on into the inputs of a graph; returns how many tokens are scored. */
-int64_t weft_trainer_fill(const struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec,
-                          uint64_t index, int64_t count);
 
-/* ---- a run's folder (record.c, log.c, events.c, state.c): config.json, log.jsonl, events for
- * TensorBoard, checkpoints */
+/* ---- scores (eval.c) */
 
-/* What the bits of a run come from beside its config; "": not known. */
-enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
-struct weft_origin {
-    char text[WEFT_ORIGINS][65];
+struct weft_score {
+    double loss, accuracy; /* means over scored tokens; the loss is cross-entropy alone */
 };
-
-struct weft_record {
-    const char *folder;
-    const struct weft_settings *settings;
-    char *config; /* the text of config.json */
-    char config_sha256[65];
-    FILE *log, *events;
-    int gates_checks, gates_failed; /* for the head of the log; set before weft_record_begin */
-    struct weft_origin origin;      /* of the bits from here on */
-    char changes[1024]; /* of options and origin, between what the folder says and what is asked now; "": none */
-    char *last;         /* the record that the log ends with, to be freed; NULL: none */
-    struct weft_arena arena;
+struct weft_scores {
+    struct weft_score val, test; /* choices are made on validation; the test is scored once, at the end */
 };
-
-/* The text of config.json, to be freed, and the SHA-256 of that: who a run is. */
-enum weft_status weft_record_config(const struct weft_settings *settings, char **config, char hash[65]);
-/* Makes the folder and holds it against other processes. One that is not empty is refused, or, to resume, compared
- * with the settings. Close also after a failure. */
-enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
-                                  const struct weft_recipe *recipe, const struct weft_settings *settings);
-/* Takes the trainer to the newest good checkpoint, if there is one, cuts the log back to it, and writes the config. */
-enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t);
-void weft_record_close(struct weft_record *record);
-
-/* Writes a checkpoint into the run's folder, or takes up the newest good one and tells its origin; without one the
- * trainer stays as it is. */
-enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash);
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
-/* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */
-enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
-/* ---- scoring (score.c): what given tokens cost a model, in nats. No result depends on the batch. */
-
-struct weft_scorer {
-    const struct weft_model *model;
-    struct weft_net net;
-    struct weft_exec *exec;
-    int64_t batch; /* sequences that run side by side */
-    struct weft_waiting {
-        int64_t first, count; /* rows */
-        double *nll;
-    } * waiting;
-    int64_t sequences, rows;                     /* that wait */
-    int64_t scored;                              /* tokens so far */
-    int64_t cut;                                 /* sequences so far that were longer than the context */
-    void (*tell)(void *context, int64_t scored); /* called after every run; may be NULL */
-    void *context;
-};
-
-/* With the model's weights as they are now. To be freed even when this fails. */
-enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct weft_model *model, int64_t batch);
-void weft_scorer_free(struct weft_scorer *s);
-/* Adds to *nll what tokens[from..count) cost, each after all tokens before it; `from` is at least 1. *nll is complete
- * after weft_scorer_finish. Of a sequence that is longer than the context the beginning is left out; where the scored
- * tokens alone are longer, they are scored in windows of the context, as streams are. */
-enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
-                                 double *nll);
-void weft_scorer_finish(struct weft_scorer *s);
-
-/* Streams (score_text.c): windows of the context one behind the other, so that every token but the very first is scored
- * once. Within a window it is scored after the tokens of the window alone: the first of them after one. */
-struct weft_shards;
-struct weft_tokenizer;
-struct weft_text_score {
-    int64_t tokens; /* scored */
-    int64_t bytes;  /* of text; 0: not known */
-    double nll;     /* of all of them */
-};
-enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shards *shards,
-                                   struct weft_text_score *score);
-/* A text file; Zstandard is recognised. */
-enum weft_status weft_score_text(struct weft_scorer *s, const struct weft_tokenizer *t, const char *path,
-                                 struct weft_text_score *score);
-
-/* Items (score_items.c): a JSONL file of {query, choices, gold}, where the choice with the smallest cost after the
- * query should be the golden one, or of BLiMP's pairs, where sentence_good should cost less than sentence_bad. A tie is
- * wrong. Sentences, and choices after an empty query, are scored after the end-of-text token, if there is one. */
-struct weft_items_score {
-    bool pairs; /* the file is of pairs */
-    int64_t items;
-    int64_t right;      /* by what the tokens cost together */
-    int64_t right_norm; /* of choices: by cost per byte of text */
-};
-enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_tokenizer *t, const char *path,
-                                  struct weft_items_score *score);
-/* Wilson's interval of 95 % for the share right/items. */
-void weft_wilson(int64_t right, int64_t items, double *low, double *high);
+/* Of the recipe's held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. `batch` of them run side by
+ * side; the score does not depend on it. */
+enum weft_status weft_evaluate(const struct weft_model *model, const struct weft_recipe *recipe, int64_t batch,
+                               uint64_t first, struct weft_score *score);
 
 /* ---- the loop (loop.c) */
 

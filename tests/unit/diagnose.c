@@ -39,7 +39,7 @@ static void run_graph(struct stage *s)
     check(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
     weft_net_bind(&s->net, s->exec, s->model, NULL);
     weft_net_plain_rows(&s->net, s->exec, s->spec.batch, s->t->length);
-    weft_trainer_fill(s->t, &s->net, s->exec, WEFT_HELD_OUT, s->spec.batch);
+    weft_recipe_fill(&s->recipe, &s->spec, &s->net, s->exec, WEFT_HELD_OUT, s->spec.batch);
     weft_exec_prepare(s->exec);
     weft_exec_run(s->exec);
 }
@@ -191,7 +191,7 @@ static double plain_off_block(const struct stage *s, int layer, int64_t heads)
 
 /* ---- tests */
 
-static const struct weft_symptom *symptom(const struct stage *s, const char *name)
+static const struct weft_metric *metric(const struct stage *s, const char *name)
 {
     for (int i = 0; i < s->t->diagnosis.count; i++)
         if (strcmp(s->t->diagnosis.list[i].name, name) == 0)
@@ -201,7 +201,7 @@ static const struct weft_symptom *symptom(const struct stage *s, const char *nam
 
 static void expect(const struct stage *s, const char *name, int layer, double want)
 {
-    const struct weft_symptom *f = symptom(s, name);
+    const struct weft_metric *f = metric(s, name);
     double allowed = s->spec.compute == WEFT_BF16 ? 2e-3 : 2e-5;
     assert_non_null(f);
     if (!(fabs(f->layer[layer] - want) <= allowed * (1 + fabs(want))))
@@ -230,7 +230,7 @@ static void compare(const char *settings)
             expect(&s, "off_block_mass", layer, plain_off_block(&s, layer, 4));
     }
     assert_true(spread > 0.01); /* attention is not uniform: the numbers could be wrong */
-    const struct weft_symptom *f = symptom(&s, "reciprocity");
+    const struct weft_metric *f = metric(&s, "reciprocity");
     assert_true(fabs(f->mean - (f->layer[0] + f->layer[1]) / 2) < 1e-12);
     close_stage(&s);
 }

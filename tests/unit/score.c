@@ -3,10 +3,10 @@
  * score.c - what the scorer says tokens cost is what the logits of a session, fed token by token, say; and it is the
  * same bits in batches of 1, 3 and 8.
  */
+#include "train/score.h"
 #include "infer/infer.h"
 #include "test.h"
 #include "text/text.h"
-#include "train/train.h"
 
 #include <math.h>
 
