@@ -4,11 +4,10 @@
  */
 #include "base/json.h"
 #include "bench/bench.h"
-#include "check/check.h"
 #include "cmd/cmd.h"
-#include "train/account.h"
-#include "train/record.h"
+#include "run/run.h"
 
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,59 +67,16 @@ static const struct argp argp = {
            "On SIGTERM and SIGUSR1 it saves and ends.",
 };
 
-/* ---- gates: before the first step */
-
-static void tell_failure(void *context, const struct weft_check *c)
-{
-    (void)context;
-    if (!c->passed)
-        fprintf(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
-}
-
-static enum weft_status check_gates(const struct args *a, struct weft_gates *report)
-{
-    double start = weft_seconds();
-    *report = (struct weft_gates){.tell = tell_failure};
-    TRY(weft_gates_run(&a->common.spec, WEFT_GATES_TO_TRAIN, report));
-    if (report->failed && !a->unsafe)
-        return FAIL(WEFT_CHECK,
-                    "%d of %d checks of the gates failed, as told above: what would be trained is not what it claims "
-                    "to be. Mend it, or say --unsafe",
-                    report->failed, report->checks);
-    fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", report->checks - report->failed, report->checks,
-            weft_seconds() - start);
-    return WEFT_OK;
-}
-
-/* What was found before in the same folder by the same program holds. */
-static enum weft_status check_gates_once(const struct args *a, struct weft_record *run, struct weft_gates *report)
-{
-    bool same = false;
-    char path[4096];
-    if (!run)
-        return check_gates(a, report);
-    snprintf(path, sizeof path, "%s/gates.json", run->folder);
-    TRY(weft_stamp_load(path, run->config_sha256, &same, report));
-    if (!same || (report->failed && !a->unsafe)) {
-        TRY(check_gates(a, report));
-        TRY(weft_stamp_save(path, run->config_sha256, report));
-    }
-    run->gates_checks = report->checks;
-    run->gates_failed = report->failed;
-    return WEFT_OK;
-}
-
 /* ---- progress: one line that is rewritten on a terminal, some twenty plain lines elsewhere */
 
 struct line {
     bool terminal;
-    double said;              /* when */
+    double said;              /* when, in seconds of the run; 0: not yet */
     double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
-    struct weft_progress last;
 };
 
 /* The means over layers, on a line of their own. */
-static void tell_diagnosis(const struct line *line, const struct weft_progress *now)
+static void print_diagnosis(const struct line *line, const struct weft_progress *now)
 {
     fprintf(stderr, "%sstep %lld/%lld", line->terminal ? "\r\033[K" : "", (long long)now->step, (long long)now->steps);
     for (int i = 0; i < now->diagnosis->count; i++)
@@ -128,14 +84,13 @@ static void tell_diagnosis(const struct line *line, const struct weft_progress *
     fputc('\n', stderr);
 }
 
-static void tell(void *context, const struct weft_progress *now)
+static void print_progress(void *context, const struct weft_progress *now)
 {
     struct line *line = context;
     bool end = now->step == now->steps;
     int64_t every = weft_max(1, now->steps / 20);
-    line->last = *now;
     if (now->diagnosis)
-        tell_diagnosis(line, now);
+        print_diagnosis(line, now);
     if (!end && (line->terminal ? now->seconds - line->said < 0.1 : now->step % every != 0))
         return;
     line->said = now->seconds;
@@ -153,23 +108,87 @@ static void tell(void *context, const struct weft_progress *now)
 }
 
 /* How fast training could be at most, if it were one large product. Short runs would spend their time on that. */
-static void measure_engine(struct line *line, const struct weft_trainer *t)
+static void measure_engine(struct line *line, const struct weft_spec *spec, const struct weft_progress *now)
 {
-    const struct weft_spec *spec = t->model->spec;
-    int64_t tokens = spec->batch * t->length; /* of a micro-batch */
-    double rate, flops = weft_exec_cost(t->exec).flops / (double)tokens;
-    if (flops * (double)(tokens * t->recipe->micro_batches * (t->recipe->steps - t->step)) < 1e13)
+    double rate, left = now->flops_per_token * (double)now->step_tokens * (double)(now->steps - now->step);
+    if (left < 1e13)
         return;
-    if (weft_recipe_flops(t->recipe, spec, flops, &flops) == WEFT_OK &&
-        weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
-        line->shares_per_tokens = flops / rate;
+    if (weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
+        line->shares_per_tokens = now->flops_per_token / rate;
     else
         weft_error_clear();
 }
 
+/* ---- what the run reports */
+
+static void print_failed(void *context, const struct weft_check *c)
+{
+    (void)context;
+    fprintf(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
+}
+
+static void print_resumed(const struct weft_run *run)
+{
+    fprintf(stderr, "resuming %s from step %lld\n", run->folder, (long long)run->progress.step);
+    if (*run->changes)
+        fprintf(stderr, "changed: %s\n", run->changes);
+    if (strstr(run->changes, "steps "))
+        fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
+              "from the start\n",
+              stderr);
+    if (strstr(run->changes, "isa ") || strstr(run->changes, "program_sha256 "))
+        fputs("its bits from here on are those of this program and instruction set: another would not reproduce them\n",
+              stderr);
+}
+
+static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
+{
+    switch (notice) {
+    case WEFT_RUN_GATES:
+        fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
+                run->gates_checks, run->gates_seconds);
+        break;
+    case WEFT_RUN_RESUMED:
+        print_resumed(run);
+        break;
+    case WEFT_RUN_REPEATS:
+        weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", run->different);
+        break;
+    case WEFT_RUN_BEGINS:
+        weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
+                       weft_threads());
+        measure_engine(context, run->spec, &run->progress);
+    }
+}
+
+static enum weft_status print_result(const struct weft_run *run, bool json)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_text(r, "preset", run->spec->preset);
+    weft_result_text(r, "task", run->recipe->task->name);
+    weft_result_int(r, "params", run->model->params.elements);
+    weft_result_int(r, "steps", run->progress.step);
+    weft_result_real(r, "loss", run->loss);
+    if (run->finished) {
+        weft_result_real(r, "eval_loss", run->scores.val.loss);
+        weft_result_real(r, "accuracy", run->scores.val.accuracy);
+        weft_result_real(r, "test_loss", run->scores.test.loss);
+        weft_result_real(r, "test_accuracy", run->scores.test.accuracy);
+    }
+    weft_result_real(r, "seconds", run->seconds);
+    weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
+    weft_result_int(r, "threads", weft_threads());
+    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_int(r, "gates_failed", run->gates_failed);
+    weft_result_text(r, "weights_sha256", run->weights_sha256);
+    enum weft_status status = weft_result_print(r, stdout, json);
+    weft_result_free(r);
+    return status;
+}
+
 /* ---- stopping */
 
-static volatile sig_atomic_t caught;
+static atomic_int caught;
 
 static void catch (int number) { caught = number; }
 
@@ -180,112 +199,14 @@ static void catch_signals(void)
     sigaction(SIGUSR1, &action, NULL);
 }
 
+static void print_stop(const struct weft_run *run)
+{
+    fprintf(stderr, "stopped %s after step %lld of %lld%s\n", caught ? "by a signal" : "as the time is over",
+            (long long)run->progress.step, (long long)run->progress.steps,
+            run->folder ? ", saved: --resume goes on" : "; nothing was saved, for there is no --out");
+}
+
 /* ---- the run */
-
-struct outcome {
-    struct weft_gates gates;
-    struct line line;
-    struct weft_scores scores;
-    bool finished;
-};
-
-static enum weft_status print_result(const struct weft_common *c, const struct weft_trainer *t, const struct outcome *o)
-{
-    char hash[65];
-    weft_params_hash(&t->model->params, hash);
-    struct weft_result *r = weft_result_create();
-    weft_result_text(r, "preset", t->model->spec->preset);
-    weft_result_text(r, "task", t->recipe->task->name);
-    weft_result_int(r, "params", t->model->params.elements);
-    weft_result_int(r, "steps", t->step);
-    weft_result_real(r, "loss", t->loss);
-    if (o->finished) {
-        weft_result_real(r, "eval_loss", o->scores.val.loss);
-        weft_result_real(r, "accuracy", o->scores.val.accuracy);
-        weft_result_real(r, "test_loss", o->scores.test.loss);
-        weft_result_real(r, "test_accuracy", o->scores.test.accuracy);
-    }
-    weft_result_real(r, "seconds", t->seconds);
-    weft_result_real(r, "tokens_per_s", o->line.last.tokens_per_s);
-    weft_result_int(r, "threads", weft_threads());
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
-    weft_result_int(r, "gates_failed", o->gates.failed);
-    weft_result_text(r, "weights_sha256", hash);
-    enum weft_status status = weft_result_print(r, stdout, c->json);
-    weft_result_free(r);
-    return status;
-}
-
-/* Where a run that goes on stands, and what is another than it was. */
-static void tell_resumed(const struct weft_record *run, const struct weft_trainer *t)
-{
-    fprintf(stderr, "%s goes on from step %lld\n", run->folder, (long long)t->step);
-    if (*run->changes)
-        fprintf(stderr, "changed: %s\n", run->changes);
-    if (strstr(run->changes, "steps "))
-        fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
-              "from the start\n",
-              stderr);
-    if (strstr(run->changes, "isa ") || strstr(run->changes, "program_sha256 "))
-        fputs("its bits from here on are those of this program and instruction set: another would not repeat them\n",
-              stderr);
-}
-
-/* Samples are drawn anew for every use: where there are few, the same ones come again. */
-static void warn_of_repeats(const struct weft_trainer *t)
-{
-    const struct weft_recipe *r = t->recipe;
-    const struct weft_spec *spec = t->model->spec;
-    if (!r->task->different)
-        return;
-    double read = (double)r->steps * (double)r->micro_batches * (double)spec->batch;
-    double there = r->task->different(spec, r->task_options);
-    if (read > there / 100)
-        weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", there);
-}
-
-static enum weft_status take_steps(const struct args *a, struct weft_trainer *t, struct weft_record *run,
-                                   struct outcome *o)
-{
-    struct weft_loop loop = {.trainer = t, .record = run, .report = tell, .context = &o->line, .signal = &caught};
-    if (a->minutes > 0)
-        loop.deadline = a->start + 60 * a->minutes;
-    if (run) {
-        TRY(weft_record_begin(run, t));
-        if (t->step)
-            tell_resumed(run, t);
-    }
-    weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
-                   weft_threads());
-    warn_of_repeats(t);
-    measure_engine(&o->line, t);
-    enum weft_status status = weft_train(&loop, &o->finished, &o->scores);
-    if (o->line.terminal && o->line.last.step && !o->finished)
-        fputc('\n', stderr); /* what follows does not stand behind the progress line */
-    TRY(status);
-    if (!o->finished)
-        fprintf(stderr, "stopped %s after step %lld of %lld%s%s\n", caught ? "by a signal" : "as the time is over",
-                (long long)t->step, (long long)t->recipe->steps, run ? ", saved: --resume goes on" : "",
-                run ? "" : "; nothing was saved, for there is no --out");
-    return WEFT_OK;
-}
-
-static enum weft_status train(const struct args *a, struct weft_model *model, struct weft_record *run)
-{
-    struct weft_trainer *t = NULL;
-    struct outcome o = {.line = {.terminal = isatty(STDERR_FILENO)}};
-    enum weft_status status = check_gates_once(a, run, &o.gates);
-    if (status == WEFT_OK)
-        status = weft_model_init(model);
-    if (status == WEFT_OK)
-        status = weft_trainer_create(&t, model, &a->common.recipe);
-    if (status == WEFT_OK)
-        status = take_steps(a, t, run, &o);
-    if (status == WEFT_OK)
-        status = print_result(&a->common, t, &o);
-    weft_trainer_free(t);
-    return status;
-}
 
 /* To resume, MODEL may be the run's folder. */
 static enum weft_status choose_folder(struct args *a)
@@ -299,35 +220,42 @@ static enum weft_status choose_folder(struct args *a)
     return WEFT_OK;
 }
 
-static enum weft_status train_in_folder(struct args *a, struct weft_model *model)
+static enum weft_status train(struct args *a, struct weft_run *run, struct line *line)
 {
-    struct weft_record run = {0};
+    TRY(weft_common_init(&a->common));
     TRY(choose_folder(a));
-    TRY(weft_account_fit(model, &a->common.recipe, weft_free_bytes()));
-    if (!a->out)
-        return train(a, model, NULL);
-    catch_signals();
-    enum weft_status status = weft_record_open(&run, a->out, a->resume, &a->common.recipe, &a->common.settings);
-    if (status == WEFT_OK)
-        status = train(a, model, &run);
-    weft_record_close(&run);
-    return status;
+    run->folder = a->out;
+    if (run->folder)
+        catch_signals();
+    enum weft_status status = weft_run_train(run);
+    if (line->terminal && line->said > 0 && !run->finished)
+        fputc('\n', stderr); /* what follows does not stand behind the progress line */
+    TRY(status);
+    if (!run->finished)
+        print_stop(run);
+    TRY(print_result(run, a->common.json));
+    return WEFT_OK;
 }
 
-static enum weft_status run(void *args)
+static enum weft_status run_command(void *args)
 {
     struct args *a = args;
-    struct weft_model *model = NULL;
-    enum weft_status status = weft_common_init(&a->common);
-    if (status == WEFT_OK)
-        status = weft_recipe_open(&a->common.recipe, &a->common.spec);
-    if (status == WEFT_OK)
-        status = weft_model_create(&model, &a->common.spec);
-    if (status == WEFT_OK)
-        status = train_in_folder(a, model);
-    weft_model_free(model);
+    struct line line = {.terminal = isatty(STDERR_FILENO)};
+    struct weft_run run = {.spec = &a->common.spec,
+                           .recipe = &a->common.recipe,
+                           .settings = &a->common.settings,
+                           .resume = a->resume,
+                           .unsafe = a->unsafe,
+                           .deadline = a->minutes > 0 ? a->start + 60 * a->minutes : 0,
+                           .stop = &caught,
+                           .context = &line,
+                           .on_failed_check = print_failed,
+                           .on_notice = print_notice,
+                           .on_progress = print_progress};
+    enum weft_status status = train(a, &run, &line);
+    weft_run_release(&run);
     weft_common_release(&a->common);
     return status;
 }
 
-const struct weft_cmd weft_cmd_train = {"train", "train a model on a task", &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_train = {"train", "train a model on a task", &argp, sizeof(struct args), run_command};

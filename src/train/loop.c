@@ -119,7 +119,7 @@ static double next_round(const struct weft_trainer *t, const struct pace *pace)
 
 static bool must_stop(const struct weft_loop *l, const struct pace *pace)
 {
-    if (l->signal && *l->signal)
+    if (l->stop && atomic_load(l->stop))
         return true;
     return l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
 }
@@ -127,31 +127,45 @@ static bool must_stop(const struct weft_loop *l, const struct pace *pace)
 static void measure(struct weft_progress *now, const struct weft_trainer *t, int64_t steps)
 {
     now->step = t->step;
-    now->tokens = t->step * t->recipe->micro_batches * t->model->spec->batch * t->length;
-    now->tokens_per_s = (double)now->tokens / (double)t->step * (double)steps / now->seconds;
+    now->tokens = t->step * now->step_tokens;
+    now->tokens_per_s = (double)(steps * now->step_tokens) / now->seconds;
     now->seconds_left = now->seconds / (double)steps * (double)(now->steps - now->step);
+}
+
+enum weft_status weft_loop_init(struct weft_loop *l, struct weft_trainer *t)
+{
+    const struct weft_recipe *r = t->recipe;
+    int64_t tokens = t->model->spec->batch * t->length; /* of a micro-batch */
+    *l = (struct weft_loop){.trainer = t};
+    l->progress = (struct weft_progress){.step = t->step, .steps = r->steps};
+    l->progress.step_tokens = r->micro_batches * tokens;
+    l->progress.tokens = t->step * l->progress.step_tokens;
+    TRY(weft_recipe_flops(r, t->model->spec, weft_exec_cost(t->exec).flops / (double)tokens,
+                          &l->progress.flops_per_token));
+    return WEFT_OK;
 }
 
 enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_scores *scores)
 {
     struct weft_trainer *t = l->trainer;
-    struct weft_progress now = {.step = t->step, .steps = t->recipe->steps};
+    struct weft_progress *now = &l->progress;
     /* Until a save was measured: weights and moments at 100 MB/s. */
     struct pace pace = {.save = l->record ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
     double start = weft_seconds(), before = t->seconds;
     int64_t first = t->step;
     bool scored = false, saved = false;
-    while (t->step < now.steps && !must_stop(l, &pace)) {
+    while (t->step < now->steps && !must_stop(l, &pace)) {
         double begun = weft_seconds();
-        TRY(weft_trainer_step(t, &now.losses));
+        TRY(weft_trainer_step(t, &now->losses));
         pace.step = longer(pace.step, weft_seconds() - begun);
-        now.seconds = weft_seconds() - start;
-        t->seconds = before + now.seconds;
-        measure(&now, t, t->step - first);
-        TRY(follow_up(l, &now, &pace, scores, &scored, &saved));
-        l->report(l->context, &now);
+        now->seconds = weft_seconds() - start;
+        t->seconds = before + now->seconds;
+        measure(now, t, t->step - first);
+        TRY(follow_up(l, now, &pace, scores, &scored, &saved));
+        if (l->report)
+            l->report(l->context, now);
     }
-    *finished = t->step == now.steps;
+    *finished = t->step == now->steps;
     if (*finished && !scored)
         TRY(evaluate(t, scores, &pace));
     if (!*finished && l->record && !saved)

@@ -15,7 +15,7 @@
 
 #include "nn/model.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* ---- tasks and optimisers */
@@ -203,25 +203,31 @@ enum weft_status weft_evaluate(const struct weft_model *model, const struct weft
 /* ---- the loop (loop.c) */
 
 struct weft_progress {
-    int64_t step, steps, tokens;
-    struct weft_losses losses;
+    int64_t step, steps, tokens; /* done, to do, read so far */
+    int64_t step_tokens;         /* of one step */
+    double flops_per_token;
+    struct weft_losses losses; /* of the last step */
     double tokens_per_s, seconds_left;
     double seconds;                         /* of this process */
     const struct weft_diagnosis *diagnosis; /* after this step; NULL: none was due */
 };
 typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 
+struct weft_record;
 struct weft_loop {
     struct weft_trainer *trainer;
-    struct weft_record *record; /* NULL: nothing is written */
-    weft_progress_fn *report;   /* called after every step */
+    struct weft_progress progress; /* as it is now */
+    struct weft_record *record;    /* NULL: nothing is written */
+    weft_progress_fn *report;      /* called after every step; may be NULL */
     void *context;
-    const volatile sig_atomic_t *signal; /* stop when it is not 0; NULL: nobody does */
-    double deadline;                     /* by weft_seconds; stop before it; 0: none */
+    atomic_int *stop; /* stop when it is not 0; another thread or a signal handler may set it; NULL: nobody does */
+    double deadline;  /* by weft_seconds; stop before it; 0: none */
 };
 
-/* Steps, with what is due after each, until all are done and scored or something says stop. What was stopped is saved
- * and *finished is false, *scores unknown. */
+/* A loop from where the trainer is, with the work that is left in `progress`; the other fields are the caller's. */
+enum weft_status weft_loop_init(struct weft_loop *loop, struct weft_trainer *t);
+/* Steps, with what is due after each, until all are done and scored or something says stop. What was stopped is saved;
+ * then *finished is false and *scores unknown. */
 enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_scores *scores);
 
 #endif

@@ -59,7 +59,7 @@ result $? "a change is told once, even if a kill comes before the config is writ
 WEFT_ISA=base "$weft" train gpt2 "${small[@]}" --set steps=1 --out elsewhere-run >/dev/null 2>&1
 "$weft" train elsewhere-run --resume --set steps=2 >/dev/null 2>err
 isa=$("$weft" version --json | field isa)
-[[ $isa == base ]] || { grep -q "isa base -> $isa" elsewhere-run/log.jsonl && grep -q 'another would not repeat them' err; }
+[[ $isa == base ]] || { grep -q "isa base -> $isa" elsewhere-run/log.jsonl && grep -q 'another would not reproduce them' err; }
 result $? "another instruction set is told, on the terminal and in the log"
 metadata() { # FILE NAME VALUE: writes another value into a checkpoint
     python3 - "$@" <<'END'

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * run.c - one training run: memory, gates, folder, steps, result.
+ */
+#include "run/run.h"
+#include "train/account.h"
+#include "train/record.h"
+
+static void note(struct weft_run *run, enum weft_run_notice notice)
+{
+    if (run->on_notice)
+        run->on_notice(run->context, run, notice);
+}
+
+/* ---- gates: before the first step */
+
+static void report_check(void *context, const struct weft_check *c)
+{
+    const struct weft_run *run = context;
+    if (!c->passed && run->on_failed_check)
+        run->on_failed_check(run->context, c);
+}
+
+static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gates)
+{
+    double start = weft_seconds();
+    *gates = (struct weft_gates){.tell = report_check, .context = run};
+    TRY(weft_gates_run(run->spec, WEFT_GATES_TO_TRAIN, gates));
+    run->gates_checks = gates->checks;
+    run->gates_failed = gates->failed;
+    run->gates_seconds = weft_seconds() - start;
+    if (gates->failed && !run->unsafe)
+        return FAIL(WEFT_CHECK,
+                    "%d of %d checks of the gates failed: this model does not do what its options say. Fix it, or pass "
+                    "--unsafe to train it all the same",
+                    gates->failed, gates->checks);
+    note(run, WEFT_RUN_GATES);
+    return WEFT_OK;
+}
+
+/* A result in the folder counts if it is of the same config, program and instruction set. */
+static enum weft_status check_gates_once(struct weft_run *run, struct weft_record *record)
+{
+    struct weft_gates gates = {0};
+    bool same = false;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/gates.json", record->folder);
+    TRY(weft_stamp_load(path, record->config_sha256, &same, &gates));
+    if (!same || (gates.failed && !run->unsafe)) {
+        TRY(check_gates(run, &gates));
+        TRY(weft_stamp_save(path, record->config_sha256, &gates));
+    }
+    run->gates_checks = record->gates_checks = gates.checks;
+    run->gates_failed = record->gates_failed = gates.failed;
+    return WEFT_OK;
+}
+
+/* ---- steps */
+
+/* Samples are drawn anew for every use: where there are few, the same ones come again. */
+static void note_repeats(struct weft_run *run)
+{
+    const struct weft_recipe *r = run->recipe;
+    double read = (double)r->steps * (double)r->micro_batches * (double)run->spec->batch;
+    run->different = r->task->different ? r->task->different(run->spec, r->task_options) : 0;
+    if (run->different > 0 && read > run->different / 100)
+        note(run, WEFT_RUN_REPEATS);
+}
+
+static enum weft_status resume(struct weft_run *run, struct weft_record *record, struct weft_trainer *t)
+{
+    TRY(weft_record_begin(record, t));
+    snprintf(run->changes, sizeof run->changes, "%s", record->changes);
+    run->progress.step = t->step;
+    if (t->step)
+        note(run, WEFT_RUN_RESUMED);
+    return WEFT_OK;
+}
+
+static enum weft_status take_steps(struct weft_run *run, struct weft_record *record, struct weft_trainer *t)
+{
+    struct weft_loop loop;
+    if (record)
+        TRY(resume(run, record, t));
+    TRY(weft_loop_init(&loop, t));
+    loop.record = record;
+    loop.report = run->on_progress;
+    loop.context = run->context;
+    loop.stop = run->stop;
+    loop.deadline = run->deadline;
+    note_repeats(run);
+    run->progress = loop.progress;
+    note(run, WEFT_RUN_BEGINS);
+    enum weft_status status = weft_train(&loop, &run->finished, &run->scores);
+    run->progress = loop.progress;
+    run->progress.diagnosis = NULL; /* the trainer's, which ends here */
+    run->loss = t->loss;
+    run->seconds = t->seconds;
+    return status;
+}
+
+/* ---- the whole */
+
+static enum weft_status train(struct weft_run *run, struct weft_record *record)
+{
+    struct weft_trainer *t = NULL;
+    struct weft_gates gates;
+    TRY(record ? check_gates_once(run, record) : check_gates(run, &gates));
+    TRY(weft_model_init(run->model));
+    enum weft_status status = weft_trainer_create(&t, run->model, run->recipe);
+    if (status == WEFT_OK)
+        status = take_steps(run, record, t);
+    if (status == WEFT_OK)
+        weft_params_hash(&run->model->params, run->weights_sha256);
+    weft_trainer_free(t);
+    return status;
+}
+
+static enum weft_status train_in_folder(struct weft_run *run)
+{
+    struct weft_record record = {0};
+    enum weft_status status = weft_record_open(&record, run->folder, run->resume, run->recipe, run->settings);
+    if (status == WEFT_OK)
+        status = train(run, &record);
+    weft_record_close(&record);
+    return status;
+}
+
+enum weft_status weft_run_train(struct weft_run *run)
+{
+    TRY(weft_recipe_open(run->recipe, run->spec));
+    TRY(weft_model_create(&run->model, run->spec));
+    TRY(weft_account_fit(run->model, run->recipe, weft_free_bytes()));
+    TRY(run->folder ? train_in_folder(run) : train(run, NULL));
+    return WEFT_OK;
+}
+
+void weft_run_release(struct weft_run *run)
+{
+    weft_model_free(run->model);
+    run->model = NULL;
+}

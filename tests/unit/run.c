@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * run.c - a library caller trains a run as `weft train` does: the same weights with and without a folder, stopped by
+ * another thread and resumed; what fails a gate is refused; nothing is printed.
+ */
+#define _GNU_SOURCE
+#include "run/run.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void must(enum weft_status status)
+{
+    if (status != WEFT_OK)
+        fail_msg("%s", weft_error());
+}
+
+/* ---- a caller, and what it was told */
+
+struct caller {
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    struct weft_run run;
+    atomic_int stop;
+    int64_t stop_at; /* the step after which another thread stops the run; 0: none */
+    int steps, failed_checks;
+    int notices[WEFT_RUN_BEGINS + 1];
+};
+
+static void count_check(void *context, const struct weft_check *c)
+{
+    assert_false(c->passed);
+    ((struct caller *)context)->failed_checks++;
+}
+
+static void count_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
+{
+    struct caller *c = context;
+    assert_ptr_equal(run, &c->run);
+    c->notices[notice]++;
+}
+
+static void *stop(void *context)
+{
+    ((struct caller *)context)->stop = 1;
+    return NULL;
+}
+
+static void count_step(void *context, const struct weft_progress *now)
+{
+    struct caller *c = context;
+    pthread_t other;
+    c->steps++;
+    assert_true(now->flops_per_token > 0 && now->step_tokens == 4 * 15);
+    if (now->step == c->stop_at) {
+        assert_int_equal(pthread_create(&other, NULL, stop, c), 0);
+        pthread_join(other, NULL);
+    }
+}
+
+static void open_caller(struct caller *c, const char *model, const char *settings)
+{
+    char text[512], *rest = text;
+    *c = (struct caller){0};
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *one; (one = strtok_r(rest, " ", &rest));)
+        must(weft_settings_add(&c->settings, one));
+    must(weft_spec_init(&c->spec, model, &c->settings));
+    must(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
+    c->run = (struct weft_run){.spec = &c->spec,
+                               .recipe = &c->recipe,
+                               .settings = &c->settings,
+                               .stop = &c->stop,
+                               .context = c,
+                               .on_failed_check = count_check,
+                               .on_notice = count_notice,
+                               .on_progress = count_step};
+}
+
+static void close_caller(struct caller *c)
+{
+    weft_run_release(&c->run);
+    weft_recipe_release(&c->recipe);
+    weft_spec_release(&c->spec);
+    weft_settings_release(&c->settings);
+}
+
+static const char small[] =
+    "dtype=f32 layers=1 width=16 heads=2 ffn_width=32 context=16 recall_length=8 batch=4 steps=5 eval_samples=8 ";
+
+/* ---- folders, and what is printed */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static char *in_scratch(const char *scratch, const char *name, char path[4096])
+{
+    snprintf(path, 4096, "%s/%s", scratch, name);
+    return path;
+}
+
+/* Trains with stdout and stderr in a file, which must stay empty. */
+static enum weft_status train_in_silence(struct weft_run *run)
+{
+    char path[] = "/tmp/weft-test-output-XXXXXX";
+    int file = mkstemp(path), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    struct stat st;
+    fflush(NULL);
+    assert_true(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    enum weft_status status = weft_run_train(run);
+    fflush(NULL);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    assert_int_equal(fstat(file, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    close(file);
+    unlink(path);
+    return status;
+}
+
+/* ---- tests */
+
+static void gives_the_same_weights(void **state)
+{
+    (void)state;
+    char scratch[] = "/tmp/weft-test-run-XXXXXX", path[4096];
+    struct caller plain, whole, stopped, resumed;
+    assert_non_null(mkdtemp(scratch));
+
+    open_caller(&plain, "gpt2", small);
+    must(train_in_silence(&plain.run));
+    assert_true(plain.run.finished && plain.steps == 5 && plain.run.progress.step == 5);
+    assert_true(plain.run.gates_checks > 0 && plain.run.gates_failed == 0 && plain.run.scores.test.loss > 0);
+    assert_int_equal(strlen(plain.run.weights_sha256), 64);
+    assert_int_equal(plain.notices[WEFT_RUN_GATES], 1);
+    assert_int_equal(plain.notices[WEFT_RUN_BEGINS], 1);
+
+    open_caller(&whole, "gpt2", small);
+    whole.run.folder = in_scratch(scratch, "whole", path);
+    must(train_in_silence(&whole.run));
+    assert_string_equal(whole.run.weights_sha256, plain.run.weights_sha256);
+
+    open_caller(&stopped, "gpt2", small);
+    stopped.run.folder = in_scratch(scratch, "stopped", path);
+    stopped.stop_at = 2;
+    must(train_in_silence(&stopped.run));
+    assert_true(!stopped.run.finished && stopped.run.progress.step == 2 && stopped.steps == 2);
+    close_caller(&stopped);
+
+    open_caller(&resumed, path, ""); /* the folder is the model, too */
+    resumed.run.folder = path;
+    resumed.run.resume = true;
+    must(train_in_silence(&resumed.run));
+    assert_true(resumed.run.finished && resumed.steps == 3);
+    assert_int_equal(resumed.notices[WEFT_RUN_RESUMED], 1);
+    assert_int_equal(resumed.notices[WEFT_RUN_GATES], 0); /* their result is in the folder */
+    assert_string_equal(resumed.run.weights_sha256, plain.run.weights_sha256);
+    assert_true(resumed.run.scores.test.loss == plain.run.scores.test.loss);
+    assert_true(resumed.run.gates_checks == plain.run.gates_checks);
+    close_caller(&resumed);
+    close_caller(&whole);
+    close_caller(&plain);
+    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void does_without_callbacks(void **state)
+{
+    (void)state;
+    struct caller c;
+    open_caller(&c, "gpt2", small);
+    c.run.stop = NULL;
+    c.run.on_failed_check = NULL;
+    c.run.on_notice = NULL;
+    c.run.on_progress = NULL;
+    must(train_in_silence(&c.run));
+    assert_true(c.run.finished);
+    close_caller(&c);
+}
+
+/* The last one: the mutant stays. */
+static void refuses_what_fails_a_gate(void **state)
+{
+    (void)state;
+    char settings[512];
+    const struct weft_mutant *m = NULL;
+    for (int i = 0; (m = weft_mutant_at(i)); i++)
+        if (m->gate == WEFT_GATE_LIVE && strcmp(m->settings, "m1=yes") == 0)
+            break;
+    assert_non_null(m);
+    m->install();
+    snprintf(settings, sizeof settings, "%s%s layers=2", small, m->settings);
+    struct caller c;
+    open_caller(&c, "gpt2", settings);
+    assert_int_equal(train_in_silence(&c.run), WEFT_CHECK);
+    assert_true(c.failed_checks > 0 && c.run.gates_failed == c.failed_checks && c.steps == 0);
+    assert_non_null(strstr(weft_error(), "--unsafe"));
+    close_caller(&c);
+
+    open_caller(&c, "gpt2", settings);
+    c.run.unsafe = true;
+    must(train_in_silence(&c.run));
+    assert_true(c.run.finished && c.run.gates_failed > 0 && c.steps == 5);
+    close_caller(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_the_same_weights),
+        cmocka_unit_test(does_without_callbacks),
+        cmocka_unit_test(refuses_what_fails_a_gate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
