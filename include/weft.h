@@ -22,6 +22,7 @@ enum weft_status {
     WEFT_FORMAT,      /* a file or request was read but says something it must not */
     WEFT_UNSUPPORTED, /* right, but not on this machine or in this build */
     WEFT_CHECK,       /* a check or gate ran and found a defect */
+    WEFT_STOPPED,     /* stopped before it was finished, by a signal or a time limit; what was done is saved */
 };
 
 /* "major.minor.patch" of this header; the Makefile reads it here too. The linked library's is weft_version(). */

@@ -69,8 +69,11 @@ int main(int argc, char **argv)
     const struct weft_cmd *cmd = find(argv[1]);
     if (!cmd)
         return 2;
-    if (run(cmd, argc - 1, argv + 1) == WEFT_OK)
+    enum weft_status status = run(cmd, argc - 1, argv + 1);
+    if (status == WEFT_OK)
         return 0;
+    if (status == WEFT_STOPPED) /* the command has said how to continue */
+        return 3;
     fprintf(stderr, "weft: %s\n", weft_error());
     return 1;
 }

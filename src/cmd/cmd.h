@@ -7,7 +7,8 @@
  *  - main parses the options with the command's argp into `args_bytes` zeroed bytes (argp's `input`; defaults are set
  *    at ARGP_KEY_INIT) and hands them to `run`. The same argp gives --help, the man page and the completion.
  *  - Results go to stdout, everything else to stderr. A command that does not return WEFT_OK makes main print
- *    "weft: " and weft_error() and exit with 1. Wrong usage exits with 2.
+ *    "weft: " and weft_error() and exit with 1. Wrong usage exits with 2. A command that was stopped and can be
+ *    continued prints how, returns WEFT_STOPPED, and exits with 3.
  */
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H

@@ -6,7 +6,9 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "run/run.h"
+#include "study/study.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,8 +26,8 @@ enum { UNSAFE = 256, RESUME, TIME };
 static const struct argp_option options[] = {
     {"out", 'o', "DIR", 0, "Write config, log and checkpoints into DIR, usually runs/NAME", 0},
     {"resume", RESUME, NULL, 0,
-     "Go on from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR", 0},
-    {"time", TIME, "MINUTES", 0, "Save and stop before so many minutes are over", 0},
+     "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR", 0},
+    {"time", TIME, "MINUTES", 0, "Save and stop before this many minutes have passed", 0},
     {"unsafe", UNSAFE, NULL, 0, "Train even if a gate fails; the result says so", 0},
     {0},
 };
@@ -60,11 +62,12 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .children = children,
-    .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then tells how it does on samples "
-           "held out for validation and for the test, and the SHA-256 of its weights. First its gates are checked: see "
+    .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then scores it on samples held out "
+           "for validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see "
            "`weft verify`.\v"
-           "A run in a folder can be killed at any time: with --resume it comes to the same weights and the same log. "
-           "On SIGTERM and SIGUSR1 it saves and ends.",
+           "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
+           "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second SIGINT "
+           "ends it at once. A run that was stopped before its last step, also by --time, exits with 3.",
 };
 
 /* ---- progress: one line that is rewritten on a terminal, some twenty plain lines elsewhere */
@@ -190,20 +193,43 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
 
 static atomic_int caught;
 
-static void catch (int number) { caught = number; }
-
-static void catch_signals(void)
+static void catch (int number)
 {
-    struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
+    static const char text[] = "\nsaving after this step; press Ctrl-C again to quit without saving\n";
+    int error = errno;
+    caught = number;
+    if (number == SIGINT)
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    errno = error;
 }
 
-static void print_stop(const struct weft_run *run)
+/* A second SIGINT ends the process, as it would without this. One that was ignored from the start, as in a shell's
+ * background jobs, stays so. */
+static void catch_signals(void)
 {
-    fprintf(stderr, "stopped %s after step %lld of %lld%s\n", caught ? "by a signal" : "as the time is over",
-            (long long)run->progress.step, (long long)run->progress.steps,
-            run->folder ? ", saved: --resume goes on" : "; nothing was saved, for there is no --out");
+    struct sigaction before, action = {.sa_handler = catch, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    action.sa_flags |= SA_RESETHAND;
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
+
+static enum weft_status stop(const struct weft_run *run)
+{
+    const char *why = caught == SIGINT ? "SIGINT" : caught == SIGTERM ? "SIGTERM" : caught ? "SIGUSR1" : "--time";
+    fprintf(stderr, "stopped by %s after step %lld of %lld", why, (long long)run->progress.step,
+            (long long)run->progress.steps);
+    if (run->folder) {
+        fputs(", saved. To continue: ", stderr);
+        weft_shell_words((const char *const[]){"weft", "train", run->folder, "--resume",
+                                               run->gates_failed ? "--unsafe" : NULL, NULL},
+                         stderr);
+        fputc('\n', stderr);
+    } else {
+        fputs("; nothing was saved, as there is no --out\n", stderr);
+    }
+    return WEFT_STOPPED;
 }
 
 /* ---- the run */
@@ -227,14 +253,14 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct line 
     run->folder = a->out;
     if (run->folder)
         catch_signals();
+    else
+        weft_note_once("unsaved", "nothing will be saved: there is no --out");
     enum weft_status status = weft_run_train(run);
     if (line->terminal && line->said > 0 && !run->finished)
         fputc('\n', stderr); /* what follows does not stand behind the progress line */
     TRY(status);
-    if (!run->finished)
-        print_stop(run);
     TRY(print_result(run, a->common.json));
-    return WEFT_OK;
+    return run->finished ? WEFT_OK : stop(run);
 }
 
 static enum weft_status run_command(void *args)

@@ -152,23 +152,42 @@ again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
     [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'from step 2' "$scratch/err"
 result $? "a damaged checkpoint is passed over"
 
-for signal in TERM USR1; do
-    "$weft" train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=1000000 \
-        --out "$scratch/$signal" >"$scratch/out" 2>"$scratch/err" &
-    until [[ -s $scratch/$signal/log.jsonl ]]; do sleep 0.05; done
-    sleep 0.2
+endless=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=1000000)
+start() { # FOLDER TEXT [ARGUMENTS...]: a run in the background, as job $!, once its log has the text
+    set -m # or it would ignore SIGINT
+    "$weft" "${endless[@]}" --out "$1" "${@:3}" >"$scratch/out" 2>"$scratch/err" &
+    set +m
+    until grep -qs "$2" "$1/log.jsonl"; do sleep 0.05; done
+}
+for signal in INT TERM USR1; do
+    start "$scratch/by $signal" total
     kill -$signal $!
     wait $!
-    status=$?
-    ((status == 0)) && grep -q 'stopped by a signal' "$scratch/err" && [[ -e $(echo "$scratch/$signal"/step-*/model.safetensors) ]]
-    result $? "SIG$signal: saves and ends with 0"
+    (($? == 3)) && grep -q "^stopped by SIG$signal after step [0-9]* of 1000000, saved. To continue: weft train '$scratch/by $signal' --resume$" "$scratch/err" &&
+        [[ -e $(echo "$scratch/by $signal"/step-*/model.safetensors) ]] && grep -q weights_sha256 "$scratch/out"
+    result $? "SIG$signal: saves, prints how to resume, and exits with 3"
 done
-timed=$("$weft" train "$scratch/TERM" --resume --json --time 0.05 2>"$scratch/err") &&
-    (($(field steps <<<"$timed") < 1000000)) && grep -q 'time is over' "$scratch/err" && [[ -e $(printf '%s/step-%09d' "$scratch/TERM" "$(field steps <<<"$timed")") ]]
-result $? "--time: saves and ends before the last step"
-timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err") &&
-    (($(field steps <<<"$timed") < 3))
+resume=$(sed -n "s|^stopped by .* To continue: weft |'$weft' |p" "$scratch/err")
+eval "$resume --time 0.05" >"$scratch/out" 2>"$scratch/err"
+(($? == 3)) && grep -q '^resuming .* from step [1-9]' "$scratch/err"
+result $? "the command that was printed resumes the run"
+start "$scratch/twice" params --set micro_batches=1000000 # its first step takes hours
+sleep 1                                                     # it has begun
+kill -INT $!
+until grep -q 'Ctrl-C again' "$scratch/err"; do sleep 0.01; done
+kill -INT $!
+wait $!
+(($? == 130))
+result $? "a second SIGINT ends it at once"
+timed=$("$weft" train "$scratch/by TERM" --resume --json --time 0.05 2>"$scratch/err")
+(($? == 3 && $(field steps <<<"$timed") < 1000000)) && grep -q 'stopped by --time after step' "$scratch/err" &&
+    [[ -e $(printf '%s/step-%09d' "$scratch/by TERM" "$(field steps <<<"$timed")") ]]
+result $? "--time: saves and ends before the last step, with 3"
+timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err")
+(($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved, as there is no --out' "$scratch/err"
 result $? "--time: counts the scoring that is due at the end"
+[[ $(head -n 1 "$scratch/err") == 'weft: nothing will be saved: there is no --out' ]]
+result $? "without --out it says first that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show tells what recomputing saves"
