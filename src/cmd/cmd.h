@@ -66,6 +66,8 @@ double weft_arg_real(const struct argp_state *state, const char *name, const cha
 
 bool weft_ends_in(const char *text, const char *end);
 bool weft_is_folder(const char *path);
+/* Whether MODEL means a folder: a preset of the same name comes first. */
+bool weft_model_is_folder(const char *model);
 
 /* Progress on stderr: one line that is rewritten on a terminal, a line every ten seconds elsewhere. */
 struct weft_line {

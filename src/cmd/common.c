@@ -118,6 +118,15 @@ bool weft_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool weft_model_is_folder(const char *model)
+{
+    const char *summary, *preset;
+    for (int i = 0; (preset = weft_preset_at(i, &summary)); i++)
+        if (strcmp(preset, model) == 0)
+            return false;
+    return weft_is_folder(model);
+}
+
 void weft_line_init(struct weft_line *line)
 {
     double now = weft_seconds();

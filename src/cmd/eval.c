@@ -73,15 +73,6 @@ static const struct argp argp = {
 
 /* ---- the model */
 
-static bool is_preset(const char *name)
-{
-    const char *summary, *preset;
-    for (int i = 0; (preset = weft_preset_at(i, &summary)); i++)
-        if (strcmp(preset, name) == 0)
-            return true;
-    return false;
-}
-
 /* A config file has settings of training, which have no part here; on the command line they would be a mistake. */
 static enum weft_status check_settings(const struct weft_settings *s)
 {
@@ -97,7 +88,7 @@ static enum weft_status open_model(struct weft_common *c, char *folder, size_t r
 {
     folder[0] = 0;
     TRY(c->status);
-    if (!is_preset(c->model) && weft_is_folder(c->model)) {
+    if (weft_model_is_folder(c->model)) {
         TRY(weft_model_folder(c->model, folder, room));
         c->model = folder;
     }

@@ -72,7 +72,7 @@ static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
     int64_t step;
     char hash[65];
-    if (!weft_is_folder(model))
+    if (!weft_model_is_folder(model))
         return WEFT_OK;
     TRY(weft_state_find(model, &step, hash));
     if (step >= 0) {

@@ -4,6 +4,7 @@
  */
 #include "base/json.h"
 #include "bench/bench.h"
+#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "run/run.h"
 #include "study/study.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
@@ -239,10 +241,41 @@ static enum weft_status choose_folder(struct args *a)
 {
     if (!a->resume || a->out)
         return WEFT_OK;
-    if (!weft_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "which run is to go on? Say --out DIR, or give its folder as MODEL, not %s",
+    if (!weft_model_is_folder(a->common.model))
+        return FAIL(WEFT_INVALID, "--resume: which run? Give its folder as MODEL, not %s, or as --out DIR",
                     a->common.model);
     a->out = (char *)a->common.model;
+    return WEFT_OK;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static bool is_same(const char *folder, const char *other)
+{
+    struct stat one, two;
+    return stat(folder, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
+/* A run's weights are continued with --resume; any other weights would be ignored, so they are refused. */
+static enum weft_status check_model(const struct args *a)
+{
+    const char *model = a->common.model;
+    char newest[4096];
+    int64_t step;
+    if (!weft_model_is_folder(model))
+        return WEFT_OK;
+    TRY(weft_ckpt_latest(model, NULL, NULL, &step, newest, sizeof newest));
+    bool checkpoint = has_file(model, "model.safetensors"), run = step >= 0 || has_file(model, "log.jsonl");
+    if (checkpoint || (run && !(a->resume && is_same(model, a->out))))
+        return FAIL(WEFT_INVALID,
+                    "%s has weights, and training would ignore them: it starts from new ones. To continue a run, give "
+                    "its folder and --resume; for new weights of the same config, give %s/config.json as MODEL",
+                    model, model);
     return WEFT_OK;
 }
 
@@ -250,6 +283,7 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct line 
 {
     TRY(weft_common_init(&a->common));
     TRY(choose_folder(a));
+    TRY(check_model(a));
     run->folder = a->out;
     if (run->folder)
         catch_signals();

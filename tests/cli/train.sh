@@ -5,7 +5,7 @@
 # seed; a run's folder is guarded, goes on, and is a model.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
+weft=$(realpath "${WEFT:-build/weft}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -128,7 +128,16 @@ refuses 'is not empty: say --resume' train gpt2 --out "$run"
 refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
-refuses 'which run is to go on?' train gpt2 --resume
+refuses '--resume: which run?' train gpt2 --resume
+ignored='has weights, and training would ignore them'
+refuses "$ignored" train "$run"
+refuses "$ignored" train "$run" --out "$scratch/other"
+refuses "$ignored" train "$run" --out "$scratch/other" --resume
+refuses "$ignored" train "$run/step-000000003"
+refuses "$ignored" train "$run/step-000000003" --resume
+refuses "give $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
+[[ ! -e $scratch/other ]]
+result $? "what is refused leaves no folder behind"
 refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
     --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
@@ -144,8 +153,12 @@ longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") &&
     grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
     [[ $("$weft" show "$run" --config | field steps) == 5 ]]
 result $? "more steps are possible, and told"
-[[ $("$weft" train "$scratch/before" --json 2>/dev/null | field weights_sha256) == "$weights" ]]
-result $? "a run's folder is a model: it trains to the same weights"
+[[ $("$weft" train "$scratch/before/config.json" --json 2>/dev/null | field weights_sha256) == "$weights" ]]
+result $? "a run's config is a model: it trains to the same weights"
+again=$("$weft" train "$scratch/before" --out "$scratch/./before" --resume --json 2>/dev/null) && [[ $(field weights_sha256 <<<"$again") == "$weights" ]]
+result $? "a run may be both MODEL and --out"
+(cd "$scratch" && mkdir gpt2 && touch gpt2/model.safetensors && "$weft" "${quiet[@]}" >/dev/null 2>&1)
+result $? "a preset's name means the preset, even if there is a folder of that name"
 damage() { printf X | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) conv=notrunc 2>/dev/null; }
 damage "$scratch/before/step-000000003/model.safetensors"
 again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
