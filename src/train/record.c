@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.c - a run's folder: who may write into it, and going on with what is there.
+ * record.c - a run's folder: who may write into it, and resuming what is there.
  *
- * A run is its config: one that goes on must have the same, but for options that change nothing in what is learned
- * by a given step, and for `steps`, which is told. So is another program or instruction set; other data are refused.
+ * A run is its config: to resume it takes the same, except for options that change nothing in what is learned by a
+ * given step, and for `steps`. Such changes are recorded, and so are another program or instruction set; other data are
+ * refused.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -40,7 +41,7 @@ static enum weft_status check_empty(const char *folder)
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     closedir(dir);
     if (!empty)
-        return FAIL(WEFT_INVALID, "%s is not empty: say --resume to go on with the run in it, or give another folder",
+        return FAIL(WEFT_INVALID, "%s is not empty: pass --resume to continue the run in it, or give another folder",
                     folder);
     return WEFT_OK;
 }
@@ -87,21 +88,6 @@ enum weft_status weft_record_config(const struct weft_settings *settings, char *
     return WEFT_OK;
 }
 
-struct finding {
-    const char *name;
-    char value[WEFT_MAX_TEXT];
-    bool found;
-};
-
-static void find(void *context, const struct weft_opt *opt, const char *value)
-{
-    struct finding *f = context;
-    if (strcmp(opt->name, f->name) == 0) {
-        snprintf(f->value, sizeof f->value, "%s", value);
-        f->found = true;
-    }
-}
-
 static void note_change(struct weft_record *record, const char *name, const char *before, const char *now)
 {
     size_t used = strlen(record->changes);
@@ -109,33 +95,70 @@ static void note_change(struct weft_record *record, const char *name, const char
              now);
 }
 
-static enum weft_status compare_entry(void *context, const char *name, const char *value)
+/* The folder's config against the settings. */
+struct comparison {
+    struct weft_record *record;
+    const char *names[WEFT_MAX_SETTINGS]; /* that the folder's config has */
+    int count;
+    enum weft_status status;
+};
+
+static enum weft_status differ(struct weft_record *record, const char *name, const char *before, const char *now)
 {
-    struct weft_record *record = context;
-    struct finding now = {.name = name};
-    weft_settings_each(record->settings, &now, find);
-    if (strcmp(name, "preset") == 0 || (now.found && strcmp(now.value, value) == 0))
-        return WEFT_OK;
     for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
         if (strcmp(name, may_change[i]) == 0) {
-            note_change(record, name, value, now.value);
+            note_change(record, name, before, now);
             return WEFT_OK;
         }
     return FAIL(WEFT_INVALID,
-                "the run in %s has %s=%s, this is %s%s: to go on with it say `weft train %s --resume`, or give another "
+                "the run in %s has %s=%s, this is %s: to continue it, run `weft train %s --resume`, or give another "
                 "folder",
-                record->folder, name, value, now.found ? "" : "without it", now.value, record->folder);
+                record->folder, name, before, now, record->folder);
+}
+
+static enum weft_status compare_entry(void *context, const char *name, const char *value)
+{
+    struct comparison *c = context;
+    char text[WEFT_MAX_VALUE];
+    const char *now = weft_settings_value(c->record->settings, name, text);
+    if (strcmp(name, "preset") == 0)
+        return WEFT_OK;
+    if (c->count == WEFT_MAX_SETTINGS || !(c->names[c->count++] = weft_arena_print(&c->record->arena, "%s", name)))
+        return FAIL(WEFT_NOMEM, "no memory for the options of %s/config.json", c->record->folder);
+    if (!now || strcmp(now, value) != 0)
+        TRY(differ(c->record, name, value, now ? now : "without it"));
+    return WEFT_OK;
+}
+
+/* An option that the folder's config does not have, because the program that wrote it did not, must be at its default.
+ * What was asked for is compared, not the value as it is: that may be resolved from others. */
+static void compare_new(void *context, const struct weft_opt *opt, const char *value)
+{
+    struct comparison *c = context;
+    const struct weft_settings *s = c->record->settings;
+    const char *asked = weft_preset_value(s->preset, opt->name);
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->names[i], opt->name) == 0)
+            return;
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->setting[i].name, opt->name) == 0)
+            asked = s->setting[i].value;
+    if (c->status == WEFT_OK && asked && !weft_opt_same(opt, asked, opt->initial))
+        c->status = differ(c->record, opt->name, opt->initial, value);
 }
 
 /* A kill may have come before the config was written; then nothing else was either. */
 static enum weft_status compare_config(struct weft_record *record)
 {
+    struct comparison c = {.record = record};
     const char *path = in_folder(record, "config.json");
     if (!path)
         return FAIL(WEFT_NOMEM, "no memory for a path");
     if (access(path, F_OK))
         return WEFT_OK;
-    TRY(weft_json_load(path, compare_entry, record));
+    TRY(weft_json_load(path, compare_entry, &c));
+    weft_settings_each(record->settings, &c, compare_new);
+    TRY(c.status);
     return WEFT_OK;
 }
 

@@ -124,7 +124,7 @@ refuses() { # TEXT ARGUMENTS...
     result $? "${*//$scratch\//}: says: $text"
 }
 cp -r "$run" "$scratch/before"
-refuses 'is not empty: say --resume' train gpt2 --out "$run"
+refuses 'is not empty: pass --resume' train gpt2 --out "$run"
 refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
@@ -159,6 +159,20 @@ again=$("$weft" train "$scratch/before" --out "$scratch/./before" --resume --jso
 result $? "a run may be both MODEL and --out"
 (cd "$scratch" && mkdir gpt2 && touch gpt2/model.safetensors && "$weft" "${quiet[@]}" >/dev/null 2>&1)
 result $? "a preset's name means the preset, even if there is a folder of that name"
+# A config as an earlier program wrote it, without the options clip, keep and ffn_width.
+python3 - "$scratch/before" "$scratch/earlier" <<'END'
+import json, shutil, sys
+shutil.copytree(*sys.argv[1:])
+path = sys.argv[2] + "/config.json"
+config = json.load(open(path))
+for name in "clip", "keep", "ffn_width":
+    del config[name]
+json.dump(config, open(path, "w"))
+END
+refuses 'has clip=1, this is 0.5' train "$scratch/earlier" --resume --set clip=0.5
+again=$("$weft" train "$scratch/earlier" --resume --json --set clip=1.0 --set keep=5 2>"$scratch/err") &&
+    [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'changed: keep 2 -> 5' "$scratch/err"
+result $? "options that an earlier program did not have are at their defaults"
 damage() { printf X | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) conv=notrunc 2>/dev/null; }
 damage "$scratch/before/step-000000003/model.safetensors"
 again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
