@@ -127,7 +127,8 @@ static void fill_tile(void *context, int64_t tile, int thread)
 
 enum weft_status weft_params_alloc(struct weft_params *p)
 {
-    p->weights = weft_params_array(p);
+    if (!p->weights)
+        p->weights = weft_params_array(p);
     if (!p->weights)
         return FAIL(WEFT_NOMEM, "the model's %lld weights do not fit in memory: make it smaller",
                     (long long)p->elements);

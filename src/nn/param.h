@@ -54,9 +54,10 @@ void weft_params_project(struct weft_params *p, const struct weft_spec *spec, co
 /* One flat zeroed array as large as all weights; freed by weft_params_array_free. */
 float *weft_params_array(const struct weft_params *p);
 void weft_params_array_free(const struct weft_params *p, float *array);
-enum weft_status weft_params_alloc(struct weft_params *p); /* allocates the weights, all 0 */
-enum weft_status weft_params_init(struct weft_params *p,
-                                  uint64_t seed); /* allocates the weights and draws their initial values */
+/* Allocates the weights, unless they are allocated already. */
+enum weft_status weft_params_alloc(struct weft_params *p);
+/* Allocates the weights likewise, and draws their initial values. */
+enum weft_status weft_params_init(struct weft_params *p, uint64_t seed);
 void weft_params_release(struct weft_params *p);
 int weft_params_find(const struct weft_params *p, const char *name); /* -1: none */
 /* SHA-256 of every name, shape and f32 weight in order. */

@@ -5,6 +5,7 @@
 #include "ckpt/ckpt.h"
 #include "nn/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,16 +138,25 @@ static enum weft_status check_fit(const struct weft_params *p, const struct weft
     return WEFT_OK;
 }
 
+static enum weft_status check_finite(const struct weft_param *w, const float *values, const char *path)
+{
+    for (int64_t i = 0; i < w->count; i++)
+        if (!isfinite(values[i]))
+            return FAIL(WEFT_FORMAT, "%s cannot be used: the weight %s is not finite at element %lld", path, w->name,
+                        (long long)i);
+    return WEFT_OK;
+}
+
 static enum weft_status read_all(struct weft_params *p, const struct weft_safetensors *f, const char *path)
 {
     TRY(check_fit(p, f, path));
-    if (!p->weights)
-        TRY(weft_params_alloc(p));
+    TRY(weft_params_alloc(p));
     for (int i = 0; i < p->count; i++) {
         const struct weft_param *w = &p->list[i];
         struct weft_tensor to = {p->weights + w->offset, WEFT_F32, w->ndim, {0}};
         memcpy(to.dim, w->dim, sizeof to.dim);
         TRY(weft_safetensors_read(f, w->name, &to));
+        TRY(check_finite(w, to.data, path));
     }
     return WEFT_OK;
 }

@@ -7,7 +7,7 @@
 #ifndef WEFT_SCORE_H
 #define WEFT_SCORE_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 /* ---- sequences (score.c) */
 

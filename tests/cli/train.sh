@@ -184,7 +184,7 @@ start() { # FOLDER TEXT [ARGUMENTS...]: a run in the background, as job $!, once
     set -m # or it would ignore SIGINT
     "$weft" "${endless[@]}" --out "$1" "${@:3}" >"$scratch/out" 2>"$scratch/err" &
     set +m
-    until grep -qs "$2" "$1/log.jsonl"; do sleep 0.05; done
+    until grep -qs "$2" "$1/log.jsonl" || ! kill -0 $!; do sleep 0.05; done
 }
 for signal in INT TERM USR1; do
     start "$scratch/by $signal" total
@@ -198,10 +198,10 @@ resume=$(sed -n "s|^stopped by .* To continue: weft |'$weft' |p" "$scratch/err")
 eval "$resume --time 0.05" >"$scratch/out" 2>"$scratch/err"
 (($? == 3)) && grep -q '^resuming .* from step [1-9]' "$scratch/err"
 result $? "the command that was printed resumes the run"
-start "$scratch/twice" params --set micro_batches=1000000 # its first step takes hours
-sleep 1                                                     # it has begun
+start "$scratch/twice" params --set steps=1 --set micro_batches=100000 # a step of a minute
+sleep 1                                                                  # it has begun
 kill -INT $!
-until grep -q 'Ctrl-C again' "$scratch/err"; do sleep 0.01; done
+until grep -q 'Ctrl-C again' "$scratch/err" || ! kill -0 $!; do sleep 0.01; done
 kill -INT $!
 wait $!
 (($? == 130))

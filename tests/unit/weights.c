@@ -7,6 +7,8 @@
 #include "nn/model.h"
 #include "test.h"
 
+#include <math.h>
+
 static void open_small(struct weft_spec *spec, struct weft_model **model, const char *setting)
 {
     char settings[128];
@@ -122,6 +124,47 @@ static void what_does_not_fit_is_named(void **state)
     close_model(&spec, model);
 }
 
+static void what_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    struct weft_spec spec;
+    struct weft_model *model;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    float values[20 * 16] = {0};
+    open_small(&spec, &model, NULL);
+    check(weft_model_init(model));
+    for (int i = 0; i < 3; i++) {
+        values[319] = bad[i];
+        write_changed(model, &(struct weft_entry){"wte", WEFT_F32, 2, {20, 16}, values, 0, NULL});
+        check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT,
+                    "the weight wte is not finite at element 319");
+    }
+    close_model(&spec, model);
+}
+
+/* New memory would be a leak. */
+static void memory_is_used_again(void **state)
+{
+    (void)state;
+    struct weft_spec spec;
+    struct weft_model *model;
+    char first[65], hex[65];
+    open_small(&spec, &model, NULL);
+    check(weft_model_init(model));
+    check(weft_model_save(model, in_scratch("saved")));
+    weft_params_hash(&model->params, first);
+    const float *weights = model->params.weights;
+    model->params.weights[3] += 1;
+    check(weft_model_init(model));
+    assert_ptr_equal(model->params.weights, weights);
+    weft_params_hash(&model->params, hex);
+    assert_string_equal(hex, first);
+    check(weft_model_load(model, in_scratch("saved")));
+    check(weft_model_init(model));
+    assert_ptr_equal(model->params.weights, weights);
+    close_model(&spec, model);
+}
+
 /* How many weights by chance have the same name and shape in both, and how many of these the same first values. */
 static void compare_first_values(const char *setting, const char *other_setting, int *both, int *same)
 {
@@ -168,7 +211,11 @@ static void arms_begin_alike(void **state)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_scratch, remove_scratch)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(they_come_back), CASE(bf16_is_widened), CASE(what_does_not_fit_is_named),
+    const struct CMUnitTest tests[] = {CASE(they_come_back),
+                                       CASE(bf16_is_widened),
+                                       CASE(what_does_not_fit_is_named),
+                                       CASE(what_is_not_finite_is_named),
+                                       CASE(memory_is_used_again),
                                        cmocka_unit_test(arms_begin_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
