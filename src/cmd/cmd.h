@@ -69,6 +69,10 @@ bool weft_is_folder(const char *path);
 /* Whether MODEL means a folder: a preset of the same name comes first. */
 bool weft_model_is_folder(const char *model);
 
+/* Scores of held-out samples, as entries of a result. */
+struct weft_result;
+void weft_scores_add(struct weft_result *r, const struct weft_scores *scores);
+
 /* Progress on stderr: one line that is rewritten on a terminal, a line every ten seconds elsewhere. */
 struct weft_line {
     bool terminal, told;

@@ -3,6 +3,7 @@
  * common.c - what commands have in common: numbers as options, paths, progress; on a model also --set, --threads,
  * --json and MODEL, parsed and resolved.
  */
+#include "base/json.h"
 #include "cmd/cmd.h"
 
 #include <stdarg.h>
@@ -125,6 +126,14 @@ bool weft_model_is_folder(const char *model)
         if (strcmp(preset, model) == 0)
             return false;
     return weft_is_folder(model);
+}
+
+void weft_scores_add(struct weft_result *r, const struct weft_scores *scores)
+{
+    weft_result_real(r, "eval_loss", scores->val.loss);
+    weft_result_real(r, "accuracy", scores->val.accuracy);
+    weft_result_real(r, "test_loss", scores->test.loss);
+    weft_result_real(r, "test_accuracy", scores->test.accuracy);
 }
 
 void weft_line_init(struct weft_line *line)

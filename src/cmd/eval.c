@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval - what a trained model makes of held-out data: loss, perplexity and bits per byte of text, or the share of items
- * that it answers rightly.
+ * eval - scores a trained model: on the held-out samples of its own task, on text (loss, perplexity and bits per byte),
+ * or on items (the share of right answers).
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
+#include "train/record.h"
 #include "train/score.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@ struct args {
 enum { SPLIT = 256, TOKENIZER };
 
 static const struct argp_option options[] = {
-    {"data", 'd', "PATH", 0, "What to score: token files or their folder, a text, or JSONL of items", 0},
+    {"data", 'd', "PATH", 0,
+     "What to score: token files or their folder, a text, or JSONL of items (default: the run's own task)", 0},
     {"batch", 'b', "N", 0, "Sequences side by side (default: the model's batch). Results do not depend on it", 0},
     {"split", SPLIT, "NAME", 0, "Which files of a folder: val (default) or train", 0},
     {"tokenizer", TOKENIZER, "FILE|bytes", 0, "Instead of the tokenizer.json beside the weights", 0},
@@ -50,8 +52,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->tokenizer = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!a->data)
-            argp_error(state, "--data PATH: what shall be scored?");
+        if (!a->data && a->common.model && !weft_model_is_folder(a->common.model))
+            argp_error(state, "what is to be scored? Give --data PATH; only a run has a task of its own");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -63,12 +65,15 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .children = children,
-    .doc = "Scores data with MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A "
-           "preset or a config file is scored with its first, untrained weights.\v"
-           "Text is scored in windows of the context, one behind the other: every token but the very first once, each "
-           "after the tokens of its window. JSONL is recognised by its first bytes: {query, choices, gold}, or BLiMP's "
-           "{sentence_good, sentence_bad}. A choice stands behind its query and a space; accuracy takes the choice of "
-           "the largest likelihood, accuracy_norm of the largest per byte. Intervals are Wilson's, of 95 %.",
+    .doc =
+        "Scores MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A preset or a "
+        "config file is scored with its initial, untrained weights.\v"
+        "Without --data the model is scored on its own task, as at the end of training: on the samples held out for "
+        "validation and for the test. Text is scored in windows of the context, one behind the other: every token but "
+        "the very first once, each "
+        "after the tokens of its window. JSONL is recognised by its first bytes: {query, choices, gold}, or BLiMP's "
+        "{sentence_good, sentence_bad}. A choice stands behind its query and a space; accuracy takes the choice of "
+        "the largest likelihood, accuracy_norm of the largest per byte. Intervals are Wilson's, of 95 %.",
 };
 
 /* ---- the model */
@@ -83,23 +88,44 @@ static enum weft_status check_settings(const struct weft_settings *s)
     return WEFT_OK;
 }
 
-/* `folder` becomes where the weights are; empty: nowhere. */
-static enum weft_status open_model(struct weft_common *c, char *folder, size_t room, struct weft_model **model)
+static bool has_setting(const struct weft_settings *s, const char *name)
 {
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->setting[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* What is scored: the model, and the recipe if it is its own task. */
+static enum weft_status read_settings(struct args *a)
+{
+    struct weft_common *c = &a->common;
+    TRY(weft_spec_init(&c->spec, c->model, &c->settings));
+    if (a->data)
+        return check_settings(&c->settings);
+    if (!has_setting(&c->settings, "task"))
+        return FAIL(WEFT_INVALID, "%s/config.json names no task: give --data PATH, or --set task=NAME", c->model);
+    TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
+    return WEFT_OK;
+}
+
+/* `folder` becomes where the weights are; empty: nowhere. */
+static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_model **model)
+{
+    struct weft_common *c = &a->common;
     folder[0] = 0;
     TRY(c->status);
     if (weft_model_is_folder(c->model)) {
         TRY(weft_model_folder(c->model, folder, room));
         c->model = folder;
     }
-    TRY(weft_spec_init(&c->spec, c->model, &c->settings));
-    TRY(check_settings(&c->settings));
+    TRY(read_settings(a));
     TRY(weft_model_create(model, &c->spec));
     if (folder[0]) {
         TRY(weft_model_load(*model, folder));
         return WEFT_OK;
     }
-    weft_note_once("untrained", "%s has no weights: its first, untrained ones are scored", c->model);
+    weft_note_once("untrained", "%s has no weights: its initial, untrained ones are scored", c->model);
     TRY(weft_model_init(*model));
     return WEFT_OK;
 }
@@ -241,7 +267,8 @@ static enum weft_status print(const struct args *a, const struct weft_model *mod
 {
     char hash[65];
     weft_params_hash(&model->params, hash);
-    weft_result_text(r, "data", a->data);
+    if (a->data)
+        weft_result_text(r, "data", a->data);
     weft_result_text(r, "model", a->common.model);
     weft_result_int(r, "context", model->spec->context);
     weft_result_real(r, "seconds", seconds);
@@ -253,23 +280,35 @@ static enum weft_status print(const struct args *a, const struct weft_model *mod
     return WEFT_OK;
 }
 
-static enum weft_status evaluate(const struct args *a, const struct weft_model *model, const char *folder)
+static int64_t batch_of(const struct args *a) { return a->batch ? a->batch : a->common.spec.batch; }
+
+static enum weft_status refuse_not_finite(void)
+{
+    return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or training has diverged");
+}
+
+/* ---- data */
+
+static enum weft_status score_data(const struct args *a, const struct weft_model *model, const char *folder,
+                                   struct weft_scorer **s, struct weft_line *line, struct weft_result *r)
 {
     enum kind kind;
+    TRY(find_kind(a->data, &kind));
+    TRY(check_kind(a, kind));
+    TRY(weft_scorer_create(s, model, batch_of(a)));
+    (*s)->report = tell;
+    (*s)->context = line;
+    TRY(score(a, folder, kind, *s, r));
+    return (*s)->not_finite ? refuse_not_finite() : WEFT_OK;
+}
+
+static enum weft_status evaluate(const struct args *a, const struct weft_model *model, const char *folder)
+{
     struct weft_scorer *s = NULL;
     struct weft_line line;
     struct weft_result *r = weft_result_create();
     weft_line_init(&line);
-    enum weft_status status = find_kind(a->data, &kind);
-    if (status == WEFT_OK)
-        status = check_kind(a, kind);
-    if (status == WEFT_OK)
-        status = weft_scorer_create(&s, model, a->batch ? a->batch : model->spec->batch);
-    if (status == WEFT_OK) {
-        s->report = tell;
-        s->context = &line;
-        status = score(a, folder, kind, s, r);
-    }
+    enum weft_status status = score_data(a, model, folder, &s, &line, r);
     weft_line_end(&line);
     if (status == WEFT_OK)
         status = print(a, model, weft_seconds() - line.start, s->scored, r);
@@ -278,18 +317,59 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
     return status;
 }
 
+/* ---- the run's own task */
+
+/* Opens the task's data, which must be those of the run. */
+static enum weft_status open_task(struct args *a, const char *folder)
+{
+    char now[65];
+    struct weft_origin origin;
+    struct weft_common *c = &a->common;
+    if (a->split || a->tokenizer)
+        return FAIL(WEFT_INVALID, "--%s has no effect without --data", a->split ? "split" : "tokenizer");
+    TRY(weft_recipe_open(&c->recipe, &c->spec));
+    TRY(weft_state_origin(folder, &origin));
+    weft_origin_data(&c->recipe, now);
+    if (*origin.text[WEFT_ORIGIN_DATA] && strcmp(origin.text[WEFT_ORIGIN_DATA], now) != 0)
+        return FAIL(WEFT_INVALID, "the data are not those that %s was trained on: bring those back, or give --data",
+                    c->model);
+    return WEFT_OK;
+}
+
+static enum weft_status evaluate_task(struct args *a, const struct weft_model *model, const char *folder)
+{
+    struct weft_scores scores;
+    const struct weft_recipe *recipe = &a->common.recipe;
+    double start = weft_seconds();
+    TRY(open_task(a, folder));
+    TRY(weft_evaluate(model, recipe, batch_of(a), WEFT_HELD_OUT, &scores.val));
+    TRY(weft_evaluate(model, recipe, batch_of(a), WEFT_TEST, &scores.test));
+    if (!isfinite(scores.val.loss) || !isfinite(scores.test.loss))
+        return refuse_not_finite();
+    struct weft_result *r = weft_result_create();
+    weft_result_text(r, "kind", "task");
+    weft_result_text(r, "task", recipe->task->name);
+    weft_result_int(r, "samples", weft_recipe_held_out(recipe, WEFT_HELD_OUT, recipe->eval_samples));
+    weft_result_int(r, "test_samples", weft_recipe_held_out(recipe, WEFT_TEST, recipe->eval_samples));
+    weft_result_int(r, "tokens", scores.val.tokens + scores.test.tokens);
+    weft_scores_add(r, &scores);
+    enum weft_status status = print(a, model, weft_seconds() - start, scores.val.tokens + scores.test.tokens, r);
+    weft_result_free(r);
+    return status;
+}
+
 static enum weft_status run(void *args)
 {
     struct args *a = args;
     char folder[4096];
     struct weft_model *model = NULL;
-    enum weft_status status = open_model(&a->common, folder, sizeof folder, &model);
+    enum weft_status status = open_model(a, folder, sizeof folder, &model);
     if (status == WEFT_OK)
-        status = evaluate(a, model, folder);
+        status = a->data ? evaluate(a, model, folder) : evaluate_task(a, model, folder);
     weft_model_free(model);
     weft_common_release(&a->common);
     return status;
 }
 
-const struct weft_cmd weft_cmd_eval = {"eval", "score text or items with a trained model", &argp, sizeof(struct args),
-                                       run};
+const struct weft_cmd weft_cmd_eval = {"eval", "score a trained model on its task, text or items", &argp,
+                                       sizeof(struct args), run};

@@ -174,12 +174,8 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_int(r, "params", run->model->params.elements);
     weft_result_int(r, "steps", run->progress.step);
     weft_result_real(r, "loss", run->loss);
-    if (run->finished) {
-        weft_result_real(r, "eval_loss", run->scores.val.loss);
-        weft_result_real(r, "accuracy", run->scores.val.accuracy);
-        weft_result_real(r, "test_loss", run->scores.test.loss);
-        weft_result_real(r, "test_accuracy", run->scores.test.accuracy);
-    }
+    if (run->finished)
+        weft_scores_add(r, &run->scores);
     weft_result_real(r, "seconds", run->seconds);
     weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());

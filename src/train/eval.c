@@ -22,7 +22,7 @@ static void score_all(const struct weft_model *model, const struct weft_recipe *
             right += targets[i] >= 0 && targets[i] == prediction[i];
         }
     }
-    *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all)};
+    *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all), all};
 }
 
 enum weft_status weft_evaluate(const struct weft_model *model, const struct weft_recipe *r, int64_t batch,

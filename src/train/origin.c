@@ -11,11 +11,17 @@ const char *weft_origin_name(int i)
     return names[i];
 }
 
+void weft_origin_data(const struct weft_recipe *r, char hash[65])
+{
+    hash[0] = 0;
+    if (r->task->fingerprint)
+        r->task->fingerprint(r->task_options, hash);
+}
+
 enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed)
 {
     *o = (struct weft_origin){0};
-    if (r->task->fingerprint)
-        r->task->fingerprint(r->task_options, o->text[WEFT_ORIGIN_DATA]);
+    weft_origin_data(r, o->text[WEFT_ORIGIN_DATA]);
     snprintf(o->text[WEFT_ORIGIN_ISA], sizeof o->text[0], "%s", weft_isa_name(weft_isa()));
     TRY(weft_program_hash(o->text[WEFT_ORIGIN_PROGRAM]));
     snprintf(o->text[WEFT_ORIGIN_GATES], sizeof o->text[0], "%d", gates_failed);

@@ -18,6 +18,8 @@ enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES
 struct weft_origin {
     char text[WEFT_ORIGINS][65];
 };
+/* The SHA-256 of the data that a recipe reads; "": it reads none. */
+void weft_origin_data(const struct weft_recipe *r, char hash[65]);
 
 /* ---- the folder (record.c, log.c, events.c) */
 
@@ -51,6 +53,8 @@ void weft_record_close(struct weft_record *record);
 enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash);
 /* Loads the newest good checkpoint and its origin; without one the trainer stays as it is. */
 enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
+/* The origin of a checkpoint; all "" where its optimizer.safetensors is missing. */
+enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin);
 /* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
 

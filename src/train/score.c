@@ -6,6 +6,7 @@
  */
 #include "train/score.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static void *input(struct weft_scorer *s, const struct weft_value *v) { return weft_exec_tensor(s->exec, v)->data; }
@@ -50,6 +51,7 @@ void weft_scorer_finish(struct weft_scorer *s)
         for (int64_t r = w->first; r < w->first + w->count; r++)
             sum += nll[r];
         *w->nll += sum;
+        s->not_finite += !isfinite(sum);
     }
     s->sequences = s->rows = 0;
     if (s->report)

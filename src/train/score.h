@@ -20,9 +20,10 @@ struct weft_scorer {
         int64_t first, count; /* rows */
         double *nll;
     } * waiting;
-    int64_t sequences, rows;                       /* that wait */
-    int64_t scored;                                /* tokens so far */
-    int64_t cut;                                   /* sequences so far that were longer than the context */
+    int64_t sequences, rows; /* that wait */
+    int64_t scored;          /* tokens so far */
+    int64_t cut;             /* sequences so far that were longer than the context */
+    int64_t not_finite;      /* windows so far whose cost is not finite: then no result can be trusted */
     void (*report)(void *context, int64_t scored); /* called after every run; may be NULL */
     void *context;
 };

@@ -249,6 +249,20 @@ static enum weft_status read_found(const char *path, int64_t *step, char hash[65
     return WEFT_OK;
 }
 
+enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin)
+{
+    char path[ROOM + 32];
+    struct weft_safetensors *f;
+    *origin = (struct weft_origin){0};
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", checkpoint);
+    if (access(path, F_OK))
+        return WEFT_OK;
+    TRY(weft_safetensors_open(&f, path));
+    read_origin(f, origin);
+    weft_safetensors_close(f);
+    return WEFT_OK;
+}
+
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65])
 {
     char folder[ROOM], path[ROOM + 32];

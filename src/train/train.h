@@ -191,6 +191,7 @@ enum weft_status weft_trainer_diagnose(struct weft_trainer *t);
 
 struct weft_score {
     double loss, accuracy; /* means over scored tokens; the loss is cross-entropy alone */
+    int64_t tokens;        /* scored */
 };
 struct weft_scores {
     struct weft_score val, test; /* choices are made on validation; the test is scored once, at the end */

@@ -62,7 +62,7 @@ result $? "token files of the text give the same"
 result $? "every item is counted"
 
 fails 2 "which MODEL" --data "$scratch/text"
-fails 2 "--data PATH" gpt2
+fails 2 "Give --data PATH" gpt2
 fails 2 "give a number from 1 to" gpt2 --data "$scratch/text" --batch 0
 fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
 fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
@@ -92,6 +92,62 @@ refused " a pair among items" '{"sentence_good": "a", "sentence_bad": "b"}'
 refused " neither an item" '{"text": "a"}'
 refused " neither an item" '[1, 2]'
 refused "" '{"query": '
+
+# A run's own task: the scores that training ended with.
+small=(--set layers=1 --set width=32 --set heads=2 --set batch=4 --set context=64 --set steps=3 --set eval_samples=10)
+"$weft" data prepare "$scratch/text" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
+for task in recall 'mqar vocab=80' 'entailment dtype=f32' "text data=$scratch/data"; do
+    run="$scratch/runs/${task%% *}"
+    read -ra settings <<<"task=$task"
+    trained=$("$weft" train gpt2 "${small[@]}" "${settings[@]/#/--set=}" --out "$run" --json 2>/dev/null)
+    scored=$(evaluate "$run")
+    python3 - "$trained" "$scored" <<'END'
+import json, sys
+trained, scored = map(json.loads, sys.argv[1:])
+for name in "task", "eval_loss", "accuracy", "test_loss", "test_accuracy", "weights_sha256":
+    assert trained[name] == scored[name], name
+END
+    result $? "${task%% *}: a run is scored on its own task as at the end of training"
+    [[ -n $scored && $(evaluate "$run/step-000000003" --batch 3 --threads 3) == "$scored" ]]
+    result $? "${task%% *}: so is its checkpoint, with another batch and other threads"
+done
+[[ $(evaluate "$scratch/runs/recall" --set eval_samples=20 | field samples) == 20 ]]
+result $? "options of the task can be set"
+fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
+fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
+fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
+rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&
+    "$weft" data prepare "$scratch/reversed" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
+fails 1 "the data are not those that" "$scratch/runs/text"
+rm -r "$scratch/data"
+fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
+[[ $(evaluate "$scratch/runs/text" --data "$scratch/moved" | field kind) == text ]]
+result $? "with --data a run of the task text needs no data of its own"
+
+# Weights that are not finite, or so large that the loss is not.
+poison() { # MODEL FOLDER VALUE: a copy without checksums, whose embedding is all of this value
+    cp -r "$1" "$2" && python3 - "$2/model.safetensors" "$3" <<'END'
+import json, struct, sys
+path, value = sys.argv[1:]
+file = open(path, "rb").read()
+size = struct.unpack("<Q", file[:8])[0]
+header = json.loads(file[8 : 8 + size])
+del header["__metadata__"]
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+data = bytearray(file[8 + size :])
+begin, end = header["wte"]["data_offsets"]
+for at in range(begin, end, 4):
+    data[at : at + 4] = struct.pack("<f", float(value))
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+END
+}
+poison "$scratch/runs/recall/step-000000003" "$scratch/nan" nan
+fails 1 "is not finite at element 0" "$scratch/nan"
+poison "$scratch/runs/text/step-000000003" "$scratch/large" 1e38
+fails 1 "the model's loss is not finite" "$scratch/large" --data "$scratch/moved"
+poison "$scratch/runs/recall/step-000000003" "$scratch/large-too" 1e38
+fails 1 "the model's loss is not finite" "$scratch/large-too"
 
 # A model and its logits that are not ours.
 name="a known model has the loss that PyTorch's logits give"
