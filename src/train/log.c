@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - log.jsonl, a record a line: the head (step 0), losses, evaluations, diagnoses, fingerprints of the weights.
+ * log.c - log.jsonl, a record a line: the head (step 0), losses, scores, diagnoses, fingerprints of the weights.
  *
- * Every record begins with its step and is a function of that step, but for `tokens_per_s` and `seconds`, which stand
- * last. So the log of a run that was killed and went on, cut back to where it went on from, is that of one never
+ * Every record begins with its step and is a function of that step, except for `tokens_per_s` and `seconds`, which
+ * stand last. So the log of a run that was killed and resumed, cut back to where it was resumed, is that of one never
  * killed.
  */
 #define _GNU_SOURCE
@@ -15,131 +15,145 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum weft_status write_record(struct weft_record *record, struct weft_result *r)
+/* A record while it is made. Its numbers are also events for TensorBoard, "train/loss" and the like. */
+struct draft {
+    struct weft_record *record;
+    int64_t step;
+    struct weft_result *r;
+    enum weft_status status; /* of the events */
+};
+
+static struct draft begin(struct weft_record *record, int64_t step)
 {
-    enum weft_status status = weft_result_print(r, record->log, true);
-    weft_result_free(r);
-    if (status != WEFT_OK)
-        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
-    return WEFT_OK;
+    struct draft draft = {record, step, weft_result_create(), WEFT_OK};
+    weft_result_int(draft.r, "step", step);
+    return draft;
 }
 
-static struct weft_result *begin_record(int64_t step)
+static void add_event(struct draft *draft, const char *group, const char *name, double value)
 {
-    struct weft_result *r = weft_result_create();
-    weft_result_int(r, "step", step);
-    return r;
+    char tag[96];
+    snprintf(tag, sizeof tag, "%s/%s", group, name);
+    if (draft->status == WEFT_OK)
+        draft->status = weft_events_add(draft->record, draft->step, tag, value);
+}
+
+static void add_real(struct draft *draft, const char *group, const char *name, double value)
+{
+    weft_result_real(draft->r, name, value);
+    add_event(draft, group, name, value);
+}
+
+static void add_int(struct draft *draft, const char *group, const char *name, int64_t value)
+{
+    weft_result_int(draft->r, name, value);
+    add_event(draft, group, name, (double)value);
+}
+
+static enum weft_status finish(struct draft *draft)
+{
+    enum weft_status status = weft_result_print(draft->r, draft->record->log, true);
+    weft_result_free(draft->r);
+    if (status != WEFT_OK)
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", draft->record->folder);
+    TRY(draft->status);
+    return WEFT_OK;
 }
 
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t)
 {
-    struct weft_result *r = begin_record(0);
-    weft_result_text(r, "weft", weft_version());
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
-    weft_result_text(r, "preset", t->model->spec->preset);
-    weft_result_text(r, "task", t->recipe->task->name);
-    weft_result_int(r, "params", t->model->params.elements);
-    weft_result_int(r, "gates_checks", record->gates_checks);
-    weft_result_int(r, "gates_failed", record->gates_failed);
-    TRY(write_record(record, r));
-    return WEFT_OK;
+    struct draft draft = begin(record, 0);
+    weft_result_text(draft.r, "weft", weft_version());
+    weft_result_text(draft.r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(draft.r, "preset", t->model->spec->preset);
+    weft_result_text(draft.r, "task", t->recipe->task->name);
+    add_int(&draft, "run", "params", t->model->params.elements);
+    add_int(&draft, "run", "gates_checks", record->gates_checks);
+    add_int(&draft, "run", "gates_failed", record->gates_failed);
+    return finish(&draft);
 }
 
-/* A kill may have come between this record and what it tells of. */
+/* A kill may have come between this record and the change. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
     char *text = NULL;
     size_t bytes;
-    struct weft_result *r = begin_record(step);
-    weft_result_text(r, "changed", record->changes);
+    struct draft draft = begin(record, step);
+    weft_result_text(draft.r, "changed", record->changes);
     FILE *memory = open_memstream(&text, &bytes);
-    enum weft_status status = memory ? weft_result_print(r, memory, true) : FAIL(WEFT_NOMEM, "no memory for a record");
+    enum weft_status status =
+        memory ? weft_result_print(draft.r, memory, true) : FAIL(WEFT_NOMEM, "no memory for a record");
     if (memory)
         fclose(memory);
     bool again = status == WEFT_OK && record->last && strcmp(text, record->last) == 0;
     free(text);
     if (status == WEFT_OK && !again)
-        return write_record(record, r);
-    weft_result_free(r);
+        return finish(&draft);
+    weft_result_free(draft.r);
     return status;
 }
 
 enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
                                  const struct weft_progress *now)
 {
-    struct weft_result *r = begin_record(t->step);
-    for (int i = 0; i < now->losses.count; i++)
-        weft_result_real(r, now->losses.list[i].name, now->losses.list[i].value);
-    weft_result_real(r, "lr", weft_recipe_lr(t->recipe, t->step));
-    weft_result_real(r, "grad_norm", t->grad_norm);
-    weft_result_int(r, "tokens", now->tokens);
-    weft_result_real(r, "tokens_per_s", now->tokens_per_s);
-    weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(record, r));
-    TRY(weft_events_add(record, t->step, "train/loss", now->losses.list[0].value));
-    TRY(weft_events_add(record, t->step, "train/lr", weft_recipe_lr(t->recipe, t->step)));
-    return WEFT_OK;
+    struct draft draft = begin(record, t->step);
+    const struct weft_loss *total = now->losses.list;
+    weft_result_real(draft.r, total->name, total->value);
+    add_event(&draft, "train", "loss", total->value);
+    for (int i = 1; i < now->losses.count; i++)
+        add_real(&draft, "train", now->losses.list[i].name, now->losses.list[i].value);
+    add_real(&draft, "train", "lr", weft_recipe_lr(t->recipe, t->step));
+    add_real(&draft, "train", "grad_norm", t->grad_norm);
+    add_int(&draft, "train", "tokens", now->tokens);
+    add_real(&draft, "train", "tokens_per_s", now->tokens_per_s);
+    add_real(&draft, "train", "seconds", t->seconds);
+    return finish(&draft);
+}
+
+static void add_score(struct draft *draft, const char *split, const struct weft_score *score)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_loss", split);
+    weft_result_real(draft->r, name, score->loss);
+    add_event(draft, split, "loss", score->loss);
+    snprintf(name, sizeof name, "%s_accuracy", split);
+    weft_result_real(draft->r, name, score->accuracy);
+    add_event(draft, split, "accuracy", score->accuracy);
 }
 
 enum weft_status weft_log_scores(struct weft_record *record, const struct weft_trainer *t,
                                  const struct weft_scores *scores)
 {
-    struct weft_result *r = begin_record(t->step);
-    weft_result_real(r, "val_loss", scores->val.loss);
-    weft_result_real(r, "val_accuracy", scores->val.accuracy);
-    if (t->step == t->recipe->steps) {
-        weft_result_real(r, "test_loss", scores->test.loss);
-        weft_result_real(r, "test_accuracy", scores->test.accuracy);
-    }
-    weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(record, r));
-    TRY(weft_events_add(record, t->step, "val/loss", scores->val.loss));
-    return WEFT_OK;
-}
-
-static enum weft_status log_finding(struct weft_record *record, int64_t step, struct weft_result *r, const char *name,
-                                    double value)
-{
-    char tag[96];
-    snprintf(tag, sizeof tag, "diagnostics/%s", name);
-    weft_result_real(r, name, value);
-    TRY(weft_events_add(record, step, tag, value));
-    return WEFT_OK;
-}
-
-static enum weft_status log_findings(struct weft_record *record, int64_t step, struct weft_result *r,
-                                     const struct weft_metric *f, int layers)
-{
-    char name[64];
-    TRY(log_finding(record, step, r, f->name, f->mean));
-    for (int layer = 0; layer < layers; layer++) {
-        snprintf(name, sizeof name, "%s/layer%d", f->name, layer);
-        TRY(log_finding(record, step, r, name, f->layer[layer]));
-    }
-    return WEFT_OK;
+    struct draft draft = begin(record, t->step);
+    add_score(&draft, "val", &scores->val);
+    if (t->step == t->recipe->steps)
+        add_score(&draft, "test", &scores->test);
+    add_real(&draft, "val", "seconds", t->seconds);
+    return finish(&draft);
 }
 
 enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t)
 {
+    char name[64];
     const struct weft_diagnosis *d = &t->diagnosis;
-    struct weft_result *r = begin_record(t->step);
-    enum weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < d->count; i++)
-        status = log_findings(record, t->step, r, &d->list[i], d->layers);
-    weft_result_real(r, "seconds", t->seconds);
-    if (status == WEFT_OK)
-        return write_record(record, r);
-    weft_result_free(r);
-    return status;
+    struct draft draft = begin(record, t->step);
+    for (const struct weft_metric *m = d->list; m < d->list + d->count; m++) {
+        add_real(&draft, "diagnostics", m->name, m->mean);
+        for (int layer = 0; layer < d->layers; layer++) {
+            snprintf(name, sizeof name, "%s/layer%d", m->name, layer);
+            add_real(&draft, "diagnostics", name, m->layer[layer]);
+        }
+    }
+    add_real(&draft, "diagnostics", "seconds", t->seconds);
+    return finish(&draft);
 }
 
 enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash)
 {
-    struct weft_result *r = begin_record(t->step);
-    weft_result_text(r, "weights_sha256", hash);
-    weft_result_real(r, "seconds", t->seconds);
-    TRY(write_record(record, r));
-    return WEFT_OK;
+    struct draft draft = begin(record, t->step);
+    weft_result_text(draft.r, "weights_sha256", hash);
+    add_real(&draft, "weights", "seconds", t->seconds);
+    return finish(&draft);
 }
 
 enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept)

@@ -87,30 +87,13 @@ assert log[2]["tokens"] == 3 * 4 * 31 and "val_loss" in log[3] and log[4]["weigh
 END
 result $? "its log has a head, losses, the score and the weights' fingerprint"
 
-python3 - "$run/events.out.tfevents.weft" <<'END'
-import struct, sys
-def masked(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-data, found = open(sys.argv[1], "rb").read(), []
-while data:
-    length, crc = struct.unpack("<QI", data[:12])
-    event, tail = data[12 : 12 + length], data[12 + length : 16 + length]
-    assert masked(data[:8]) == crc and masked(event) == struct.unpack("<I", tail)[0]
-    assert event[0] == 0x09 and event[9] == 0x10 and struct.unpack("<d", event[1:9])[0] > 1e9
-    found.append((event[10], event[11:]))
-    data = data[16 + length :]
-assert found[0] == (0, b"\x1a\x0dbrain.Event:2")
-assert [(step, value[6 : 6 + value[5]]) for step, value in found[1:]] == [
-    (3, b"train/loss"), (3, b"train/lr"), (3, b"val/loss")]
-assert 0 < struct.unpack("<f", found[1][1][-4:])[0] < 100
-END
-result $? "its events can be read by TensorBoard"
+"$weft" train ws --set task=recall --set layers=2 --set width=32 --set heads=2 --set batch=4 --set ws_heads=4 --set ws_form=dense \
+    --set steps=200 --set eval_samples=8 --set eval_every=90 --set diagnose_every=70 --set checkpoint_every=150 \
+    --out "$scratch/events" >/dev/null 2>&1
+for of in "$run" "$scratch/events"; do
+    count=$(python3 tests/cli/events.py "$of"/events.out.tfevents.weft "$of/log.jsonl") && ((count > 12))
+    result $? "its events, $count, are the numbers of its log"
+done
 shown=$("$weft" show "$run" --json) && [[ $(field step <<<"$shown") == 3 && $(field weights_sha256 <<<"$shown") == "$weights" ]]
 result $? "show tells step and weights of its newest checkpoint"
 [[ $("$weft" show "$run/step-000000003" --json) == "$shown" ]]
@@ -153,6 +136,8 @@ longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") &&
     grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
     [[ $("$weft" show "$run" --config | field steps) == 5 ]]
 result $? "more steps are possible, and told"
+python3 tests/cli/events.py "$run"/events.out.tfevents.weft "$run/log.jsonl" >/dev/null
+result $? "and its events are still the numbers of its log"
 [[ $("$weft" train "$scratch/before/config.json" --json 2>/dev/null | field weights_sha256) == "$weights" ]]
 result $? "a run's config is a model: it trains to the same weights"
 again=$("$weft" train "$scratch/before" --out "$scratch/./before" --resume --json 2>/dev/null) && [[ $(field weights_sha256 <<<"$again") == "$weights" ]]

@@ -47,21 +47,9 @@ python=$(tools/venv.sh tensorboard==2.20.0 2>"$scratch/why") || {
     finish
 }
 cat >"$scratch/read.py" <<'END_PYTHON'
-import json, math, sys
+import math, sys
+from events import expected
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
-tags = {"total": "train/loss", "lr": "train/lr", "val_loss": "val/loss"}
-quiet = ("step", "seconds", "weights_sha256")
-
-
-def expected(log):  # (step, tag, value) of every number that belongs into the events
-    for record in map(json.loads, log):
-        for key, value in record.items():
-            if key in tags:
-                yield record["step"], tags[key], value
-            elif "attn_entropy" in record and key not in quiet:
-                yield record["step"], "diagnostics/" + key, value
-
 
 version, *events = EventFileLoader(sys.argv[1]).Load()  # stops at a wrong checksum
 wanted = list(expected(open(sys.argv[2])))
@@ -76,7 +64,7 @@ for event, (step, tag, value) in zip(events, wanted):
 print(len(events))
 END_PYTHON
 events=$(echo "$scratch"/run/events*)
-read_events() { "$python" "$scratch/read.py" "$events" "$scratch/run/log.jsonl"; }
+read_events() { PYTHONPATH=tests/cli "$python" "$scratch/read.py" "$events" "$scratch/run/log.jsonl"; }
 count=$(read_events)
 result $? "$count events are the log's numbers"
 printf X | dd of="$events" bs=1 seek=300 conv=notrunc 2>/dev/null
