@@ -46,7 +46,8 @@ static const struct weft_opt of_model[] = {
     {"ffn_width", WEFT_OPT_INT, AT(ffn_width), "0", 0, 1 << 22,
      .help = "F, width of the feed-forward; 0: 4C, or 8C/3 rounded up to a multiple of 64 if it is gated"},
     {"context", WEFT_OPT_INT, AT(context), "128", 1, 1 << 24, .help = "T, number of tokens of the longest sequence"},
-    {"vocab", WEFT_OPT_INT, AT(vocab), "64", 2, 1 << 24, .help = "V, size of the vocabulary"},
+    {"vocab", WEFT_OPT_INT, AT(vocab), "0", 0, 1 << 24,
+     .help = "V, size of the vocabulary; 0: that of the data if the task reads any, else 64"},
     {"batch", WEFT_OPT_INT, AT(batch), "32", 1, 1 << 20, .help = "B, sequences in a micro-batch"},
     {"dropout", WEFT_OPT_REAL, AT(dropout), "0", 0, 0.99,
      .help =
@@ -164,6 +165,8 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
     return WEFT_OK;
 }
 
+enum { DEFAULT_VOCAB = 64 };
+
 enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct weft_settings *settings)
 {
     const struct weft_preset *preset;
@@ -172,6 +175,11 @@ enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct w
     s->preset = preset->name;
     settings->preset = preset->settings;
     TRY(weft_settings_take(settings, model_owner(), s));
+    if (s->vocab == 1)
+        return FAIL(WEFT_INVALID, "vocab=1 leaves nothing to predict: give 2 or more, or 0 for the default");
+    s->vocab_open = s->vocab == 0;
+    if (s->vocab_open)
+        s->vocab = DEFAULT_VOCAB;
     s->compute = s->choice.dtype == 0 ? WEFT_BF16 : WEFT_F32;
     s->post = s->choice.norm_place == 1;
     TRY(take_parts(s, settings));

@@ -23,6 +23,7 @@ struct weft_chosen {
 struct weft_spec {
     const char *preset;
     int64_t layers, width, heads, ffn_width, context, vocab, batch, seed;
+    bool vocab_open;  /* vocab was not set: a task that reads data sets it to theirs */
     int64_t init_key; /* not 0: another draw of the initial weights, and of nothing else */
     double dropout;
     bool bias, tie;

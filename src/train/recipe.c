@@ -63,7 +63,7 @@ static enum weft_status take(struct weft_recipe *r, struct weft_settings *settin
     return WEFT_OK;
 }
 
-enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings)
+enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec, struct weft_settings *settings)
 {
     *r = (struct weft_recipe){0};
     TRY(weft_settings_take(settings, weft_train_owner_at(0), r));
@@ -76,6 +76,9 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec 
     for (int i = 0; (optim = weft_optim_at(i)); i++)
         TRY(take(r, settings, &optim->owner, optim->options_bytes, optim == r->optim ? &r->optim_options : NULL));
     TRY(weft_settings_finish(settings));
+    int64_t vocab = spec->vocab_open && r->task->vocab ? r->task->vocab(r->task_options) : 0;
+    if (vocab > 0)
+        spec->vocab = weft_max(2, vocab);
     if (r->task->resolve)
         TRY(r->task->resolve(spec, r->task_options, &r->arena));
     return WEFT_OK;

@@ -35,9 +35,10 @@ struct weft_task {
                    int32_t *targets);
     /* Optional, of tasks that keep no samples from training but by chance: how many different ones there are. */
     double (*different)(const struct weft_spec *spec, const void *options);
-    /* Optional, of tasks that read files: opening and closing them, how many samples there are for validation or
-     * the test, the first failure of a sample, the bytes of the data's tokenizer.json (NULL: none), and what tells
-     * these data from others. */
+    /* Optional, of tasks that read files: the vocabulary of the data (0: they cannot be read, which open reports),
+     * opening and closing them, how many samples there are for validation or the test, the first failure of a sample,
+     * the bytes of the data's tokenizer.json (NULL: none), and a hash that identifies the data. */
+    int64_t (*vocab)(const void *options);
     enum weft_status (*open)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
     void (*close)(void *options);
     int64_t (*held_out)(const void *options, bool test);
@@ -102,8 +103,9 @@ struct weft_recipe {
     struct weft_arena arena;
 };
 
-/* Takes its part of the settings, after the spec took its own; finishes them. The recipe is for models of this spec. */
-enum weft_status weft_recipe_init(struct weft_recipe *r, const struct weft_spec *spec, struct weft_settings *settings);
+/* Takes its part of the settings, after the spec took its own; finishes them. The recipe is for models of this spec,
+ * whose vocabulary becomes that of the task's data if nobody set it. */
+enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec, struct weft_settings *settings);
 /* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);

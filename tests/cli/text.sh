@@ -29,9 +29,18 @@ refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
 result $? "what is refused leaves no folder behind"
 
+vocab() { "$weft" show "$1" "${small[@]}" "${@:2}" --config | field vocab; } # MODEL [ARGUMENTS...]
+[[ $(vocab gpt2) == $((top + 1)) && $(vocab llama --set vocab=0) == $((top + 1)) ]]
+result $? "the vocabulary is that of the data"
+[[ $(vocab gpt2 --set vocab=20) == 20 && $(vocab gpt2-mini) == 4096 && $(vocab gpt2 --set data=none) == 64 ]]
+result $? "unless it is set, by a preset too, or there are none"
+echo '{"preset": "gpt2", "vocab": 30}' >thirty.json && [[ $(vocab thirty.json) == 30 ]]
+result $? "or by a config file"
 one=$("$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --json --out run 2>/dev/null)
 [[ $(field eval_loss <<<"$one") == 0.* && $(field test_loss <<<"$one") == 0.* ]] && cmp -s data/tokenizer.json run/step-000000400/tokenizer.json
 result $? "learns a text; a checkpoint has its tokenizer"
+[[ $(field vocab <run/config.json) == $((top + 1)) ]]
+result $? "its config has the vocabulary of the data"
 "$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --out again --time 0.01 >/dev/null 2>&1
 again=$("$weft" train again --resume --json --threads 1 2>/dev/null)
 [[ $(field weights_sha256 <<<"$one") == "$(field weights_sha256 <<<"$again")" ]]
@@ -90,6 +99,8 @@ parted.mkdir()
 END
 refuses 'too few for validation and a test' train gpt2 "${small[@]}" --set data=parted
 cp parted/val.bin parted/test.bin
+[[ $(vocab gpt2 --set data=parted) == 18 ]]
+result $? "without a data.json the vocabulary is up to the largest token of all files"
 same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2>/dev/null)
 [[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
 result $? "test files are what the test reads"

@@ -40,6 +40,25 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     return WEFT_OK;
 }
 
+/* Of all splits, for without a data.json each has its own largest token. */
+static int64_t vocab(const void *opts)
+{
+    static const char *const splits[] = {"train", "val", "test"};
+    const struct text *o = opts;
+    struct stat info;
+    int64_t most = 0;
+    if (stat(o->data, &info) || !S_ISDIR(info.st_mode))
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        struct weft_shards *s = NULL;
+        if (weft_shards_exist(o->data, splits[i]) && weft_shards_open(&s, o->data, splits[i]) == WEFT_OK)
+            most = weft_max(most, (int64_t)weft_shards_top(s) + 1);
+        weft_shards_close(s);
+    }
+    weft_error_clear(); /* opening them reports it */
+    return most;
+}
+
 static enum weft_status open_split(const struct weft_spec *spec, const struct text *o, const char *split,
                                    struct weft_shards **s)
 {
@@ -173,6 +192,7 @@ const struct weft_task weft_task_text = {
     .owner = WEFT_OWNER("task=text", options),
     .options_bytes = sizeof(struct text),
     .resolve = resolve,
+    .vocab = vocab,
     .open = open_data,
     .close = close_data,
     .length = length,
