@@ -153,7 +153,7 @@ static enum weft_status open_tokenizer(const struct args *a, const char *folder,
     return WEFT_OK;
 }
 
-/* Token files that say which tokenizer made them must have been made by the model's, where that is known. */
+/* Token files whose tokenizer is known must have been made by the model's, where that is known, too. */
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
@@ -176,7 +176,7 @@ static enum weft_status check_kind(const struct args *a, enum kind kind)
     if (kind == SHARDS && a->tokenizer)
         return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which has tokens already", a->data);
     if (kind != SHARDS && a->split)
-        return FAIL(WEFT_INVALID, "--split has no effect on %s, which is no folder of token files", a->data);
+        return FAIL(WEFT_INVALID, "--split has no effect on %s, which is not a folder of token files", a->data);
     return WEFT_OK;
 }
 
@@ -192,7 +192,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     if (S_ISDIR(st.st_mode) || weft_ends_in(path, ".bin"))
         return WEFT_OK;
     if (!S_ISREG(st.st_mode))
-        return FAIL(WEFT_INVALID, "%s is no file: --data is opened twice, so it can be no pipe", path);
+        return FAIL(WEFT_INVALID, "%s is not a file: --data is opened twice, so it cannot be a pipe", path);
     TRY(weft_read_head(path, head, sizeof head - 1, &got));
     head[got] = 0;
     i = strspn(head, " \t\r\n");
@@ -200,7 +200,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     return WEFT_OK;
 }
 
-static void tell(void *context, int64_t scored)
+static void print_progress(void *context, int64_t scored)
 {
     struct weft_line *line = context;
     weft_line_tell(line, "%lld tokens scored  %.0f tokens/s", (long long)scored,
@@ -296,7 +296,7 @@ static enum weft_status score_data(const struct args *a, const struct weft_model
     TRY(find_kind(a->data, &kind));
     TRY(check_kind(a, kind));
     TRY(weft_scorer_create(s, model, batch_of(a)));
-    (*s)->report = tell;
+    (*s)->report = print_progress;
     (*s)->context = line;
     TRY(score(a, folder, kind, *s, r));
     return (*s)->not_finite ? refuse_not_finite() : WEFT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * diagnose.c - what the parts of a model tell about themselves on samples that training never sees.
+ * diagnose.c - what the parts of a model report about themselves on samples that training never sees.
  *
  * The graph is one of its own, made when it is wanted and freed again: training keeps its bits and its memory.
  */

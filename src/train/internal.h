@@ -23,7 +23,7 @@ enum weft_status weft_log_scores(struct weft_record *record, const struct weft_t
                                  const struct weft_scores *scores);
 enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t);
 enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash);
-/* Drops all records after the step, and one that is not whole; tells how many bytes are left. */
+/* Drops all records after the step, and one that is not whole; gives the number of bytes that are left. */
 enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept);
 
 /* ---- TensorBoard (events.c) */

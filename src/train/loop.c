@@ -2,8 +2,8 @@
  *
  * loop.c - steps until done, and what is due after each: records, held-out scores, diagnoses, checkpoints.
  *
- * What is written is a function of the step, so that a run that stopped anywhere and went on writes the same again. A
- * checkpoint comes last, when the records up to its step are safe on disk.
+ * What is written is a function of the step, so that a run that was stopped anywhere and resumed writes the same again.
+ * A checkpoint comes last, when the records up to its step are safe on disk.
  */
 #include "train/internal.h"
 

@@ -30,7 +30,7 @@ static const struct weft_opt options[] = {
     {"eval_every", WEFT_OPT_INT, AT(eval_every), "0", 0, 1e12,
      .help = "steps from one scoring of held-out samples to the next; 0: only at the end"},
     {"diagnose_every", WEFT_OPT_INT, AT(diagnose_every), "0", 0, 1e12,
-     .help = "steps from one look at attention's entropy and reciprocity (and what else the parts tell) on held-out "
+     .help = "steps from one look at attention's entropy and reciprocity (and what else the parts report) on held-out "
              "samples to the next, and at the end; 0: never"},
     {"log_every", WEFT_OPT_INT, AT(log_every), "10", 0, 1e12,
      .help = "steps from one record of losses in a run's log to the next; 0: only at the end"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * state.c - what a run goes on from, as a checkpoint: RUN/step-STEP with
+ * state.c - checkpoints, from which a run is resumed: RUN/step-STEP with
  *
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: step, weights_sha256
@@ -143,7 +143,7 @@ static enum weft_status read_number(const struct weft_safetensors *f, const char
     char *end = NULL;
     *number = text ? strtod(text, &end) : 0;
     if (!text || end == text || *end)
-        return FAIL(WEFT_FORMAT, "%s is missing, or no number", name);
+        return FAIL(WEFT_FORMAT, "%s is missing, or is not a number", name);
     return WEFT_OK;
 }
 
@@ -151,7 +151,7 @@ static enum weft_status read_count(const struct weft_safetensors *f, const char 
 {
     const char *text = weft_safetensors_metadata(f, name);
     if (!text || !weft_text_int(text, count) || *count < 0 || *count > MOST)
-        return FAIL(WEFT_FORMAT, "%s is missing, or no number from 0 to %" PRId64, name, MOST);
+        return FAIL(WEFT_FORMAT, "%s is missing, or is not a number from 0 to %" PRId64, name, MOST);
     return WEFT_OK;
 }
 
@@ -218,9 +218,9 @@ enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct
     TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, sizeof folder));
     TRY(weft_ckpt_latest(run, load, &loading, &good, folder, sizeof folder));
     if (any >= 0 && good < 0)
-        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: begin again, in another folder", run);
+        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: start again, in another folder", run);
     if (good >= 0 && good != t->step)
-        return FAIL(WEFT_FORMAT, "%s says that it is of step %" PRId64, folder, t->step);
+        return FAIL(WEFT_FORMAT, "%s holds step %" PRId64 ", which is not the step in its name", folder, t->step);
     return WEFT_OK;
 }
 
@@ -235,7 +235,7 @@ static enum weft_status verify_model(const char *folder, void *context)
     return WEFT_OK;
 }
 
-/* Step and hash as the weights' file tells them; -1: it does not say. */
+/* Step and hash in the metadata of the weights' file; -1: it has none. */
 static enum weft_status read_found(const char *path, int64_t *step, char hash[65])
 {
     struct weft_safetensors *f;

@@ -109,8 +109,8 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec,
 /* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
-/* FLOPs of a token in training, when they are `all` where every token is scored, as in text: of the others the task's
- * first sample, once opened, tells how many there are. */
+/* FLOPs of a token in training, when they are `all` where every token is scored, as in text: how many of
+ * the others there are is counted in the task's first sample, so its data must be open. */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all,
                                    double *flops);
 /* Of the samples one wants from WEFT_HELD_OUT or WEFT_TEST on, how many there are. */
@@ -181,7 +181,7 @@ void weft_trainer_free(struct weft_trainer *t);
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses);
 /* Gradient and losses of the next step's global batch, into sums[0]. */
 void weft_trainer_gradient(struct weft_trainer *t);
-/* Computes it again, step by step, and tells the first value that is not finite; false: there is none. The sums are
+/* Computes it again, op by op, and names the first value that is not finite; false: there is none. The sums are
  * lost. */
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
@@ -229,7 +229,7 @@ struct weft_loop {
 
 /* A loop from where the trainer is, with the work that is left in `progress`; the other fields are the caller's. */
 enum weft_status weft_loop_init(struct weft_loop *loop, struct weft_trainer *t);
-/* Steps, with what is due after each, until all are done and scored or something says stop. What was stopped is saved;
+/* Steps, with what is due after each, until all are done and scored or it is stopped. What was stopped is saved;
  * then *finished is false and *scores unknown. */
 enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_scores *scores);
 

@@ -24,7 +24,7 @@ small=(--set task=text --set data=data --set layers=1 --set width=32 --set heads
 refuses 'task=text needs data=FOLDER' train gpt2 --set task=text
 refuses "go up to $top: set vocab=$((top + 1)) or more, not 3" train gpt2 "${small[@]}" --set vocab=3 --out run
 refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set context=1000 --out run
-refuses 'data=data/train_000000.bin is no folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
+refuses 'data=data/train_000000.bin is not a folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
 refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
 result $? "what is refused leaves no folder behind"
@@ -86,7 +86,7 @@ END
 for value in 1e300 -4 9223372036854775807 nan 2.0; do
     rm -rf hostile && cp -r long hostile && rm -rf hostile/step-000000001
     metadata hostile/step-000000002/optimizer.safetensors step "$value"
-    refuses 'step is missing, or no number from 0 to' train hostile --resume --set steps=3
+    refuses 'step is missing, or is not a number from 0 to' train hostile --resume --set steps=3
 done
 metadata hostile/step-000000002/optimizer.safetensors step 1000000000000
 refuses '8 samples were read by step 1000000000000, not 4 in each' train hostile --resume --set steps=3

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { SETTLED = 20 }; /* steps after which v tells what is usual */
+enum { SETTLED = 20 }; /* steps after which v is a usable scale */
 
 struct adamwspam {
     struct adam adam;

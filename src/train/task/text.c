@@ -101,7 +101,8 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
     struct text *o = opts;
     struct stat info;
     if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* one file would be train, val and test at once */
-        return FAIL(WEFT_INVALID, "data=%s is no folder: give one with token files train*.bin and val*.bin", o->data);
+        return FAIL(WEFT_INVALID, "data=%s is not a folder: give one with token files train*.bin and val*.bin",
+                    o->data);
     char *tokenizer = weft_arena_print(arena, "%s/tokenizer.json", o->data);
     o->window = weft_arena_alloc(arena, ((size_t)o->length + 1) * sizeof *o->window);
     o->failure = weft_arena_alloc(arena, sizeof *o->failure);
