@@ -77,7 +77,7 @@ static bool has_gradient(const struct weft_value *v)
         return false;
     for (int o = 0; o < WEFT_MAX_ARGS; o++)
         if (v->node->out[o] == v)
-            return !(v->node->op->silent_out >> o & 1);
+            return !(v->node->op->no_grad_out >> o & 1);
     return false;
 }
 

@@ -184,7 +184,7 @@ static void print_ops(const struct weft_net *net, int label, bool before)
     bool passed = false; /* the layers */
     for (int i = 0; i < count; i++) {
         const struct weft_node *node = values[i]->node;
-        if (!node || node->backward || node->reverse)
+        if (!node || node->backward || node->in_backward_pass)
             continue;
         passed |= node->label >= 0;
         bool known = node->label != label || (label < 0 && passed == before);

@@ -74,10 +74,10 @@ void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void
  * Every element is one chain of sums over the depth in order, which `add` continues from what stands in c. */
 void weft_dnn_tiles_begin(void);
 void weft_dnn_tiles_end(void);
-/* A product of no consequence. The tile unit falls asleep after some 150 ns and takes 300 to wake up: short vector work
- * between two products does this now and then. */
+/* A dummy product that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
+ * up. Call it now and then during short vector work between two products. It overwrites tile register 0. */
 #if defined(__x86_64__)
-static inline void weft_dnn_tiles_stir(void) { __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0"); }
+static inline void weft_dnn_tiles_keep_awake(void) { __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0"); }
 #endif
 void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b,
                             float *c, bool add);

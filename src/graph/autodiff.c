@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * autodiff.c - reverse mode on the graph: nodes in reverse order hand gradients to their inputs.
+ * autodiff.c - reverse-mode differentiation: visits nodes in reverse order and propagates gradients to their inputs.
  *
- * Gradients of one value from several users are summed in the order the users are met, which is the reverse of the
- * graph's order and nothing else. Where they meet they are f32, else they keep the value's dtype. A param's gradient is
- * a buffer of the host's that every run adds to, so that micro-batches sum without a pass of their own. Kernels that
- * accumulate add to it directly; a gradient that is a value of its own (of a view, of a product) is added by one node.
+ * Gradients of one value from several users are summed in the reverse of the graph's order. Such sums are f32; other
+ * gradients have the value's dtype. A param's gradient is a buffer of the host that every run accumulates into, so
+ * micro-batches are summed without an extra pass. Accumulating kernels add to it directly; a gradient that is a
+ * separate value (of a view, of a product) is added by one node.
  */
 #include "graph/internal.h"
 
@@ -14,10 +14,10 @@
 struct weft_grads {
     struct weft_graph *graph;
     struct weft_node *node;      /* being differentiated */
-    struct weft_value **partial; /* by value id: what has been summed so far */
-    struct weft_value **buffer;  /* by value id: what its accumulating users add to; its own, never an alias */
-    bool *needed;                /* by value id: leads to something that wants a gradient */
-    int *users;                  /* by value id: differentiable uses */
+    struct weft_value **partial; /* by value id: sum so far */
+    struct weft_value **buffer;  /* by value id: accumulator of its users, never an alias of another value */
+    bool *needed;                /* by value id: depends on something that wants a gradient */
+    int *users;                  /* by value id: number of differentiable uses */
 };
 
 static bool has_derivative(const struct weft_op *op) { return op->grad || op->bwd.run; }
@@ -27,7 +27,7 @@ static bool differentiable(const struct weft_node *node, int i)
     return node->in[i] && node->op->differentiable >> i & 1;
 }
 
-/* Forward sweep: which values lead to a wanted gradient, and how many differentiable uses each has. */
+/* Forward sweep: finds the values that depend on something with wants_grad and counts their differentiable uses. */
 static void find_needed(struct weft_grads *grads, int nodes)
 {
     struct weft_graph *g = grads->graph;
@@ -42,7 +42,7 @@ static void find_needed(struct weft_grads *grads, int nodes)
                 grads->users[node->in[i]->id]++;
             }
         for (int o = 0; o < WEFT_MAX_ARGS; o++)
-            if (node->out[o] && !(node->op->silent_out >> o & 1))
+            if (node->out[o] && !(node->op->no_grad_out >> o & 1))
                 grads->needed[node->out[o]->id] |= needed && has_derivative(node->op);
     }
 }
@@ -64,7 +64,7 @@ struct weft_value *weft_grad_partial(struct weft_grads *grads, int i)
     return v->kind == WEFT_PARAM ? NULL : grads->partial[v->id];
 }
 
-/* buffer += gradient, by the backward kernel of a + b. */
+/* buffer += gradient, using the backward kernel of a + b. */
 static void accumulate(struct weft_graph *g, struct weft_value *buffer, struct weft_value *gradient)
 {
     if (!buffer || !gradient || g->status != WEFT_OK)
@@ -122,7 +122,7 @@ struct weft_value *weft_grad_accumulator(struct weft_grads *grads, int i)
         return so_far;
     struct weft_value *buffer =
         v->kind == WEFT_PARAM ? weft_graph_value(g, WEFT_GRAD, v->name, WEFT_F32, &v->shape) : zeroed(g, &v->shape);
-    accumulate(g, buffer, so_far); /* what other users handed over goes into the buffer first */
+    accumulate(g, buffer, so_far); /* gradients of earlier users come first */
     grads->partial[v->id] = grads->buffer[v->id] = buffer;
     return buffer;
 }
@@ -141,18 +141,18 @@ struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *co
     node->label = forward->label;
     for (int i = 0; i < WEFT_MAX_ARGS; i++) {
         node->in[i] = op->bwd_reads_in >> i & 1 ? forward->in[i] : NULL;
-        node->out[i] = op->bwd_yields_out || op->bwd_reads_out >> i & 1 ? forward->out[i] : NULL;
+        node->out[i] = op->bwd_writes_out || op->bwd_reads_out >> i & 1 ? forward->out[i] : NULL;
         node->gout[i] = gout[i];
         node->gin[i] = gin[i];
         if (gin[i] && gin[i]->kind == WEFT_VALUE && !gin[i]->node)
             gin[i]->node = node;
-        if (op->bwd_yields_out && node->out[i])
+        if (op->bwd_writes_out && node->out[i])
             node->out[i]->node = node;
     }
     return weft_graph_append(g, node) ? node : NULL;
 }
 
-/* The usual case: one backward node, each gradient into a fresh value or an accumulator. */
+/* The usual case: one backward node that writes each gradient to a new value or an accumulator. */
 static void emit_backward(struct weft_grads *grads)
 {
     struct weft_graph *g = grads->graph;
@@ -195,10 +195,10 @@ static void differentiate(struct weft_grads *grads, struct weft_node *node)
         emit_backward(grads);
 }
 
-/* Drops forward nodes whose outputs their backward node yields, then delays every node until what it reads is made:
- * the few users of such an output (sums of losses) move behind the backward node. Everything else stays in order, and
- * so do all nodes that read states among themselves. */
-static void settle_order(struct weft_graph *g, int forward_nodes)
+/* Drops forward nodes whose outputs are written by their backward node. Then moves each node after the nodes it depends
+ * on: the few users of such an output (sums of losses) move after the backward node. All other nodes keep their order,
+ * and so do the nodes that read states relative to each other. */
+static void reorder_nodes(struct weft_graph *g, int forward_nodes)
 {
     struct weft_node **old = weft_graph_alloc(g, (size_t)g->node_count * sizeof *old);
     bool *made = weft_graph_alloc(g, (size_t)g->value_count);
@@ -207,7 +207,7 @@ static void settle_order(struct weft_graph *g, int forward_nodes)
     int count = 0, waiting = 0;
     for (int n = 0; n < g->node_count; n++) {
         struct weft_node *node = g->nodes[n];
-        bool replaced = n < forward_nodes && node->op->bwd_yields_out && node->out[0]->node != node;
+        bool replaced = n < forward_nodes && node->op->bwd_writes_out && node->out[0]->node != node;
         if (!replaced)
             old[waiting++] = node;
     }
@@ -236,16 +236,16 @@ static void settle_order(struct weft_graph *g, int forward_nodes)
     }
     g->node_count = count;
     if (waiting)
-        weft_graph_break(g, FAIL(WEFT_INVALID, "%s reads a value that nothing makes", old[0]->op->name));
+        weft_graph_fail(
+            g, FAIL(WEFT_INVALID, "%s (node %d) reads a value that no node computes", old[0]->op->name, old[0]->index));
 }
 
 enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struct weft_value *const *values,
                                           struct weft_value *const *seeds)
 {
     TRY(weft_graph_status(g));
-    g->in_reverse = true;
+    g->in_backward_pass = true;
     int forward_nodes = g->node_count, forward_values = g->value_count;
-    /* Gradients are asked for forward values only, but ids of later values must index too. */
     size_t room = (size_t)forward_values;
     struct weft_grads grads = {.graph = g,
                                .partial = weft_graph_alloc(g, room * sizeof(struct weft_value *)),
@@ -259,13 +259,13 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
     for (int n = forward_nodes - 1; n >= 0; n--)
         differentiate(&grads, g->nodes[n]);
     weft_graph_label(g, -1);
-    g->in_reverse = false;
+    g->in_backward_pass = false;
     for (int v = 0; v < forward_values; v++)
         if (g->values[v]->wants_grad && grads.partial[v]) {
             g->values[v]->grad = grads.partial[v];
             grads.partial[v]->is_output = true;
         }
-    settle_order(g, forward_nodes);
+    reorder_nodes(g, forward_nodes);
     return weft_graph_status(g);
 }
 
@@ -274,7 +274,7 @@ enum weft_status weft_graph_backward(struct weft_graph *g, struct weft_value *lo
     TRY(weft_graph_status(g));
     if (!loss)
         return FAIL(WEFT_INVALID, "there is no loss to differentiate");
-    g->in_reverse = true;
+    g->in_backward_pass = true;
     struct weft_node *one = weft_graph_emit(g, g->arithmetic.fill, &(struct weft_fill){1, loss->shape}, 0, NULL);
     TRY(weft_graph_status(g));
     return weft_graph_backward_from(g, 1, &loss, one->out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * graph.c - building: symbols, values, nodes, and the checks every op's shape function relies on.
+ * graph.c - building: symbols, values, nodes, and the checks that ops rely on.
  */
 #include "graph/internal.h"
 
@@ -36,16 +36,16 @@ enum weft_status weft_graph_status(const struct weft_graph *g)
     if (!g)
         return FAIL(WEFT_NOMEM, "no memory for a graph");
     if (g->status != WEFT_OK)
-        return FAIL(g->status, "%s", g->story);
+        return FAIL(g->status, "%s", g->message);
     return WEFT_OK;
 }
 
-void weft_graph_break(struct weft_graph *g, enum weft_status status)
+void weft_graph_fail(struct weft_graph *g, enum weft_status status)
 {
     if (g->status != WEFT_OK)
         return;
     g->status = status;
-    strncpy(g->story, weft_error(), sizeof g->story - 1);
+    strncpy(g->message, weft_error(), sizeof g->message - 1);
 }
 
 enum weft_dtype weft_graph_compute(const struct weft_graph *g) { return g->compute; }
@@ -54,7 +54,7 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
 {
     void *memory = weft_arena_alloc(&g->arena, bytes);
     if (!memory)
-        weft_graph_break(g, WEFT_NOMEM);
+        weft_graph_fail(g, WEFT_NOMEM);
     return memory;
 }
 
@@ -66,8 +66,10 @@ int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
             return i;
         }
     if (g->symbol_count == MAX_SYMBOLS || max < 1) {
-        weft_graph_break(
-            g, FAIL(WEFT_INVALID, "symbol %s: a maximum of at least 1 and at most %d symbols", name, MAX_SYMBOLS - 1));
+        weft_graph_fail(g, FAIL(WEFT_INVALID,
+                                "symbol %s with maximum %lld: a maximum must be at least 1, and a graph can have at "
+                                "most %d symbols",
+                                name, (long long)max, MAX_SYMBOLS - 1));
         return 0;
     }
     g->symbols[g->symbol_count] = (struct symbol){weft_arena_print(&g->arena, "%s", name), max};
@@ -104,14 +106,14 @@ struct weft_dim weft_shape_rows(const struct weft_shape *s)
 
 int64_t weft_shape_width(const struct weft_shape *s) { return s->ndim ? s->dim[s->ndim - 1].times : 1; }
 
-/* Appends to a grown array of pointers; false (and a broken graph) when memory is out. */
+/* Appends to a growing array of pointers; false (and a failed graph) if out of memory. */
 static bool append(struct weft_graph *g, void ***list, int *count, int *room, void *item)
 {
     if (*count == *room) {
         int more = *room ? 2 * *room : 64;
         void **grown = realloc(*list, (size_t)more * sizeof *grown);
         if (!grown) {
-            weft_graph_break(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d parts", more));
+            weft_graph_fail(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d values or nodes", more));
             return false;
         }
         *list = grown;
@@ -135,7 +137,7 @@ struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, c
     return append(g, (void ***)&g->values, &g->value_count, &g->value_room, v) ? v : NULL;
 }
 
-/* Named things are unique: two parameters of one name would share a gradient by accident. */
+/* A name identifies one value of its kind. */
 static struct weft_value *named(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
                                 const struct weft_shape *s)
 {
@@ -143,13 +145,13 @@ static struct weft_value *named(struct weft_graph *g, enum weft_kind kind, const
         return NULL;
     for (int i = 0; i < g->value_count; i++)
         if (g->values[i]->kind == kind && strcmp(g->values[i]->name, name) == 0) {
-            weft_graph_break(g, FAIL(WEFT_INVALID, "the graph has two inputs, parameters or states named %s", name));
+            weft_graph_fail(g, FAIL(WEFT_INVALID, "the graph already has an input, parameter or state named %s", name));
             return NULL;
         }
     for (int i = 0; i < s->ndim; i++)
         if (s->dim[i].times < 1) {
-            weft_graph_break(g, FAIL(WEFT_INVALID, "%s: dimension %d is %lld, it must be at least 1", name, i,
-                                     (long long)s->dim[i].times));
+            weft_graph_fail(g, FAIL(WEFT_INVALID, "%s: dimension %d is %lld; it must be at least 1", name, i,
+                                    (long long)s->dim[i].times));
             return NULL;
         }
     return weft_graph_value(g, kind, name, dtype, s);
@@ -171,7 +173,8 @@ struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, stru
 struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s)
 {
     if (!weft_dtype_is_float(dtype)) {
-        weft_graph_break(g, FAIL(WEFT_INVALID, "state %s: %s is no float type", name, weft_dtype_name(dtype)));
+        weft_graph_fail(
+            g, FAIL(WEFT_INVALID, "state %s is %s; a state must have a float type", name, weft_dtype_name(dtype)));
         return NULL;
     }
     return named(g, WEFT_STATE, name, dtype, &s);
@@ -194,12 +197,12 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
         return NULL;
     *node = (struct weft_node){.op = op,
                                .backward = backward,
-                               .reverse = g->in_reverse,
+                               .in_backward_pass = g->in_backward_pass,
                                .label = g->label,
                                .graph = g,
                                .index = g->node_count};
     if (backward) {
-        node->attr = attr; /* the forward node's own copy */
+        node->attr = attr; /* shared with the forward node */
     } else if (op->attr_bytes) {
         void *copy = weft_graph_alloc(g, op->attr_bytes);
         if (!copy)
@@ -210,12 +213,12 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
     return node;
 }
 
-bool weft_graph_list(struct weft_graph *g, struct weft_node *node)
+bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node)
 {
     return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
 }
 
-/* Steps back from a view to what it is a view of, and with `updates` from an updated state to the state before. */
+/* Follows a view to its input, and with `updates` an updated state to the state before the update. */
 static const struct weft_value *origin(const struct weft_value *v, bool updates)
 {
     while (v->node && v == v->node->out[0] && !v->node->backward &&
@@ -254,7 +257,7 @@ bool weft_value_is_fixed(const struct weft_value *v)
     return fixed;
 }
 
-/* A state's memory holds its latest value only. */
+/* A state's memory holds only its latest value. */
 static enum weft_status check_states(const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -262,10 +265,11 @@ static enum weft_status check_states(const struct weft_node *node)
     for (int i = 0; i < n; i++) {
         const struct weft_value *state = weft_value_root(list[i]);
         if (state->latest && origin(list[i], false) != state->latest)
-            return weft_node_fail(node, "reads state %s as it was before an update", state->name);
+            return weft_node_fail(node, "reads the content of state %s from before an update; emit it earlier",
+                                  state->name);
     }
     if (node->op->updates && weft_value_root(node->in[0])->kind != WEFT_STATE)
-        return weft_node_fail(node, "only a state can be updated");
+        return weft_node_fail(node, "updates a value that is not a state; only a state can be updated");
     return WEFT_OK;
 }
 
@@ -273,12 +277,12 @@ bool weft_graph_append(struct weft_graph *g, struct weft_node *node)
 {
     enum weft_status status = check_states(node);
     if (status != WEFT_OK) {
-        weft_graph_break(g, status);
+        weft_graph_fail(g, status);
         return false;
     }
     if (node->op->updates)
         g->values[weft_value_root(node->in[0])->id]->latest = node->out[0];
-    return weft_graph_list(g, node);
+    return weft_graph_append_unchecked(g, node);
 }
 
 struct weft_node *weft_graph_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
@@ -293,7 +297,7 @@ struct weft_node *weft_graph_emit(struct weft_graph *g, const struct weft_op *op
         node->in[i] = in[i];
     enum weft_status status = op->shape(node);
     if (status != WEFT_OK) {
-        weft_graph_break(g, status);
+        weft_graph_fail(g, status);
         return NULL;
     }
     return weft_graph_append(g, node) ? node : NULL;
@@ -337,12 +341,12 @@ int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TO
             list[n++] = node->in[i];
     if (!node->backward)
         return n;
-    if (!node->op->bwd_yields_out)
+    if (!node->op->bwd_writes_out)
         n = collect(list, n, node->out);
     n = collect(list, n, node->gout);
     for (int i = 0; i < WEFT_MAX_ARGS; i++)
         if (node->gin[i] && node->op->accumulates >> i & 1)
-            list[n++] = node->gin[i]; /* added to, so read too */
+            list[n++] = node->gin[i]; /* accumulating reads it */
     return n;
 }
 
@@ -350,6 +354,6 @@ int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_T
 {
     if (!node->backward)
         return collect(list, 0, node->out);
-    int n = node->op->bwd_yields_out ? collect(list, 0, node->out) : 0;
+    int n = node->op->bwd_writes_out ? collect(list, 0, node->out) : 0;
     return collect(list, n, node->gin);
 }

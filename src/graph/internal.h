@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * internal.h - what the files of this room share and nobody else sees.
+ * internal.h - private declarations of src/graph.
  */
 #ifndef WEFT_GRAPH_INTERNAL_H
 #define WEFT_GRAPH_INTERNAL_H
@@ -17,51 +17,51 @@ struct symbol {
 struct weft_graph {
     struct weft_arena arena;
     enum weft_status status;
-    char story[512]; /* of the first failure */
+    char message[512]; /* of the first failure */
     enum weft_dtype compute;
     struct weft_arithmetic arithmetic;
-    struct symbol symbols[MAX_SYMBOLS]; /* [0] stands for "no symbol" */
+    struct symbol symbols[MAX_SYMBOLS]; /* [0]: no symbol */
     int symbol_count;
     struct weft_node **nodes;
     int node_count, node_room;
     struct weft_value **values;
     int value_count, value_room;
     int label;
-    bool in_reverse; /* what is emitted now belongs to the reverse pass */
+    bool in_backward_pass; /* nodes emitted now belong to the backward pass */
     bool consumes_inputs;
 };
 
 struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
                                     const struct weft_shape *s);
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
-/* Puts a new node behind the others, and refuses one that reads a state as it no longer is. */
+/* Appends a node; fails if it reads a state's content from before an update. */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
-bool weft_graph_list(struct weft_graph *g, struct weft_node *node);   /* the same unasked, to write the list anew */
-void weft_graph_break(struct weft_graph *g, enum weft_status status); /* keeps the first failure */
+bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node); /* for rebuilding the list */
+void weft_graph_fail(struct weft_graph *g, enum weft_status status);            /* the first error is kept */
 
-/* Every value a node reads, then every value it writes, in a fixed order; returns the count. */
+/* Every value a node reads, or writes, in a fixed order; returns the count. */
 enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };
 int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
 int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
 
-/* The value whose memory v is: through views, and through updates of a state. */
+/* The value that owns v's memory: follows views and updates of a state. */
 const struct weft_value *weft_value_root(const struct weft_value *v);
-bool weft_value_is_bound(const struct weft_value *v); /* its memory is the host's */
+bool weft_value_is_bound(const struct weft_value *v); /* its memory belongs to the host */
 bool weft_node_reads_state(const struct weft_node *node);
-bool weft_value_is_fixed(const struct weft_value *v); /* a weight, or what prepare makes of weights */
+bool weft_value_is_fixed(const struct weft_value *v); /* a weight, or computed from weights in prepare */
 
-/* ---- the plan (plan.c), placing (place.c) */
+/* ---- the plan (plan.c), buffer offsets (offsets.c) */
 
-struct piece {    /* a range of the buffer, alive from step `first` to step `last` */
-    size_t exact; /* bytes asked for */
-    size_t bytes; /* rounded up, or with guards around */
+struct piece {    /* a range of the buffer, live from step `first` to step `last` */
+    size_t exact; /* bytes requested */
+    size_t bytes; /* rounded up, or including guards */
     size_t offset;
     int first, last;
     const char *name;
 };
 
-/* Assigns offsets so that pieces alive together do not overlap; gives the size of the whole. */
-enum weft_status weft_pieces_place(struct piece *pieces, int count, struct weft_arena *arena, size_t *total);
+/* Assigns offsets so that pieces that are live at the same time do not overlap; *total is the size of the buffer. */
+enum weft_status weft_pieces_assign_offsets(struct piece *pieces, int count, struct weft_arena *arena, size_t *total);
 
 struct step {
     const struct weft_node *node;
@@ -74,7 +74,7 @@ struct weft_exec {
     struct weft_arena arena;
     struct weft_graph *graph;
     enum weft_mode mode;
-    int threads; /* private scratch exists for this many */
+    int threads; /* number of per-thread scratch areas */
     char *buffer;
     size_t bytes;
     int64_t counts[MAX_SYMBOLS];
@@ -86,7 +86,7 @@ struct weft_exec {
     bool profiling;
 };
 
-enum { GUARD = 128 }; /* bytes before a piece, and at least after it, in a guarded execution */
+enum { GUARD = 128 }; /* guarded execution: bytes before each piece, and at least as many after it */
 
 enum weft_status weft_exec_plan(struct weft_exec *exec);
 void weft_exec_step(struct weft_exec *exec, struct step *step);

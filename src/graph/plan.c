@@ -276,7 +276,7 @@ static char *piece_start(const struct weft_exec *exec, int piece)
 static enum weft_status allocate(struct planner *p, const int *scratch_piece, const int *local_piece)
 {
     struct weft_exec *exec = p->exec;
-    TRY(weft_pieces_place(exec->pieces, exec->piece_count, &p->arena, &exec->bytes));
+    TRY(weft_pieces_assign_offsets(exec->pieces, exec->piece_count, &p->arena, &exec->bytes));
     TRY(weft_size_add(exec->bytes, GUARD, &exec->bytes)); /* a kernel one element too far is found, not killed */
     if (exec->mode == WEFT_UNBACKED)
         return WEFT_OK;

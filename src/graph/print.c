@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * print.c - a graph to read, as text and as a Graphviz picture.
+ * print.c - prints a graph as text or as Graphviz input.
  */
 #include "graph/internal.h"
 
@@ -56,14 +56,14 @@ void weft_graph_print(const struct weft_graph *g, FILE *to)
     }
 }
 
-/* A loss that makes its gradient on the way stands for the forward node it replaced. */
+/* A backward node that also writes the forward outputs is drawn in place of the forward node it replaced. */
 static bool is_drawn(const struct weft_node *node)
 {
-    bool forward = !node->reverse || (node->backward && node->op->bwd_yields_out);
+    bool forward = !node->in_backward_pass || (node->backward && node->op->bwd_writes_out);
     return forward && !weft_value_is_fixed(node->out[0]);
 }
 
-/* What the host gave, through whatever prepare made of it; a line each. */
+/* The names of the weights, inputs and states behind v, looking through values computed in prepare; a line each. */
 static void print_sources(const struct weft_value *v, FILE *to)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -100,22 +100,22 @@ static void print_arrows(const struct weft_node *node, FILE *to)
     }
 }
 
-/* The forward pass: nodes are boxes, grouped by layer, with the names of the weights, inputs and states they read;
- * arrows are what nodes hand to each other. Outputs have a bold frame. */
+/* The forward pass: nodes are boxes, grouped by layer, with the names of the weights, inputs and states they read.
+ * Arrows are the values passed between nodes. Nodes that write an output have a bold frame. */
 void weft_graph_print_dot(const struct weft_graph *g, FILE *to)
 {
-    int last_label = -1, reverse = 0;
+    int last_label = -1, skipped = 0;
     for (int n = 0; n < g->node_count; n++) {
         last_label = (int)weft_max(last_label, g->nodes[n]->label);
-        reverse += g->nodes[n]->reverse && !is_drawn(g->nodes[n]);
+        skipped += g->nodes[n]->in_backward_pass && !is_drawn(g->nodes[n]);
     }
     fputs("digraph weft {\n"
           "  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n"
           "  edge [arrowsize=0.6, fontname=\"Helvetica\", fontsize=8];\n"
           "  graph [fontname=\"Helvetica\", fontsize=12];\n",
           to);
-    if (reverse)
-        fprintf(to, "  label=\"the forward pass; %d nodes of the reverse pass are not drawn\";\n", reverse);
+    if (skipped)
+        fprintf(to, "  label=\"forward pass; %d nodes of the backward pass are not drawn\";\n", skipped);
     for (int label = -1; label <= last_label; label++) {
         if (label >= 0)
             fprintf(to, "  subgraph cluster_%d {\n    label=\"layer %d\"; color=grey;\n", label, label);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile.c - where time, FLOPs and bytes go, per op and direction.
+ * profile.c - time, FLOPs and bytes per op, forward and backward.
  */
 #include "graph/internal.h"
 
@@ -24,7 +24,7 @@ static struct weft_cost step_cost(const struct weft_exec *exec, const struct ste
     for (int i = 0; i < n; i++) {
         const struct weft_tensor *t = &exec->tensors[list[i]->id];
         if (step->node->op->updates && weft_value_is_bound(list[i]))
-            continue; /* a few rows of a state that may be large: what is read for them counts */
+            continue; /* only a few rows of a state are written; the rows stored into it are counted as read */
         cost.bytes += list[i]->packed_bytes ? (double)list[i]->packed_bytes
                                             : (double)weft_tensor_count(t) * (double)weft_dtype_bytes(t->dtype);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * recompute.c - trades time for memory: the reverse pass makes values again instead of keeping them.
+ * recompute.c - trades time for memory: the backward pass recomputes values instead of keeping them.
  *
- * Nodes are marked, one by one (weft_graph_remake) or all of every layer but what other layers read. Where a node of
- * the reverse pass reads what a marked node made, that node is copied to just before it, with whatever marked nodes it
- * needs itself; everything else (the residual stream that enters a layer, parameters, packed weights) is read as it
- * was kept. The reverse nodes of one layer share their copies, other layers make their own, so that no copy lives
- * longer than a layer. Kernels and dropout masks are functions of their inputs alone, so the bits do not change.
+ * Nodes are marked one by one (weft_graph_mark_recompute), or all nodes of every layer except those that other layers
+ * read. If a node of the backward pass reads the output of a marked node, a copy of the marked node, and of the marked
+ * nodes it depends on, is inserted before the reader. Everything else (the residual stream that enters a layer,
+ * parameters, packed weights) is kept. Nodes of the backward pass share copies within a layer but not across layers, so
+ * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs: bits do not change.
  */
 #include "graph/internal.h"
 
@@ -14,24 +14,25 @@
 
 struct pass {
     struct weft_graph *graph;
-    int label;                 /* of the reverse nodes that share copies now */
-    struct weft_value **again; /* by value id: its copy for them */
-    bool *fixed;               /* by value id: depends on parameters alone, made in prepare */
-    size_t values;             /* that the two know */
+    int label;                  /* layer of the backward nodes that share the current copies */
+    struct weft_value **copies; /* by value id: its copy for that layer */
+    bool *fixed;                /* by value id: depends only on parameters, computed in prepare */
+    size_t values;              /* length of both arrays */
 };
 
-/* A view is no work and keeps what it looks at, so it follows it. */
-static bool is_remade(const struct pass *p, const struct weft_value *v)
+/* A view costs nothing and keeps its input alive, so it is recomputed if its input is. */
+static bool is_recomputed(const struct pass *p, const struct weft_value *v)
 {
     const struct weft_node *node = v->node;
-    if (!node || node->backward || node->reverse || v->is_output || p->fixed[v->id] || weft_node_reads_state(node))
+    if (!node || node->backward || node->in_backward_pass || v->is_output || p->fixed[v->id] ||
+        weft_node_reads_state(node))
         return false;
-    return node->op->is_view ? is_remade(p, node->in[0]) : node->remake;
+    return node->op->is_view ? is_recomputed(p, node->in[0]) : node->recompute;
 }
 
 static struct weft_value *copy_of(struct pass *p, struct weft_value *v);
 
-/* Emits the copy of a forward node behind the copies of what it reads. */
+/* Emits a copy of a forward node after the copies of its inputs. */
 static void copy_node(struct pass *p, const struct weft_node *node)
 {
     struct weft_graph *g = p->graph;
@@ -39,7 +40,7 @@ static void copy_node(struct pass *p, const struct weft_node *node)
     if (!copy)
         return;
     *copy = *node;
-    copy->reverse = true;
+    copy->in_backward_pass = true;
     copy->label = p->label;
     for (int i = 0; i < WEFT_MAX_ARGS; i++)
         copy->in[i] = copy_of(p, node->in[i]);
@@ -51,21 +52,21 @@ static void copy_node(struct pass *p, const struct weft_node *node)
             return;
         v->packed_bytes = node->out[o]->packed_bytes;
         v->node = copy;
-        copy->out[o] = p->again[node->out[o]->id] = v;
+        copy->out[o] = p->copies[node->out[o]->id] = v;
     }
-    weft_graph_list(g, copy);
+    weft_graph_append_unchecked(g, copy);
 }
 
 static struct weft_value *copy_of(struct pass *p, struct weft_value *v)
 {
-    if (!v || !is_remade(p, v))
+    if (!v || !is_recomputed(p, v))
         return v;
-    if (!p->again[v->id])
+    if (!p->copies[v->id])
         copy_node(p, v->node);
-    return p->again[v->id] ? p->again[v->id] : v;
+    return p->copies[v->id] ? p->copies[v->id] : v;
 }
 
-/* Which values prepare makes: those that depend on parameters alone. */
+/* Finds the values computed in prepare: those that depend only on parameters. */
 static void find_fixed(struct pass *p)
 {
     const struct weft_graph *g = p->graph;
@@ -81,15 +82,15 @@ static void find_fixed(struct pass *p)
     }
 }
 
-/* Lets a node of the reverse pass read copies. */
+/* Makes a node of the backward pass read copies. */
 static void redirect(struct pass *p, struct weft_node *node)
 {
     if (node->label != p->label)
-        memset(p->again, 0, p->values * sizeof *p->again);
+        memset(p->copies, 0, p->values * sizeof *p->copies);
     p->label = node->label;
     for (int i = 0; i < WEFT_MAX_ARGS; i++) {
         node->in[i] = copy_of(p, node->in[i]);
-        if (node->backward && !node->op->bwd_yields_out)
+        if (node->backward && !node->op->bwd_writes_out)
             node->out[i] = copy_of(p, node->out[i]);
     }
 }
@@ -100,28 +101,28 @@ enum weft_status weft_graph_recompute_marked(struct weft_graph *g)
     int count = g->node_count;
     struct pass p = {.graph = g, .label = -1, .values = (size_t)g->value_count};
     struct weft_node **old = weft_graph_alloc(g, (size_t)count * sizeof *old);
-    p.again = weft_graph_alloc(g, p.values * sizeof(struct weft_value *));
+    p.copies = weft_graph_alloc(g, p.values * sizeof(struct weft_value *));
     p.fixed = weft_graph_alloc(g, p.values);
     TRY(weft_graph_status(g));
     find_fixed(&p);
     memcpy(old, g->nodes, (size_t)count * sizeof *old);
     g->node_count = 0;
     for (int n = 0; n < count; n++) {
-        if (old[n]->reverse)
+        if (old[n]->in_backward_pass)
             redirect(&p, old[n]);
-        weft_graph_list(g, old[n]);
+        weft_graph_append_unchecked(g, old[n]);
     }
     for (int n = 0; n < g->node_count; n++)
         g->nodes[n]->index = n;
     return weft_graph_status(g);
 }
 
-void weft_graph_remake(struct weft_value *v)
+void weft_graph_mark_recompute(struct weft_value *v)
 {
     while (v && v->node && v->node->op->is_view)
         v = v->node->in[0];
     if (v && v->node)
-        v->node->remake = true;
+        v->node->recompute = true;
 }
 
 enum weft_status weft_graph_recompute(struct weft_graph *g)
@@ -136,7 +137,7 @@ enum weft_status weft_graph_recompute(struct weft_graph *g)
         int w = weft_node_writes(node, list);
         for (int i = 0; i < w; i++)
             seen_outside |= crosses[list[i]->id];
-        node->remake |= node->label >= 0 && !seen_outside;
+        node->recompute |= node->label >= 0 && !seen_outside;
         int r = weft_node_reads(node, list);
         for (int i = 0; i < r; i++)
             crosses[list[i]->id] |=

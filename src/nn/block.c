@@ -29,7 +29,7 @@ static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
     o = weft_build_heads(b, o);
     if (b->spec->output_gate) {
         o = weft_mul(b->g, o, weft_sigmoid(b->g, weft_build_product(b, x, "wg")));
-        weft_graph_remake(o);
+        weft_graph_mark_recompute(o);
     }
     return weft_build_project(b, o, "wo");
 }

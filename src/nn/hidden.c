@@ -67,7 +67,7 @@ void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_va
 {
     struct weft_hidden_term **end = &h->terms, *term = weft_graph_alloc(b->g, sizeof *term);
     struct weft_value *w = weft_build_weight(b, name), *weighed = weft_mix(b->g, NULL, x, alpha);
-    weft_graph_remake(weighed);
+    weft_graph_mark_recompute(weighed);
     struct weft_value *across = weft_cast(b->g, weft_transpose(b->g, w), b->spec->compute);
     while (*end)
         end = &(*end)->next;
@@ -80,7 +80,7 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 {
     for (int i = 0; i < b->spec->mechanism_count; i++)
         b->mechanism[i].read = NULL;
-    weft_graph_remake(base); /* of two wide arrays one is kept; this one is cheaper to recompute */
+    weft_graph_mark_recompute(base); /* of two wide arrays one is kept; this one is cheaper to recompute */
     h->base = base;
 }
 
@@ -91,7 +91,7 @@ struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h
     struct weft_value *x = h->terms->x, *w = h->terms->w;
     for (const struct weft_hidden_term *t = h->terms->next; t; t = t->next) {
         x = weft_concat(b->g, x, t->x);
-        weft_graph_remake(x);
+        weft_graph_mark_recompute(x);
         w = weft_concat(b->g, w, t->w);
     }
     weft_hidden_change(b, h, weft_linear(b->g, x, w, NULL, h->base, b->spec->compute));

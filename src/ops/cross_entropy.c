@@ -16,7 +16,7 @@
  * Scored rows go through in chunks, and where others stand between them they are moved together first: logits of a
  * chunk in f32, then row by row the statistics, then, when differentiated, dlogit[m,v] = dloss weight ((1 + 2 z_lambda
  * lse[m]) softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X of that chunk. So
- * the backward node makes the forward outputs on its way (bwd_yields_out), no product is done twice, and one kernel is
+ * the backward node makes the forward outputs on its way (bwd_writes_out), no product is done twice, and one kernel is
  * both. Nothing is saved.
  */
 #include "base/vmath_inl.h"
@@ -310,8 +310,8 @@ const struct weft_op WEFT_OP(cross_entropy) = {
     .bwd_reads_in = 1u << X | 1u << P | 1u << P_DX | 1u << TARGETS | 1u << WEIGHT,
     .differentiable = 1u << X | 1u << W,
     .accumulates = 1u << W,
-    .silent_out = 1u << NLL | 1u << LSE | 1u << PRED,
-    .bwd_yields_out = true,
+    .no_grad_out = 1u << NLL | 1u << LSE | 1u << PRED,
+    .bwd_writes_out = true,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,

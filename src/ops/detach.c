@@ -28,7 +28,7 @@ const struct weft_op WEFT_OP(detach) = {
     .summary = "y = x, without a gradient",
     .shape = shape,
     .is_view = true,
-    .silent_out = 1,
+    .no_grad_out = 1,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,

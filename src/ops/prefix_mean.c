@@ -266,7 +266,7 @@ const struct weft_op WEFT_OP(prefix_mean) = {
     .bwd = {.run = bwd, .ref = bwd_ref},
     .bwd_reads_in = 1 << SEQ | 1 << POS | 1 << TILES,
     .differentiable = 1 << X,
-    .silent_out = 1 << SUM,
+    .no_grad_out = 1 << SUM,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
     .cases = cases,

@@ -4,7 +4,7 @@
  *
  * Only the count depends on the heads: loss = lambda / (M heads) * sum of all z^2. Blocks of TILE elements leave their
  * sums in scratch, which are then added in order. The derivative, dz = dloss 2 lambda / (M heads) z, is linear in z and
- * needs nothing of the sum, so the backward node makes the loss on its way (bwd_yields_out): one kernel is both, and z
+ * needs nothing of the sum, so the backward node makes the loss on its way (bwd_writes_out): one kernel is both, and z
  * is read once. Nothing is saved.
  */
 #include "base/vmath_inl.h"
@@ -111,7 +111,7 @@ const struct weft_op WEFT_OP(square_mean) = {
     .bwd = {.plan = plan, .run = run, .ref = bwd_ref},
     .bwd_reads_in = 1,
     .differentiable = 1,
-    .bwd_yields_out = true,
+    .bwd_writes_out = true,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,

@@ -96,7 +96,7 @@ const struct weft_op WEFT_OP(store) = {
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .updates = true,
-    .silent_out = 1,
+    .no_grad_out = 1,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,

@@ -161,7 +161,7 @@ bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)
             group++;
         }
         set_inputs(t, m, weight);
-        found = weft_exec_find_bad(t->exec, text, size);
+        found = weft_exec_find_nonfinite(t->exec, text, size);
     }
     size_t length = found ? strlen(text) : 0;
     if (found && micro_batches > 1)

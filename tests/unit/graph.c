@@ -212,11 +212,11 @@ static void build_layers(struct weft_graph *g, enum way way, struct weft_value *
         x = weft_linear(g, both, w[2], NULL, x, WEFT_F32);
         last = seen;
         if (way == ONE || way == CHAIN)
-            weft_graph_remake(seen);
+            weft_graph_mark_recompute(seen);
         if (way == CHAIN)
-            weft_graph_remake(up);
+            weft_graph_mark_recompute(up);
         if (way == CHAIN)
-            weft_graph_remake(norm);
+            weft_graph_mark_recompute(norm);
     }
     weft_graph_label(g, -1);
     weft_graph_output(g, x);
@@ -261,7 +261,7 @@ static size_t gradients(enum way way, float *to)
     return bytes;
 }
 
-static void remade_values_have_the_same_bits(void **state)
+static void recomputed_values_have_the_same_bits(void **state)
 {
     static const char *const names[] = {"kept", "one of a layer", "a chain of a layer", "all of a layer"};
     (void)state;
@@ -283,7 +283,7 @@ static void remade_values_have_the_same_bits(void **state)
 }
 
 /* A state holds something else by the time of the reverse pass: what reads it is kept, marked or not. */
-static void what_reads_a_state_is_not_made_again(void **state)
+static void state_readers_are_not_recomputed(void **state)
 {
     (void)state;
     struct cache c = {.g = weft_graph_new(WEFT_F32)};
@@ -316,13 +316,10 @@ static void what_reads_a_state_is_not_made_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_keeps_its_content),
-        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
-        cmocka_unit_test(states_are_refused_when_misused),
-        cmocka_unit_test(a_delayed_reader_still_comes_first),
-        cmocka_unit_test(what_is_detached_has_no_gradient),
-        cmocka_unit_test(remade_values_have_the_same_bits),
-        cmocka_unit_test(what_reads_a_state_is_not_made_again),
+        cmocka_unit_test(a_state_keeps_its_content),        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
+        cmocka_unit_test(states_are_refused_when_misused),  cmocka_unit_test(a_delayed_reader_still_comes_first),
+        cmocka_unit_test(what_is_detached_has_no_gradient), cmocka_unit_test(recomputed_values_have_the_same_bits),
+        cmocka_unit_test(state_readers_are_not_recomputed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static struct weft_value *heads(struct weft_build *b, struct weft_instance *m, s
     if (!gate->value)
         return o;
     o = weft_gate_heads(b->g, o, gate->value, gate->alpha);
-    weft_graph_remake(o);
+    weft_graph_mark_recompute(o);
     *gate = (struct gate){0};
     return o;
 }

@@ -130,7 +130,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
         return;
     }
     struct weft_value *spread = weft_bucket_spread(b->g, c, weft_build_weight(b, "gamma"), b->spec->ffn_width);
-    weft_graph_remake(spread);
+    weft_graph_mark_recompute(spread);
     weft_hidden_change(b, h, weft_mix(b->g, h->base, spread, alpha));
 }
 

@@ -141,7 +141,7 @@ VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *
         shrink[g] = power(old - base[g]);
         raised |= _mm512_cmp_ps_mask((__m512)old, (__m512)top, _CMP_NEQ_UQ);
         vstore_f32(f->top + g * VLANES, VLANES, top);
-        weft_dnn_tiles_stir();
+        weft_dnn_tiles_keep_awake();
     }
     if (raised)
         raise_tops(f, shrink, vd);
@@ -171,7 +171,7 @@ WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor,
         _mm512_storeu_si512(f->p + (EDGE + c) * VLANES, alternate(row[0], row[1], VLANES));
         for (int line = 0; line < 8; line++, soon += 64)
             __builtin_prefetch(soon);
-        weft_dnn_tiles_stir();
+        weft_dnn_tiles_keep_awake();
     }
     for (int g = 0; g < GROUPS; g++) {
         float *weight = f->weight + g * VLANES;

@@ -360,7 +360,7 @@ const struct weft_op WEFT_OP(route) = {
     .differentiable = 1u << Q | 1u << K | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE | 1u << Q_BIAS |
                       1u << LSE | 1u << U,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
-    .silent_out = 1u << Z | 1u << CUT,
+    .no_grad_out = 1u << Z | 1u << CUT,
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * place.c - packs pieces with lifetimes into one buffer.
+ * offsets.c - assigns buffer offsets to pieces with lifetimes.
  *
- * Largest first, each at the lowest offset where no placed piece that lives at the same time is in the way. Not
- * optimal (that is bin packing in two dimensions), but within a few per cent of the largest set alive at once.
+ * Pieces are placed in order of falling size, each at the lowest offset where it overlaps no placed piece that is live
+ * at the same time. This is not optimal (the problem is two-dimensional bin packing), but within a few per cent of the
+ * largest number of bytes live at once.
  */
 #include "graph/internal.h"
 
@@ -33,7 +34,7 @@ static size_t lowest_gap(const struct piece *piece, struct piece *const *placed,
     return at;
 }
 
-enum weft_status weft_pieces_place(struct piece *pieces, int count, struct weft_arena *arena, size_t *total)
+enum weft_status weft_pieces_assign_offsets(struct piece *pieces, int count, struct weft_arena *arena, size_t *total)
 {
     *total = 0;
     struct piece **order = weft_arena_alloc(arena, (size_t)count * sizeof *order);
