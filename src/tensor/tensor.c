@@ -46,7 +46,7 @@ enum weft_status weft_tensor_bytes(const struct weft_tensor *t, size_t *bytes)
     for (int i = 0; i < t->ndim; i++)
         TRY(weft_size_mul(n, (size_t)t->dim[i], &n));
     if (n > INT64_MAX)
-        return FAIL(WEFT_NOMEM, "a tensor of %zu bytes does not fit in memory", n);
+        return FAIL(WEFT_NOMEM, "a tensor of %zu bytes is too large to address", n);
     *bytes = n;
     return WEFT_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tensor.h - element types' properties and the plain view of memory that kernels work on.
+ * tensor.h - properties of element types, and the view of memory that kernels work on.
  *
- * Invariant: a tensor is contiguous and row-major, always. There are no strides; slicing is a copy and an op.
+ * Invariant: a tensor is contiguous and row-major. There are no strides; slicing is an op that copies.
  */
 #ifndef WEFT_TENSOR_H
 #define WEFT_TENSOR_H
@@ -18,9 +18,9 @@ struct weft_tensor {
     int64_t dim[WEFT_MAX_DIMS]; /* outermost first */
 };
 
-/* A matrix product a kernel stands for, so that a step can be held against its products run bare: y = x w^t, dx = dy w,
- * or dw = dy^t x, with x [m,k], w [n,k], y [m,n]; `batch` of them. `share` is how much of it is really wanted (a causal
- * score is half of its product). */
+/* A matrix product that a kernel computes, for comparing a training step with its matrix products alone: y = x w^t,
+ * dx = dy w, or dw = dy^t x, with x [m,k], w [n,k], y [m,n]; `batch` of them. `share` is the part of the product that
+ * is needed (half for causal scores). */
 enum weft_bare_product { WEFT_BARE_Y, WEFT_BARE_DX, WEFT_BARE_DW };
 struct weft_product {
     enum weft_bare_product kind;
@@ -32,20 +32,20 @@ size_t weft_dtype_bytes(enum weft_dtype dtype);
 const char *weft_dtype_name(enum weft_dtype dtype);
 bool weft_dtype_is_float(enum weft_dtype dtype);
 
-/* Elements of a tensor, and elements per row when all but the last dimension are rows. */
+/* Number of elements, rows (all dimensions but the last) and elements per row. */
 int64_t weft_tensor_count(const struct weft_tensor *t);
 int64_t weft_tensor_rows(const struct weft_tensor *t);
 static inline int64_t weft_tensor_width(const struct weft_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
 enum weft_status weft_tensor_bytes(const struct weft_tensor *t, size_t *bytes);
 
-/* Round to nearest even; NaN stays NaN. */
+/* Rounds to nearest even; NaN stays NaN. */
 uint16_t weft_bf16_from_f32(float x);
 float weft_f32_from_bf16(uint16_t x);
 
-/* Converts n elements between any two float types (F64 goes to BF16 through F32). */
+/* Converts n elements between any two float types (F64 to BF16 via F32). */
 void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum weft_dtype from_dtype, int64_t n);
 
-/* Element i of a float tensor, as double, and back. For tests, references and printing. */
+/* Reads and writes element i as a double. For tests, references and printing. */
 double weft_tensor_get(const struct weft_tensor *t, int64_t i);
 void weft_tensor_set(struct weft_tensor *t, int64_t i, double x);
 
