@@ -4,8 +4,9 @@
  *
  *     y[h,d] = -slope_h d
  *
- * For H a power of two, slope_h = 2^(-8(h+1)/H). Else the first P heads, P the power of two below H, have the slopes of
- * P heads and the others every second slope of 2P heads, from the first on. It depends on nothing, so it is made once.
+ * For H a power of two, slope_h = 2^(-8(h+1)/H). Otherwise, with P the largest power of two below H, the first P heads
+ * have the slopes of P heads, and the others every second slope of 2P heads, starting with the first. The table has no
+ * inputs, so it is computed once, in prepare.
  */
 #include "ops/ops.h"
 
@@ -42,7 +43,7 @@ static void ref(const struct weft_call *call)
             y[h * attr->offsets + d] = -slope(h, attr->heads) * (double)d;
 }
 
-/* Tile: one head. The product is rounded once, from double. */
+/* A tile is one head. The product is rounded once, from double. */
 static void run_tile(void *context, int64_t h, int thread)
 {
     (void)thread;
@@ -74,7 +75,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(alibi) = {
     .name = "alibi",
-    .summary = "y = -slope_h d, the published slopes",
+    .summary = "y = -slope_h d, with the published slopes of ALiBi",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -2,13 +2,13 @@
  *
  * bias - y [M, C] = x [M, C] + b [C]. May run in place on x.
  *
- * x gets y's gradient as it is. db += sum over rows of dy: each column sums blocks of BLOCK rows and adds the blocks in
- * order, whatever thread has the column, so the order is fixed and long sums lose little.
+ * x gets y's gradient unchanged. db += sum over rows of dy: each column sums blocks of BLOCK rows and adds the blocks
+ * in order. The order does not depend on the threads, and long sums lose little precision.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows of a forward tile, columns of a backward tile */
+enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows per forward tile, columns per backward tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -16,7 +16,7 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     if (b->dtype != WEFT_F32 || b->shape.ndim != 1 || weft_shape_width(&b->shape) != weft_shape_width(&x->shape))
-        return weft_node_fail(node, "the bias must be f32 and have x's %lld columns",
+        return weft_node_fail(node, "the bias must be f32 [%lld], as wide as x",
                               (long long)weft_shape_width(&x->shape));
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
@@ -92,7 +92,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* n: rows, width, and whether other ops stand around it, which brings gradients in its own type and work in place */
+/* n: rows, width, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},
     {"one row", {1, 37}, {0}},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * binary_inl.h - what add and mul share: elementwise ops of two inputs, f32 or bf16 each, with y f32 when either is.
+ * binary_inl.h - shared by add and mul: elementwise ops of two inputs, f32 or bf16 each; y is f32 if either is.
  *
- * The op's file defines, before it includes this:
+ * Before including this, the op's file defines:
  *     static double exact(double a, double b)     the specification
  *     VINLINE vf value(vf a, vf b)                the same for sixteen floats
- *     #define BUILDER weft_name                   what its cases build with
- * and gets shape, the forward pass and cases, named in BINARY_FIELDS for its descriptor.
+ *     #define BUILDER weft_name                   the builder, for the cases
+ * It gets shape, the forward kernels and cases, listed in BINARY_FIELDS for its descriptor.
  */
 #ifndef WEFT_BINARY_H
 #define WEFT_BINARY_H
@@ -48,7 +48,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
 }
 
-/* n: rows, width, and which of a (1) and b (2) are f32 in any graph, or whether they are one parameter (4) */
+/* n: rows, width, and a mask: a is always f32 (1), b is always f32 (2), a and b are the same parameter (4) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {0}},          {"one row", {1, 37, 1}, {0}},      {"odd", {7, 5, 2}, {0}},
     {"lanes", {1, 16, 3}, {0}},       {"lanes+1", {1, 17, 0}, {0}},      {"tile-1", {1, TILE - 1, 1}, {0}},

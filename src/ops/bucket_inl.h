@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * bucket_inl.h - what bucket_mean and bucket_spread share: F columns in L buckets, the buckets dealt out to heads.
+ * bucket_inl.h - shared by bucket_mean and bucket_spread: F columns in L buckets, and the buckets divided among heads.
  *
  *     bucket(f) = floor(f L / F)      head(l): floor(head L / heads) <= l < floor((head+1) L / heads)
  *
- * Both need F >= L >= heads >= 1, so that no bucket and no head is empty. Kernels go the other way, from a bucket to
- * its columns and its head. Gradients of the heads' weights: blocks of ROWS rows leave a sum per head in scratch, in
- * double, since a head may have few buckets and many rows; then the blocks are added in order.
+ * F >= L >= heads >= 1, so that no bucket and no head is empty. Kernels use the inverse, from a bucket to its columns
+ * and its head. Gradients of the heads' weights: each block of ROWS rows writes a sum per head to scratch, in double,
+ * since a head may have few buckets and many rows; then the blocks are added in order.
  */
 #ifndef WEFT_BUCKET_H
 #define WEFT_BUCKET_H
@@ -14,10 +14,10 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* of a tile; it orders the sums */
+enum { ROWS = 16 }; /* per tile; determines the order of sums */
 
 struct buckets {
-    int64_t columns, count, heads; /* F, L and how many weights there are */
+    int64_t columns, count, heads; /* F, L and the number of weights */
 };
 
 static inline enum weft_status check_buckets(const struct weft_node *node, struct buckets b)
@@ -28,12 +28,14 @@ static inline enum weft_status check_buckets(const struct weft_node *node, struc
     if (weight->dtype != WEFT_F32 || weight->shape.ndim != 1)
         return weft_node_fail(node, "the weights must be f32, one per head");
     if (b.count < b.heads || b.columns < b.count)
-        return weft_node_fail(node, "%lld columns, %lld buckets, %lld heads: each must be at least the next",
+        return weft_node_fail(node,
+                              "%lld columns, %lld buckets, %lld heads: there must be at least as many columns as "
+                              "buckets, and as many buckets as heads",
                               (long long)b.columns, (long long)b.count, (long long)b.heads);
     return WEFT_OK;
 }
 
-/* The specification's way, by search. */
+/* For the reference: by search. */
 static inline int64_t exact_bucket(struct buckets b, int64_t f) { return f * b.count / b.columns; }
 static inline int64_t exact_head(struct buckets b, int64_t l)
 {
@@ -43,11 +45,11 @@ static inline int64_t exact_head(struct buckets b, int64_t l)
     return head;
 }
 
-/* The kernels' way: bucket l has columns first_column(l) .. first_column(l+1)-1. */
+/* For the kernels: bucket l has columns first_column(l) .. first_column(l+1)-1. */
 static inline int64_t first_column(struct buckets b, int64_t l) { return weft_div_up(l * b.columns, b.count); }
 static inline int64_t head_of(struct buckets b, int64_t l) { return ((l + 1) * b.heads - 1) / b.count; }
 
-/* Sum of bucket l of the row that begins at element `at`. */
+/* Sum of bucket l of the row that starts at element `at`. */
 static inline float sum_bucket(struct buckets b, const struct weft_tensor *x, int64_t at, int64_t l)
 {
     vf sum = vset(0);
@@ -62,14 +64,14 @@ static inline void fill_bucket(struct buckets b, const struct weft_tensor *x, in
         vstore(x->data, x->dtype, i, end, vset(value));
 }
 
-/* Element i of f32 or bf16, for what is one number per bucket. */
+/* Element i of an f32 or bf16 tensor with one number per bucket. */
 static inline float load_one(const struct weft_tensor *x, int64_t i) { return vload(x->data, x->dtype, i, i + 1)[0]; }
 static inline void store_one(const struct weft_tensor *x, int64_t i, float value)
 {
     vstore(x->data, x->dtype, i, i + 1, vset(value));
 }
 
-/* ---- the op around it. Input 0 has the rows, input 1 the heads' weights; its file has the rest to say: */
+/* ---- the op. Input 0 has the rows, input 1 the heads' weights. The op's file defines: */
 
 static struct buckets sizes(const struct weft_call *call);
 static void ref(const struct weft_call *call), bwd_ref(const struct weft_call *call);
@@ -77,7 +79,7 @@ static enum weft_status shape(struct weft_node *node);
 static void build(struct weft_graph *g, const struct weft_case *c);
 /* Forward for bucket l of row r. */
 static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
-/* Its gradient, if that is wanted; returns what is due to the weight of its head. */
+/* Backward for the same; returns the contribution to the gradient of the head's weight. */
 static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
 
 static void run_tile(void *context, int64_t tile, int thread)
@@ -128,7 +130,7 @@ static void bwd(const struct weft_call *call)
     }
 }
 
-/* n: rows, F, L, heads, whether other ops stand around it, which brings gradients in its own type */
+/* n: rows, F, L, heads, inside */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 1}},
     {.name = "one row", .n = {1, 37, 5, 2}},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * bucket_mean - c[m,l] = beta[head(l)] * mean of h[m,f] over the f of bucket l. h [M,F], beta f32 [heads], c [M,L] in
- * h's dtype. Buckets and heads are those of bucket_inl.h.
+ * h's dtype. See bucket_inl.h for buckets and heads.
  *
- * Backward: dh[m,f] = beta dc[m,l] / |l|,  dbeta += sum over m and the head's l of dc times the mean, which is made of
- * h again.
+ * Backward: dh[m,f] = beta dc[m,l] / |l|,  dbeta += sum over m and the head's l of dc times the mean, recomputed from
+ * h.
  */
 #include "ops/bucket_inl.h"
 
@@ -25,7 +25,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, node->in[H]->dtype, s);
 }
 
-/* Columns in the bucket of f, by counting. */
+/* Number of columns in the bucket of f, by counting. */
 static double exact_size(struct buckets b, int64_t f)
 {
     int64_t size = 0;
@@ -99,7 +99,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(bucket_mean) = {
     .name = "bucket_mean",
-    .summary = "c = beta of its head * mean of h over each bucket of columns",
+    .summary = "c = beta[head] * mean of h over each bucket of columns",
     BUCKET_FIELDS,
 };
 

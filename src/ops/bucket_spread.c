@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bucket_spread - h[m,f] = gamma[head(l)] * c[m,l], l = bucket(f): the way back of bucket_mean. c [M,L], gamma f32
- * [heads], h [M,F] in c's dtype. Buckets and heads are those of bucket_inl.h.
+ * bucket_spread - h[m,f] = gamma[head(l)] * c[m,l], l = bucket(f): copies each bucket's value back to its columns.
+ * c [M,L], gamma f32 [heads], h [M,F] in c's dtype. See bucket_inl.h for buckets and heads.
  *
  * Backward, with s[m,l] = sum of dh[m,f] over the f of bucket l:  dc = gamma s,  dgamma += sum over m and the head's l
- * of c s. Both inputs are read again.
+ * of c s. Reads both inputs.
  */
 #include "ops/bucket_inl.h"
 
@@ -84,7 +84,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(bucket_spread) = {
     .name = "bucket_spread",
-    .summary = "h = gamma of its head * c, the same in a whole bucket of columns",
+    .summary = "h = gamma[head] * c, the same value in all columns of a bucket",
     BUCKET_FIELDS,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cast - y = x in another float type (f32 or bf16, to nearest even). Its gradient is the cast back.
+ * cast - y = x in another float type (f32 or bf16, rounded to nearest even). The gradient is cast back.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -47,7 +47,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, weft_grad_out(grads, 0), weft_grad_dtype(grads, 0)));
 }
 
-/* n: rows, width, and whether from bf16 to f32 */
+/* n: rows, width, direction (0: f32 to bf16, 1: bf16 to f32) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {0}},     {"one row", {1, 37, 0}, {0}},      {"odd", {7, 5, 1}, {0}},
     {"lanes", {1, 16, 1}, {0}},  {"lanes+1", {1, 17, 1}, {0}},      {"tile-1", {1, TILE - 1, 0}, {0}},
@@ -72,10 +72,10 @@ const struct weft_op WEFT_OP(cast) = {
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
-    .tolerance = 0x1p-8, /* bf16 is what it is about */
+    .tolerance = 0x1p-8, /* the precision of bf16, in f32 graphs too */
 };
 
-/* A cast to the type it has is no node. */
+/* Emits no node if x already has the type. */
 struct weft_value *weft_cast(struct weft_graph *g, struct weft_value *x, enum weft_dtype to)
 {
     if (!x || x->dtype == to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * columns_inl.h - what slice and split share: copies of runs of columns, row by row, between a wide matrix x and narrow
+ * columns_inl.h - shared by slice and split: copies ranges of columns, row by row, between a wide matrix x and narrow
  * ones.
  */
 #ifndef WEFT_COLUMNS_H
@@ -11,7 +11,7 @@
 
 enum { ROWS = 16 }; /* per tile */
 
-/* n elements, from one place to the other; zeros where there is nothing to copy from. */
+/* Copies n elements; writes zeros if `from` is NULL. */
 static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_tensor *from, int64_t from_at,
                  int64_t n)
 {
@@ -21,7 +21,7 @@ static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_
     }
 }
 
-/* What the op's file has to say: row r of y, and of dx. */
+/* The op's file defines these: row r of y, and of dx. */
 static void run_row(const struct weft_call *call, int64_t r), bwd_row(const struct weft_call *call, int64_t r);
 
 static void run_tile(void *context, int64_t tile, int thread)

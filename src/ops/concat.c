@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * concat - y [M, A+B] = rows of a [M, A] followed by rows of b [M, B]. The gradients are slices of y's.
+ * concat - y [M, A+B] = each row of a [M, A] followed by the row of b [M, B]. The gradients are slices of y's.
  */
 #include "ops/ops.h"
 
@@ -14,7 +14,7 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_shape s = a->shape, like = b->shape;
     like.dim[like.ndim - 1] = s.dim[s.ndim - 1];
     if (a->dtype != b->dtype || !weft_shape_same(&s, &like))
-        return weft_node_fail(node, "both sides must have the same rows and type");
+        return weft_node_fail(node, "a and b must have the same number of rows and the same type");
     s.dim[s.ndim - 1].times += weft_shape_width(&b->shape);
     return weft_node_output(node, 0, a->dtype, s);
 }

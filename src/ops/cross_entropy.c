@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT
  *
- * cross_entropy - the vocabulary product and the loss on it, with no whole array of logits.
+ * cross_entropy - the product with the vocabulary matrix fused with the loss, without storing all logits.
  *
  *     logit[m,v] = sum_c x[m,c] W[v,c]        lse[m] = log sum_v exp(logit[m,v])
  *     nll[m]     = lse[m] - logit[m, target[m]]
  *     loss       = weight * sum over m of (nll[m] + z_lambda lse[m]^2)
  *     pred[m]    = arg max_v logit[m,v], the smallest v on ties
  *
- * of the rows that are scored, target[m] >= 0. The others cost nothing: their nll and lse are 0, their pred is -1.
+ * over the scored rows, those with target[m] >= 0. Other rows cost nothing: their nll and lse are 0, their pred is -1.
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
- * targets i32 [M], weight f32 [1] (one over the scored tokens of the whole batch: only the host knows). Outputs: 0 loss
- * f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
+ * targets i32 [M], weight f32 [1] (one over the number of scored tokens of the whole batch, which only the host knows).
+ * Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
- * Scored rows go through in chunks, and where others stand between them they are moved together first: logits of a
- * chunk in f32, then row by row the statistics, then, when differentiated, dlogit[m,v] = dloss weight ((1 + 2 z_lambda
- * lse[m]) softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X of that chunk. So
- * the backward node makes the forward outputs on its way (bwd_writes_out), no product is done twice, and one kernel is
- * both. Nothing is saved.
+ * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
+ * in f32, then the statistics of each row, then for the derivative dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m])
+ * softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X. So the backward node also
+ * computes the forward outputs (bwd_writes_out), no product is done twice, and one kernel serves both. Nothing is
+ * saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/cross_entropy_reference_inl.h"
 
-/* Scored rows of a chunk: every chunk reads W and adds to dW once more, every row of it costs scratch. At V = 50304, C
- * = 768 a chunk of 512 took five sixths of the processor time of 256, and 1024 nine tenths of that again for twice the
- * scratch. A constant, because it orders the sum of dW. */
+/* Scored rows per chunk: every chunk reads W and updates dW once, and every row of it needs scratch. At V = 50304, C =
+ * 768 a chunk of 512 took 5/6 of the processor time of 256; 1024 took 9/10 of the time of 512 but needs twice the
+ * scratch. It is a constant because it determines the summation order of dW. */
 enum { CHUNK = 512, ROW_TILE = 4 };
 
 /* ---- plan */
 
 struct plan {
-    struct weft_dnn_product *logits, *dx; /* dx and dw are NULL where nobody wants them */
+    struct weft_dnn_product *logits, *dx; /* dx and dw are NULL if not needed */
     struct weft_dnn_outer *dw;
-    size_t dlogits, rows_x, rows_dx, engine; /* where these begin in scratch; the chunk's logits begin at 0 */
+    size_t dlogits, rows_x, rows_dx, engine; /* offsets in scratch; the chunk's logits are at 0 */
 };
 
-/* The bytes of a matrix, up to the next multiple of 64. */
+/* The size of a matrix, rounded up to a multiple of 64 bytes. */
 static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element, size_t *bytes)
 {
     TRY(weft_size_mul((size_t)rows, (size_t)width, bytes));
@@ -45,7 +45,7 @@ static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element
     return WEFT_OK;
 }
 
-/* Puts a matrix behind what is booked. */
+/* Books a matrix at *end. */
 static enum weft_status book(size_t *end, int64_t rows, int64_t width, enum weft_dtype dtype, size_t *where)
 {
     size_t bytes;
@@ -73,13 +73,13 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
         TRY(weft_dnn_outer_plan(&s, booking->arena, &plan->dw, &scratch[2], &local[2]));
 
     TRY(matrix_bytes(s.max_rows, s.width, sizeof(float), &end));
-    if (max->gout[LOSS] && x->dtype == WEFT_BF16) /* an f32 gradient takes the place of its logit */
+    if (max->gout[LOSS] && x->dtype == WEFT_BF16) /* an f32 gradient overwrites its logit */
         TRY(book(&end, s.max_rows, s.width, x->dtype, &plan->dlogits));
     TRY(book(&end, s.max_rows, s.depth, x->dtype, &plan->rows_x));
     if (max->gin[X])
         TRY(book(&end, s.max_rows, s.depth, max->gin[X]->dtype, &plan->rows_dx));
     plan->engine = end;
-    for (int i = 0; i < 3; i++) { /* the products take turns */
+    for (int i = 0; i < 3; i++) { /* the products run one after another */
         booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
         booking->local = local[i] > booking->local ? local[i] : booking->local;
     }
@@ -87,7 +87,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return weft_size_add(plan->engine, booking->scratch, &booking->scratch);
 }
 
-/* ---- fast */
+/* ---- run */
 
 static size_t row_bytes(const struct weft_tensor *t)
 {
@@ -96,19 +96,19 @@ static size_t row_bytes(const struct weft_tensor *t)
 
 static char *row_of(const struct weft_tensor *t, int64_t r) { return (char *)t->data + (size_t)r * row_bytes(t); }
 
-/* Rows that go through together. */
+/* Rows that are processed together. */
 struct chunk {
     const struct weft_call *call;
     int64_t count;
-    int64_t row[CHUNK]; /* rising */
+    int64_t row[CHUNK]; /* ascending */
     float *logits;
-    void *dlogits; /* NULL: no gradient is asked for */
+    void *dlogits; /* NULL: no gradient is needed */
     float scale;
 };
 
 static const vi lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Sixteen logits from i on; past the end they are -inf, which no maximum and no sum of exponentials sees. */
+/* Sixteen logits starting at i; -inf past the end, which affects neither the maximum nor the sum of exponentials. */
 VINLINE vf logits_at(const float *logits, int64_t i, int64_t n)
 {
     vf l = vload_f32(logits + i, n - i);
@@ -170,7 +170,7 @@ static void row_tile(void *context, int64_t tile, int thread)
         row(c, i);
 }
 
-/* The next rows that are scored; the others have no part in anything. */
+/* Collects the next scored rows and sets the outputs of the rows it skips. */
 static void take_rows(struct chunk *c, int64_t *next)
 {
     const struct weft_call *call = c->call;
@@ -195,10 +195,11 @@ static void run_chunk(const struct chunk *c)
     const struct weft_call *call = c->call;
     const struct plan *plan = call->plan;
     const struct weft_tensor *x = call->in[X], *dx = call->gin[X], *dw = call->gin[W];
-    bool apart = c->row[c->count - 1] - c->row[0] >= c->count;
-    char *from = apart ? call->scratch + plan->rows_x : row_of(x, c->row[0]), *engine = call->scratch + plan->engine;
-    char *to = !dx ? NULL : apart ? call->scratch + plan->rows_dx : row_of(dx, c->row[0]);
-    for (int64_t i = 0; apart && i < c->count; i++)
+    bool scattered = c->row[c->count - 1] - c->row[0] >= c->count;
+    char *from = scattered ? call->scratch + plan->rows_x : row_of(x, c->row[0]),
+         *engine = call->scratch + plan->engine;
+    char *to = !dx ? NULL : scattered ? call->scratch + plan->rows_dx : row_of(dx, c->row[0]);
+    for (int64_t i = 0; scattered && i < c->count; i++)
         memcpy(from + (size_t)i * row_bytes(x), row_of(x, c->row[i]), row_bytes(x));
     weft_dnn_product_run(plan->logits, c->count, from, call->in[P]->data, NULL, NULL, WEFT_F32, c->logits, engine,
                          call->local, call->local_stride);
@@ -206,7 +207,7 @@ static void run_chunk(const struct chunk *c)
     if (dx)
         weft_dnn_product_run(plan->dx, c->count, c->dlogits, call->in[P_DX]->data, NULL, NULL, WEFT_F32, to, engine,
                              call->local, call->local_stride);
-    for (int64_t i = 0; dx && apart && i < c->count; i++)
+    for (int64_t i = 0; dx && scattered && i < c->count; i++)
         memcpy(row_of(dx, c->row[i]), to + (size_t)i * row_bytes(dx), row_bytes(dx));
     if (dw)
         weft_dnn_outer_run(plan->dw, c->count, c->dlogits, from, dw->data, engine, call->local, call->local_stride);
@@ -250,7 +251,7 @@ static double flops(const struct weft_call *call)
     return 2.0 * products * (double)weft_tensor_rows(call->in[X]) * (double)weft_tensor_count(call->in[P]);
 }
 
-/* ---- cases. n: rows, V, C, which rows are scored. x: z_lambda */
+/* ---- cases. n: rows, V, C, which rows are scored (see below). x: z_lambda */
 
 enum { ALL, SOME, NONE, LATER };
 
@@ -280,7 +281,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         weft_graph_output(g, weft_sibling(loss, o));
 }
 
-/* W is scaled as a head is at first: with logits of size one, every word takes part in the gradient. */
+/* W is scaled like a head at initialisation: logits are of size one, so every word contributes to the gradient. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     int64_t n = weft_tensor_count(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cross_entropy_reference_inl.h - what cross_entropy.c computes, in double and plain loops: inputs, shapes, and the
+ * cross_entropy_reference_inl.h - reference of cross_entropy.c, in double and plain loops: inputs, shapes, and the
  * formulas of its opening comment, forward and backward.
  */
 #ifndef WEFT_CROSS_ENTROPY_SPEC_H
@@ -21,7 +21,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[X], *p = node->in[P], *targets = node->in[TARGETS];
     if (x->dtype != p->dtype || p->shape.ndim != 2 || weft_shape_width(&x->shape) != weft_shape_width(&p->shape))
-        return weft_node_fail(node, "x must be %s rows as wide as the matrix", weft_dtype_name(p->dtype));
+        return weft_node_fail(node, "x must be %s and as wide as W", weft_dtype_name(p->dtype));
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape)), one = WEFT_SHAPE(weft_fixed(1));
     if (targets->dtype != WEFT_I32 || !weft_shape_same(&targets->shape, &rows))
         return weft_node_fail(node, "targets must be i32, one per row of x");
@@ -33,7 +33,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, PRED, WEFT_I32, rows);
 }
 
-/* ---- reference: a row at a time, its logits made anew wherever they are needed */
+/* ---- reference: row by row; logits are recomputed wherever they are needed */
 
 static double logit(const struct weft_call *call, int64_t row, int64_t v)
 {

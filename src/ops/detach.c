@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * detach - y = x, the same memory, and no gradient: what is behind it is taken as given.
+ * detach - y = x, sharing x's memory, without a gradient: x is treated as a constant.
  */
 #include "ops/ops.h"
 
@@ -15,7 +15,7 @@ static const struct weft_case cases[] = {
     {"lanes", {3, 16}, {0}}, {"lanes+1", {3, 17}, {0}}, {"wide", {2, 300}, {0}}, {"large", {331, 96}, {0}},
 };
 
-/* x is also read beside it, so that work in place on the one would show in the other. */
+/* x is also read directly, so that an in-place write to either would be visible in the other. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     struct weft_value *x = weft_scale(g, weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]), 2);

@@ -2,9 +2,9 @@
  *
  * dropout - y = x / (1-p) where an element is kept, 0 where not; each is dropped with probability p.
  *
- * Whether element c of a row is kept is a function of (seed, step, sample, layer, site, pos, c) alone, see random_bits.
- * So threads, ranks, micro-batches and chunks see the same mask, backward makes it again instead of saving it, and y is
- * linear in x.
+ * Whether element c of a row is kept depends only on (seed, step, sample, layer, site, pos, c), see random_bits. So the
+ * mask is the same for any split into threads, ranks, micro-batches and chunks, backward recomputes it instead of
+ * saving it, and y is linear in x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -22,15 +22,15 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
     if (!(attr->p > 0 && attr->p < 1))
-        return weft_node_fail(node, "p = %g, it must be at least 0 and less than 1", attr->p);
+        return weft_node_fail(node, "p = %g; it must be at least 0 and less than 1", attr->p);
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     for (int i = SEQ; i <= STEP_KEY; i++)
         if (!node->in[i] || node->in[i]->dtype != WEFT_I32)
-            return weft_node_fail(node, "a mask needs seq, pos, sample and step_key of the rows, all i32");
+            return weft_node_fail(node, "the rows' seq, pos, sample and step_key must be given, all i32");
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
     if (!weft_shape_same(&node->in[SEQ]->shape, &rows) || !weft_shape_same(&node->in[POS]->shape, &rows))
-        return weft_node_fail(node, "seq and pos must have one number per row of x");
+        return weft_node_fail(node, "seq and pos must have one element per row of x");
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
@@ -41,17 +41,17 @@ static uint64_t row_key(const struct weft_call *call, int64_t r)
     return weft_dropout_key(call->in[STEP_KEY]->data, sample[seq[r]], attr->layer, attr->site);
 }
 
-/* Sixty-four columns take sixteen Philox blocks of four words, dealt out so that one word of all blocks is one vector.
+/* 64 columns take sixteen Philox blocks of four words: word w of all blocks serves columns 16w .. 16w+15, one vector.
  */
 static uint32_t random_bits(uint64_t key, int64_t pos, int64_t c)
 {
     return weft_rand(key, (uint64_t)pos, (uint64_t)(c / 64 * 16 + c % 16)).u[c % 64 / 16];
 }
 
-/* Dropped when the element's bits are below this. */
+/* An element is dropped if its bits are below this. */
 static uint32_t threshold(const struct attr *attr) { return (uint32_t)(attr->p * 0x1p32); }
 
-/* Forward and backward are one map: from x to y, or from dy to dx. */
+/* Forward (x to y) and backward (dy to dx) are the same map. */
 static void apply_ref(const struct weft_call *call, const double *from, double *to, int64_t width)
 {
     const struct attr *attr = call->attr;
@@ -120,7 +120,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[X]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, width, sequences, and whether another op stands behind it, which brings gradients in its type. x: p */
+/* n: rows, width, sequences, inside. x: p */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0.5}},      {"one row", {1, 37, 1}, {0.1}},       {"odd", {7, 5, 2}, {0.5}},
     {"lanes", {3, 16, 1}, {0.9}},   {"lanes+1", {3, 17, 3}, {0.25}},      {"tile-1", {ROWS - 1, 33, 2}, {0.1}},
@@ -155,7 +155,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(dropout) = {
     .name = "dropout",
-    .summary = "y = x / (1-p) with probability 1-p, else 0; the mask by counter",
+    .summary = "y = x / (1-p) with probability 1-p, else 0; mask from a counter-based generator",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
@@ -170,7 +170,7 @@ const struct weft_op WEFT_OP(dropout) = {
     .fill = fill,
 };
 
-/* Without dropout there is no node. */
+/* Emits no node if p is 0. */
 struct weft_value *weft_dropout(struct weft_graph *g, struct weft_value *x, const struct weft_rows *rows, double p,
                                 int layer, int site)
 {

@@ -2,13 +2,13 @@
  *
  * embed - y [M, C] = rows ids [M] of table [V, C]; f32, since it starts the residual stream.
  *
- * Backward: table row id += dy row, in row order; parallel over columns, so that no two threads share a sum. The host
- * checks ids; one outside 0 .. V-1 reads as zeros here and is not written.
+ * Backward: dtable[id] += dy row, in row order; parallel over columns, so that no two threads share a sum. The host
+ * checks ids; an id outside 0 .. V-1 gives a row of zeros and has no gradient.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16, COLUMNS = 64 }; /* rows of a forward tile, columns of a backward tile */
+enum { ROWS = 16, COLUMNS = 64 }; /* rows per forward tile, columns per backward tile */
 
 static enum weft_status shape(struct weft_node *node)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * fill - y = value everywhere, f32, of any shape. Zeroes the sums that gradients are added to.
+ * fill - y = value in every element, f32, of any shape. Also zeroes the accumulators of gradients.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

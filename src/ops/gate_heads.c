@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * gate_heads - z[m,h,d] = s[m,h] o[m,h,d],  s = 1 - alpha + alpha gate: attention's heads weighed by a gate that has
- * the share alpha in it. o [M, H*D] and z f32 or bf16, gate f32 [M,H], alpha f32 [1]. May run in place on o.
+ * gate_heads - z[m,h,d] = s[m,h] o[m,h,d],  s = 1 - alpha + alpha gate: scales attention's heads by a gate; alpha sets
+ * how strongly. o [M, H*D] and z f32 or bf16, gate f32 [M,H], alpha f32 [1]. May run in place on o.
  *
- * Backward, with e[m,h] = sum_d dz o:  do = s dz,  dgate = alpha e,  dalpha += sum over m, h of (gate - 1) e. Blocks of
- * ROWS rows leave their part of dalpha in scratch; then the blocks are added in order. All three inputs are read again.
+ * Backward, with e[m,h] = sum_d dz o:  do = s dz,  dgate = alpha e,  dalpha += sum over m, h of (gate - 1) e. Each
+ * block of ROWS rows writes its part of dalpha to scratch; then the blocks are added in order. Reads all three inputs.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* of a tile; it orders the sum */
+enum { ROWS = 16 }; /* per tile; determines the order of the sum */
 enum { O, GATE, ALPHA, INPUTS };
 
 static enum weft_status shape(struct weft_node *node)
@@ -21,8 +21,8 @@ static enum weft_status shape(struct weft_node *node)
     if (gate->dtype != WEFT_F32 || !weft_dim_same(weft_shape_rows(&gate->shape), weft_shape_rows(&o->shape)))
         return weft_node_fail(node, "the gate must be f32, one row per row of o");
     if (width % heads)
-        return weft_node_fail(node, "%lld gates do not divide the width of o, %lld", (long long)heads,
-                              (long long)width);
+        return weft_node_fail(node, "the width of o, %lld, is not a multiple of the %lld gates", (long long)width,
+                              (long long)heads);
     if (alpha->dtype != WEFT_F32 || !weft_shape_same(&alpha->shape, &WEFT_SHAPE(weft_fixed(1))))
         return weft_node_fail(node, "alpha must be f32 [1]");
     return weft_node_output(node, 0, o->dtype, o->shape);
@@ -58,7 +58,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* The heads of a tile's rows, counted through: head h has elements h * width .. of o, whatever row it is in. */
+/* The heads of a tile's rows, numbered across rows: head h starts at element h * width of o. */
 struct heads {
     int64_t first, end, width;
 };
@@ -70,7 +70,7 @@ static struct heads tile_heads(const struct weft_call *call, int64_t tile)
     return (struct heads){tile * ROWS * per_row, rows * per_row, weft_tensor_width(call->in[O]) / per_row};
 }
 
-static float share(const struct weft_call *call, int64_t h)
+static float gate_factor(const struct weft_call *call, int64_t h)
 {
     float alpha = *(const float *)call->in[ALPHA]->data, gate = ((const float *)call->in[GATE]->data)[h];
     return 1 - alpha + alpha * gate;
@@ -83,7 +83,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     const struct weft_tensor *o = call->in[O], *z = call->out[0];
     struct heads t = tile_heads(call, tile);
     for (int64_t h = t.first; h < t.end; h++) {
-        vf s = vset(share(call, h));
+        vf s = vset(gate_factor(call, h));
         for (int64_t i = h * t.width, end = i + t.width; i < end; i += VLANES)
             vstore(z->data, z->dtype, i, end, s * vload(o->data, o->dtype, i, end));
     }
@@ -94,7 +94,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[O]), ROWS), run_tile, (void *)call);
 }
 
-/* ---- backward. Scratch: a sum per block of rows. */
+/* ---- backward. Scratch: one sum per block of rows */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -111,7 +111,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
     struct heads t = tile_heads(call, tile);
     double dalpha = 0;
     for (int64_t h = t.first; h < t.end; h++) {
-        vf s = vset(share(call, h)), dot = vset(0);
+        vf s = vset(gate_factor(call, h)), dot = vset(0);
         for (int64_t i = h * t.width, end = i + t.width; i < end; i += VLANES) {
             vf d = vload(dz->data, dz->dtype, i, end);
             dot = vfma(d, vload(o->data, o->dtype, i, end), dot);
@@ -138,8 +138,7 @@ static void bwd(const struct weft_call *call)
     *(float *)call->gin[ALPHA]->data += (float)sum;
 }
 
-/* n: rows, heads, width of a head, whether alpha is a constant, whether other ops stand around it, which brings
- * gradients in its own type and work in place */
+/* n: rows, heads, width of a head, alpha is a constant, inside */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1}},
     {.name = "one row", .n = {1, 3, 7}},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * gaussian - heads of diagonal Gaussians from their means and raw spreads, and what a squared distance needs of them:
+ * gaussian - heads of diagonal Gaussians from means and raw spreads, with the squared norms that distances need:
  *
  *     y[m,h] = [mean[m,h] ; ln(1 + e^raw[m,h]) + offset]      norm[m,h] = |y[m,h]|^2
  *
- * mean [M, H Wm], raw [M, H Ws] of one type; y [M, H (Wm+Ws)] of that type, and output 1: norm, f32 [M, H], of y as it
- * is stored. One pass for what would be softplus, join_heads and square_sum.
+ * mean [M, H Wm], raw [M, H Ws] of one type; y [M, H (Wm+Ws)] of that type; output 1: norm, f32 [M, H], of y as stored.
+ * The fusion of softplus, join_heads and square_sum.
  *
  * Backward, with g = dy + 2 y dnorm: dmean = g's first part, draw = g's second part sigmoid(raw). Reads raw and y.
  */
@@ -29,9 +29,10 @@ static enum weft_status shape(struct weft_node *node)
     long long m = weft_shape_width(&s), w = weft_shape_width(&like);
     like.dim[like.ndim - 1] = s.dim[s.ndim - 1];
     if (!weft_dtype_is_float(mean->dtype) || mean->dtype != raw->dtype || !weft_shape_same(&s, &like))
-        return weft_node_fail(node, "means and spreads must have the same rows and float type");
+        return weft_node_fail(node, "means and spreads must have the same number of rows and the same float type");
     if (a->heads < 1 || m % a->heads || w % a->heads)
-        return weft_node_fail(node, "widths %lld and %lld do not divide into %lld heads", m, w, (long long)a->heads);
+        return weft_node_fail(node, "the widths %lld and %lld must be multiples of the %lld heads", m, w,
+                              (long long)a->heads);
     s.dim[s.ndim - 1] = weft_fixed(m + w);
     TRY(weft_node_output(node, Y, mean->dtype, s));
     s.dim[s.ndim - 1] = weft_fixed(a->heads);
@@ -81,7 +82,7 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
-/* A part of a head goes to y, which gives back what it stored; the squares of that. */
+/* Stores a part of a head in y and returns the squares of the stored, rounded values. */
 VINLINE vf put(const struct weft_tensor *y, int64_t at, int64_t end, vf x)
 {
     vstore(y->data, y->dtype, at, end, x);
@@ -115,7 +116,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->out[Y]), ROWS), run_tile, (void *)call);
 }
 
-/* The gradient of y at i, that through the norm included. */
+/* The gradient of y at i, including the part through the norm. */
 VINLINE vf gradient(const struct weft_call *call, int64_t i, int64_t end, float twice)
 {
     const struct weft_tensor *dy = call->gout[Y], *y = call->out[Y];
@@ -149,7 +150,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->out[Y]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, widths of mean and spread, and which outputs are used: 0 both, 1 y, 2 norm */
+/* n: rows, heads, widths of mean and spread, outputs used (0: both, 1: y, 2: norm) */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 1}},          {.name = "odd", .n = {7, 3, 5, 9}},
     {.name = "lanes", .n = {3, 2, 16, 16}},      {.name = "lanes+1", .n = {3, 2, 17, 15}},

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * head_bias - what a key of squared norm n takes off its logits, from f32 n [M, K] and scale [H], as f32 [M, H]:
+ * head_bias - the bias that a key of squared norm n adds to its logits, from f32 n [M, K] and scale [H], as f32 [M, H]:
  *
  *     y[m,h] = -scale[h] n[m, h / (H/K)] / 2
  *
- * so that scale <q, k> + y is -scale |q - k|^2 / 2 but for the query's own norm, which the softmax cancels.
+ * so that scale <q, k> + y is -scale |q - k|^2 / 2, except for the query's own norm, which the softmax cancels.
  *
- * Backward: dn[m,k] is the sum over the heads of its group in order; dscale += sum over rows of -n dy / 2: blocks of
- * ROWS rows leave their sums in scratch, which are then added in order.
+ * Backward: dn[m,k] is the sum over the heads of its group, in order; dscale += sum over rows of -n dy / 2: each block
+ * of ROWS rows writes its sums to scratch, which are then added in order.
  */
 #include "ops/ops.h"
 
-enum { ROWS = 32 }; /* per tile; it orders the sum of dscale */
+enum { ROWS = 32 }; /* per tile; determines the order of the sum of dscale */
 enum { N, SCALE };
 
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *n = node->in[N], *scale = node->in[SCALE];
     if (n->dtype != WEFT_F32 || scale->dtype != WEFT_F32 || scale->shape.ndim != 1)
-        return weft_node_fail(node, "n must be f32, and scale f32 with one number per head");
+        return weft_node_fail(node, "n must be f32, and scale f32 with one element per head");
     int64_t norms = weft_shape_width(&n->shape), heads = weft_shape_width(&scale->shape);
     if (heads % norms)
-        return weft_node_fail(node, "%lld heads do not share %lld norms evenly", (long long)heads, (long long)norms);
+        return weft_node_fail(node, "%lld heads cannot share %lld norms: heads must be a multiple of norms",
+                              (long long)heads, (long long)norms);
     struct weft_shape s = n->shape;
     s.dim[s.ndim - 1] = weft_fixed(heads);
     return weft_node_output(node, 0, WEFT_F32, s);
@@ -75,7 +76,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[N]), ROWS), run_tile, (void *)call);
 }
 
-/* ---- backward. Scratch: a row of dscale's sums per block of rows. */
+/* ---- backward. Scratch: the sums of dscale for each block of rows */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -118,7 +119,7 @@ static void bwd(const struct weft_call *call)
             dscale[h] += -0.5f * ((const float *)call->scratch)[block * heads + h];
 }
 
-/* n: rows, heads, norms, whether other ops stand around it */
+/* n: rows, heads, norms, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},           {"one row", {1, 12, 12}, {0}},   {"odd", {7, 5, 5}, {0}},
     {"groups", {9, 6, 2}, {0}},        {"one norm", {5, 7, 1}, {0}},    {"lanes+1", {3, 17, 17}, {0}},
@@ -136,7 +137,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(head_bias) = {
     .name = "head_bias",
-    .summary = "y = -scale n / 2, heads in groups sharing an n",
+    .summary = "y = -scale n / 2; heads of a group share an n",
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * head_similarity - how alike the heads of a row are: f32 [M], of z [M, n * w] the mean over pairs of heads of
+ * head_similarity - how similar the heads of a row are: f32 [M], for z [M, n * w] the mean over pairs of heads of
  *
  *     cos(z_g, z_h) = <u_g, u_h>,  u_h = z_h / |z_h|                     g != h
  *
- * which is (|sum_h u_h|^2 - n) / (n (n - 1)): one pass instead of one over pairs. Heads with |z_h| < 1e-6 have no
- * direction and do not count; with fewer than two left it is 0. There is no derivative: this is for looking.
+ * which is (|sum_h u_h|^2 - n) / (n (n - 1)), computed in one pass over heads. Heads with |z_h| < 1e-6 have no
+ * direction and are ignored; the result is 0 if fewer than two are left. A diagnostic: it has no derivative.
  */
 #include "ops/attention/tiles_inl.h"
 
@@ -22,12 +22,12 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(z->dtype))
         return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
     if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
-        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
-                              (long long)weft_shape_width(&z->shape));
+        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
+                              (long long)weft_shape_width(&z->shape), (long long)attr->heads);
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&z->shape)));
 }
 
-/* As it is defined, pair by pair. */
+/* By definition, pair by pair. */
 static void ref(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;
@@ -69,7 +69,7 @@ static float length(struct head h)
     return sqrtf(vsum(squares));
 }
 
-/* Tile: one row. */
+/* A tile is one row. */
 static void run_row(void *context, int64_t row, int thread)
 {
     const struct weft_call *call = context;
@@ -93,7 +93,7 @@ static void run_row(void *context, int64_t row, int thread)
 
 static void run(const struct weft_call *call) { weft_parallel(weft_tensor_rows(call->in[0]), run_row, (void *)call); }
 
-/* n: rows, heads, width of a head, heads that are 0 */
+/* n: rows, heads, width of a head, number of heads that are 0 */
 static const struct weft_case cases[] = {
     {"one head", {3, 1, 7}, {0}}, {"two heads", {5, 2, 16}, {0}},   {"numbers", {4, 3, 1}, {0}},
     {"odd", {7, 5, 3}, {0}},      {"lanes", {4, 4, 16}, {0}},       {"lanes+1", {3, 4, 17}, {0}},
@@ -119,7 +119,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(head_similarity) = {
     .name = "head_similarity",
-    .summary = "y = mean over pairs of heads of the cosine of their angle",
+    .summary = "y = mean cosine similarity over pairs of heads",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},

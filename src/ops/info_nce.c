@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * info_nce - a contrast between the contexts of a micro-batch, for z [M, heads * w].
+ * info_nce - a contrastive loss between the contexts of a micro-batch, for z [M, heads * w].
  *
- * The vectors u_i, one for each (sequence, head), are the mean of z's head over the T rows of the sequence (`self`), or
- * two: the means over pos < floor(T/2) and over the rest (`halves`). Vectors shorter than 1e-6 are dropped, in halves
- * with their partner; n are left. With the cosines s_ij = <u_i, u_j> / (|u_i| |u_j|) and l_ij = s_ij / tau:
+ * Each (sequence, head) has one vector, the mean of z's head over the T rows of the sequence (`self`), or two, the
+ * means over pos < floor(T/2) and over the rest (`halves`). Vectors u_i shorter than 1e-6 are dropped, in `halves`
+ * together with their partner; n are left. With the cosines s_ij = <u_i, u_j> / (|u_i| |u_j|) and l_ij = s_ij / tau:
  *
  *     lse_i = log sum_j exp l_ij     nll_i = lse_i - l_i,pos     loss = lambda / n * sum_i nll_i
  *
- * self: pos is i itself and j runs over all, pure repulsion. halves: pos is the other half and j != i. With fewer than
- * two vectors the loss is 0.
+ * self: pos is i itself and j runs over all vectors, pure repulsion. halves: pos is the other half and j != i. The loss
+ * is 0 with fewer than two vectors.
  *
- * Outputs: 0 loss f32 [1]; saved for backward, without gradients and 0 where dropped, a row per vector in the order
- * sequence, head, half: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|, 3 nll and 4 lse, f32 [*]. z itself is not saved.
+ * Outputs: 0 loss f32 [1]. Saved for backward, without gradients, 0 for dropped vectors, one row per vector in the
+ * order sequence, head, half: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|, 3 nll and 4 lse, f32 [*]. z itself is not
+ * saved.
  *
  * Backward, with p_ij = exp(l_ij - lse_i) and e_ij = 1 where j is i's positive:
  *     c_ij = p_ij - e_ij + p_ji - e_ji     g_i = sum_j c_ij unit_j     du_i = (g_i - <g_i, unit_i> unit_i) / |u_i|
- * times dloss lambda / (n tau), and every row of z gets its share of its vector's du. Cosines are made again a row at a
- * time: nothing of size n x n exists. 1 - p_i,pos is taken from nll, as -expm1(-nll): where the contrast is nearly
- * solved, p is too close to 1.
+ * times dloss lambda / (n tau); du is divided evenly among the rows of z that its vector is the mean of. Cosines are
+ * recomputed row by row: nothing of size n x n is stored. 1 - p_i,pos is computed from nll as -expm1(-nll), because p
+ * is too close to 1 when the loss is small.
  */
 #include "base/vmath_inl.h"
 #include "ops/info_nce_reference_inl.h"
 
 enum { ROWS = 16 }; /* of z, per tile of dz */
 
-/* ---- what both directions share. Scratch: a span per sequence, then in backward du, shaped as unit; every thread has
- * room for a row of logits. */
+/* ---- shared by forward and backward. Scratch: a span per sequence, then in backward du, shaped like unit. Per thread:
+ * a row of logits. */
 
-struct span { /* of the call's rows: a sequence's are between first and end, `length` of them */
+struct span { /* the sequence has `length` rows of the call, all between first and end */
     int64_t first, end, length;
 };
 
@@ -69,7 +70,7 @@ VINLINE float dot(const float *a, const float *b, int64_t n)
     return vsum(sum);
 }
 
-/* l_ij of all j, up to a multiple of sixteen; -inf, which no sum of exponentials sees, where j is not in i's sum. */
+/* l_ij for all j, padded to a multiple of sixteen; -inf for padding and where j is not in i's sum. */
 static void logits(const struct weft_call *call, int64_t i, float *l)
 {
     const struct attr *attr = call->attr;
@@ -77,7 +78,7 @@ static void logits(const struct weft_call *call, int64_t i, float *l)
     int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1];
     float sharpness = (float)(1 / attr->tau);
     for (int64_t j = 0; j < row_room(n); j++) {
-        bool counts = j < n && norm[j] != 0 && against(attr, i, j);
+        bool counts = j < n && norm[j] != 0 && in_sum(attr, i, j);
         l[j] = counts ? sharpness * dot(unit + i * w, unit + j * w, w) : -INFINITY;
     }
 }
@@ -112,7 +113,7 @@ static void divide(float *x, int64_t n, float by)
         vstore_f32(x + i, n - i, vload_f32(x + i, n - i) / vset(by));
 }
 
-/* A tile is a sequence and a head: its vector, or both of its halves. */
+/* A tile is a sequence and a head: one vector, or the two of its halves. */
 static void context_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -136,8 +137,8 @@ static void context_tile(void *context, int64_t tile, int thread)
         divide(unit + i * w, w, norm[i]);
 }
 
-/* nll_i and lse_i. Where the contrast is nearly solved the sum is 1 plus a little, and the little is the loss: the sum
- * and its logarithm are taken in double. */
+/* nll_i and lse_i. If the loss is small, the sum is close to 1 and the difference from 1 is what matters: the sum and
+ * its logarithm are computed in double. */
 static void row_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -183,7 +184,7 @@ static void run(const struct weft_call *call)
 
 /* ---- backward */
 
-/* c_ij in place of l_ij. Where j is i's positive, i is j's. */
+/* Replaces l_ij by c_ij. If j is i's positive, i is j's. */
 static void coefficients(const struct weft_call *call, int64_t i, float *l)
 {
     const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
@@ -195,8 +196,8 @@ static void coefficients(const struct weft_call *call, int64_t i, float *l)
     l[pos] = (float)(expm1(-nll[i]) + expm1(-nll[pos]));
 }
 
-/* The share of one row of z in du_i, left in dz's type at the start of du's row: where that is narrower, what is
- * written lies behind what is still to be read. */
+/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower,
+ * writes stay behind reads. */
 static void du_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -244,14 +245,14 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[Z]), ROWS), dz_tile, (void *)call);
 }
 
-/* The cosines, and in backward as much again for g. */
+/* The cosines; in backward as much again for g. */
 static double flops(const struct weft_call *call)
 {
     return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);
 }
 
-/* ---- cases. n: sequences, rows of the first of them, by how many each is shorter than the one before (down to none),
- * heads, width of a head, positives, which vectors are too short. x: tau, lambda */
+/* ---- cases. n: sequences, rows of the first, how many fewer each next one has (down to none), heads, width of a head,
+ * positives, which vectors are too short. x: tau, lambda */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, WIDTH, POSITIVES, SHORT };
 enum { NO_VECTOR, HEAD_0, ONE_HALF, ALL_BUT_ONE, ALL };
@@ -284,7 +285,7 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
-/* Vectors are made short by an input that is multiplied into z, so that they stay so when differences are taken. */
+/* Vectors are made short by multiplying z with an input, so that they stay short under finite differences. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     int64_t count = 0, width = c->n[HEADS] * c->n[WIDTH];
@@ -337,7 +338,8 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(info_nce) = {
     .name = "info_nce",
-    .summary = "loss = lambda * mean over contexts i of (logsumexp_j(s_ij/tau) - s_i,pos/tau), s the cosines",
+    .summary =
+        "loss = lambda * mean over contexts i of (logsumexp_j(s_ij/tau) - s_i,pos/tau), s the cosine similarities",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * info_nce_reference_inl.h - what info_nce.c computes, in double and plain loops: inputs, shapes, and the formulas of
+ * info_nce_reference_inl.h - reference of info_nce.c, in double and plain loops: inputs, shapes, and the formulas of
  * its opening comment, forward and backward.
  */
 #ifndef WEFT_INFO_NCE_SPEC_H
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] only tells S */
+enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] only provides S */
 enum { LOSS, UNIT, NORM, NLL, LSE };
 
 #define SHORTEST 1e-6
@@ -30,14 +30,14 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(in[Z]->dtype))
         return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(in[Z]->dtype));
     if (attr->heads < 1 || weft_shape_width(&in[Z]->shape) % attr->heads)
-        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
-                              (long long)weft_shape_width(&in[Z]->shape));
+        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
+                              (long long)weft_shape_width(&in[Z]->shape), (long long)attr->heads);
     if (!(attr->tau > 0))
-        return weft_node_fail(node, "tau = %g, it must be above 0", attr->tau);
+        return weft_node_fail(node, "tau = %g; it must be greater than 0", attr->tau);
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[Z]->shape));
     for (int i = SEQ; i <= POS; i++)
         if (!in[i] || in[i]->dtype != WEFT_I32 || !weft_shape_same(&in[i]->shape, &rows))
-            return weft_node_fail(node, "seq and pos must be i32, one number per row of z");
+            return weft_node_fail(node, "seq and pos must be i32, one element per row of z");
     if (!in[TILES] || in[TILES]->shape.ndim != 2)
         return weft_node_fail(node, "tiles must be [sequences, tiles]");
     struct weft_dim n = in[TILES]->shape.dim[0], w = weft_fixed(weft_shape_width(&in[Z]->shape) / attr->heads);
@@ -49,7 +49,7 @@ static enum weft_status shape(struct weft_node *node)
     return WEFT_OK;
 }
 
-/* Which vector a row's head belongs to, when its sequence has `length` rows, and how many rows that vector has. */
+/* The vector that a row's head belongs to, if its sequence has `length` rows; and the number of rows of a vector. */
 static int64_t vector_of(const struct weft_call *call, int64_t row, int64_t head, int64_t length)
 {
     const struct attr *attr = call->attr;
@@ -66,7 +66,7 @@ static int64_t vector_rows(const struct attr *attr, int64_t vector, int64_t leng
 static int64_t positive(const struct attr *attr, int64_t i) { return views(attr) == 1 ? i : i ^ 1; }
 
 /* Whether j is in i's sum. */
-static bool against(const struct attr *attr, int64_t i, int64_t j) { return views(attr) == 1 || i != j; }
+static bool in_sum(const struct attr *attr, int64_t i, int64_t j) { return views(attr) == 1 || i != j; }
 
 /* ---- reference */
 
@@ -108,7 +108,7 @@ static void ref_means(const struct weft_call *call)
     }
 }
 
-/* Norms, then unit vectors. Returns how many vectors are kept. */
+/* Norms, then unit vectors. Returns the number of vectors kept. */
 static int64_t ref_units(const struct weft_call *call)
 {
     int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1], v = views(call->attr), kept = 0;
@@ -143,7 +143,7 @@ static void ref(const struct weft_call *call)
     for (int64_t i = 0; i < n; i++) {
         double hit = ref_logit(call, i, positive(attr, i)), sum = 0;
         for (int64_t j = 0; j < n; j++)
-            sum += norm[j] > 0 && against(attr, i, j) ? exp(ref_logit(call, i, j) - hit) : 0;
+            sum += norm[j] > 0 && in_sum(attr, i, j) ? exp(ref_logit(call, i, j) - hit) : 0;
         nll[i] = norm[i] > 0 ? log(sum) : 0;
         lse[i] = norm[i] > 0 ? nll[i] + hit : 0;
         *loss += attr->lambda * nll[i] / (double)weft_max(1, kept);
@@ -154,7 +154,7 @@ static double ref_coefficient(const struct weft_call *call, int64_t i, int64_t j
 {
     const struct attr *attr = call->attr;
     const double *lse = call->out[LSE]->data;
-    double l = ref_logit(call, i, j), p = against(attr, i, j) ? exp(l - lse[i]) + exp(l - lse[j]) : 0;
+    double l = ref_logit(call, i, j), p = in_sum(attr, i, j) ? exp(l - lse[i]) + exp(l - lse[j]) : 0;
     return p - (j == positive(attr, i)) - (i == positive(attr, j));
 }
 

@@ -4,8 +4,8 @@
  *
  *     y[m,h] = [a[m, h / (H/Ha)] ; b[m, h / (H/Hb)]]      a [M, Ha Wa], b [M, Hb Wb], y [M, H (Wa+Wb)]
  *
- * Ha and Hb divide H: with H every head has a part of its own, with 1 all share it. The three have one type, so forward
- * copies bytes. Backward takes y's gradient apart again; a part that several heads read gets the sum over them, in f32
+ * Ha and Hb divide H: with Ha = H every head has its own part, with Ha = 1 all heads share it. All three have one type,
+ * so forward copies bytes. Backward splits y's gradient; a part that several heads read gets the sum over them, in f32
  * and in the order of heads. Nothing is saved.
  */
 #include "base/vmath_inl.h"
@@ -27,20 +27,23 @@ static enum weft_status shape(struct weft_node *node)
     for (int p = A; p <= B; p++) {
         long long width = weft_shape_width(&node->in[p]->shape), own = attr->part_heads[p], heads = attr->heads;
         if (own < 1 || heads < 1 || heads % own || width % own)
-            return weft_node_fail(node, "%lld columns in %lld heads cannot be parts of %lld heads", width, own, heads);
+            return weft_node_fail(node,
+                                  "%lld columns in %lld heads cannot be joined to %lld heads: the columns must be a "
+                                  "multiple of their heads, and these must divide the heads of the result",
+                                  width, own, heads);
         wide += width / own;
     }
     like.dim[like.ndim - 1] = s.dim[s.ndim - 1];
     if (!weft_dtype_is_float(a->dtype) || a->dtype != b->dtype || !weft_shape_same(&s, &like))
-        return weft_node_fail(node, "both parts must have the same rows and float type");
+        return weft_node_fail(node, "a and b must have the same number of rows and the same float type");
     s.dim[s.ndim - 1] = weft_fixed(attr->heads * wide);
     return weft_node_output(node, 0, a->dtype, s);
 }
 
-/* How part p lies in itself and in y, in elements. */
+/* The layout of part p on its own and in y, in elements. */
 struct part {
-    int64_t heads, readers, width; /* its heads, how many heads of y read each, and how wide each is */
-    int64_t first, wide;           /* where it begins in a head of y, and how wide that head is */
+    int64_t heads, readers, width; /* its heads, number of heads of y that read each, width of each */
+    int64_t first, wide;           /* offset in a head of y, and the width of that head */
 };
 
 static struct part part_of(const struct weft_call *call, int p, const struct weft_tensor *own,
@@ -86,7 +89,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* A head is short and most often whole vectors, which a call of memcpy would not know. */
+/* A head is short and usually a multiple of 64 bytes: a fixed-size memcpy compiles to vector moves, not a call. */
 VINLINE void copy(char *to, const char *from, int64_t bytes)
 {
     for (; bytes >= 64; bytes -= 64, to += 64, from += 64)
@@ -145,8 +148,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gout[0]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, heads and width of a, heads and width of b, and whether other ops stand around it, which brings
- * gradients in its own type */
+/* n: rows, heads, heads and width of a, heads and width of b, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1, 1, 1, 1}, {0}},
     {"one row", {1, 3, 3, 37, 3, 20}, {0}},
@@ -173,7 +175,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(join_heads) = {
     .name = "join_heads",
-    .summary = "y = [a, b] in each head; heads may share an a or a b",
+    .summary = "y = [a, b] in each head; heads can share parts of a or b",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

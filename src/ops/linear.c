@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * linear - rows times a weight matrix, with bias and residual added on the way out.
+ * linear - rows times a weight matrix, with bias and residual added before the result is stored.
  *
  *     y[m,n] = sum_k x[m,k] W[n,k] + b[n] + addend[m,n]
  *
- * x [M,K] in the compute dtype, W [N,K] f32, a parameter or made of parameters, read in its packed form p, b [N] f32
- * and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may share addend's memory. With W [G,N,K] there are G
- * products side by side: group g takes columns gK.. of x to columns gN.. of y.
+ * x [M,K] in the compute dtype, W [N,K] f32, a parameter or computed from parameters, read in its packed form p, b [N]
+ * f32 and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may alias addend. With W [G,N,K] there are G
+ * separate products: group g maps columns gK.. of x to columns gN.. of y.
  *
- * Backward, from dY rounded to the compute dtype once:
- *     dX = dY W         another node of this op, over W packed the other way; it takes what the other users of x have
- *                       summed so far as its addend, so that the gradients of q, k and v meet without a pass of
- *                       their own
- *     dW += dY^t X      the backward kernel, into the parameter's own gradient (of a made W: into its sum)
+ * Backward, with dY rounded to the compute dtype once:
+ *     dX = dY W         another node of this op, with W packed transposed; its addend is the gradient that other users
+ *                       of x have contributed so far, so the gradients of q, k and v are summed without an extra pass
+ *     dW += dY^t X      the backward kernel, into the parameter's own gradient (of a computed W: into its accumulator)
  *     db += sum_m dY    likewise
  *     d addend = dY
  *
- * Only x is kept for it. W is an input so that grad can find it; no kernel reads it.
+ * Only x is saved. W is an input so that grad can find it; no kernel reads it.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -25,7 +24,7 @@ enum { X, P, B, ADDEND, W, INPUTS };
 
 struct attr {
     enum weft_dtype out;
-    bool is_dx; /* this is the product that differentiates another: told, not used */
+    bool is_dx; /* this node computes the dX of another one; only reported, see products */
 };
 
 /* ---- shape */
@@ -38,18 +37,18 @@ static enum weft_status shape(struct weft_node *node)
     if (x->dtype != compute || p->dtype != compute)
         return weft_node_fail(node, "x and the packed matrix must both be %s", weft_dtype_name(compute));
     if (a->out != WEFT_F32 && a->out != WEFT_BF16)
-        return weft_node_fail(node, "gives f32 or bf16, not %s", weft_dtype_name(a->out));
+        return weft_node_fail(node, "the result must be f32 or bf16, not %s", weft_dtype_name(a->out));
     int64_t groups = p->shape.ndim == 3 ? p->shape.dim[0].times : 1;
     int64_t width = groups * p->shape.dim[p->shape.ndim - 2].times, depth = groups * weft_shape_width(&p->shape);
     if (weft_shape_width(&x->shape) != depth)
-        return weft_node_fail(node, "rows are %lld wide, the matrix takes %lld", (long long)weft_shape_width(&x->shape),
-                              (long long)depth);
+        return weft_node_fail(node, "x has %lld columns, but the matrix has %lld",
+                              (long long)weft_shape_width(&x->shape), (long long)depth);
     struct weft_shape y = x->shape;
     y.dim[y.ndim - 1] = weft_fixed(width);
     if (b && (b->dtype != WEFT_F32 || !weft_shape_same(&b->shape, &WEFT_SHAPE(weft_fixed(width)))))
         return weft_node_fail(node, "the bias must be f32 [%lld]", (long long)width);
     if (addend && (!weft_shape_same(&addend->shape, &y) || (addend->dtype != WEFT_F32 && addend->dtype != WEFT_BF16)))
-        return weft_node_fail(node, "the addend must be f32 or bf16 and shaped as the result");
+        return weft_node_fail(node, "the addend must be f32 or bf16 and have the shape of the result");
     return weft_node_output(node, 0, a->out, y);
 }
 
@@ -149,7 +148,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* A tile of db: 16 lanes of columns, rows summed in blocks so that a long sum keeps its last bits. */
+/* A tile of db: TILE columns, with rows summed in blocks so that long sums keep their precision. */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
 static void add_columns(void *context, int64_t tile, int thread)
@@ -211,7 +210,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     struct weft_value *gy = weft_grad_out(grads, 0);
     if (!gy)
         return;
-    /* As it is where the types agree, even if others add to it in f32: a sum takes either, and a cast is a pass. */
+    /* Cast only to the addend's own type, even if gradients of other users are added in f32: add takes either type. */
     if (weft_grad_wanted(grads, ADDEND))
         weft_grad_add(grads, ADDEND, weft_cast(g, gy, node->in[ADDEND]->dtype));
 
@@ -230,15 +229,15 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* ---- cases. n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, what W is. What is not
- * f32 has the graph's compute dtype. */
+/* ---- cases. n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, kind of W. Tensors
+ * that are not f32 have the graph's compute dtype. */
 
-enum {
-    NONE,
-    F32,
-    COMPUTE,
-    MADE, /* f32, and nobody else reads it, so that y takes its memory */
-    SAME, /* x itself */
+enum { /* addend */
+       NONE,
+       F32,
+       COMPUTE,
+       MADE, /* f32, computed and not read elsewhere, so that y aliases it */
+       SAME, /* x itself */
 };
 
 enum { PARAM, TRANSPOSED, VIEWED }; /* W: a parameter, or a transpose or a view of one */

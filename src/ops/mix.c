@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * mix - z = x + alpha y, elementwise, with one weight alpha, f32 [1], a parameter or a constant. x, y and z have one
- * shape and are f32 or bf16 alike; x may be absent, as 0. May run in place on x.
+ * mix - z = x + alpha y, elementwise, with one weight alpha, f32 [1], a parameter or a constant. x, y and z have the
+ * same shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
  *
- * Backward: x gets dz as it is; dy = alpha dz is this op again, without x; dalpha += sum dz y is the backward kernel.
- * So y is kept only where alpha is learned. Blocks of TILE elements leave their sums in scratch, which are then added
- * in order.
+ * Backward: x gets dz unchanged; dy = alpha dz is another node of this op, without x; dalpha += sum dz y is the
+ * backward kernel. So y is kept only if alpha is learned. Each block of TILE elements writes its sum to scratch; the
+ * sums are then added in order.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 8192 }; /* elements; it orders the sum */
+enum { TILE = 8192 }; /* elements; determines the order of the sum */
 enum { X, Y, ALPHA, INPUTS };
 
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[X], *y = node->in[Y], *alpha = node->in[ALPHA];
     if (!weft_dtype_is_float(y->dtype) || (x && x->dtype != y->dtype))
-        return weft_node_fail(node, "x and y must be of one float type, y is %s", weft_dtype_name(y->dtype));
+        return weft_node_fail(node, "x and y must have the same float type; y is %s", weft_dtype_name(y->dtype));
     if (x && !weft_shape_same(&x->shape, &y->shape))
         return weft_node_fail(node, "x and y have different shapes");
     if (alpha->dtype != WEFT_F32 || !weft_shape_same(&alpha->shape, &WEFT_SHAPE(weft_fixed(1))))
@@ -59,7 +59,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
 }
 
-/* ---- backward: dalpha. Scratch: a sum per block. */
+/* ---- backward: dalpha. Scratch: one sum per block */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -104,8 +104,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* n: rows, width, whether x is there, whether alpha is a constant, whether other ops stand around it, which brings
- * gradients in its own type and work in place */
+/* n: rows, width, x is present, alpha is a constant, inside */
 enum { ROWS, WIDTH, WITH_X, CONSTANT, INSIDE };
 
 static const struct weft_case cases[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * mul - y = a * b, elementwise, f32 or bf16 each; y is f32 when either is. May run in place on a.
+ * mul - y = a * b, elementwise, f32 or bf16 each; y is f32 if either input is. May run in place on a.
  *
- * The gradients are products again, dy * b and dy * a, so they are emitted as such.
+ * The gradients, dy * b and dy * a, are nodes of this op.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * norm_inl.h - what layernorm and rmsnorm share: tiles of rows, and sums for the gradients of their weights.
+ * norm_inl.h - shared by layernorm and rmsnorm: tiles of rows, and sums for the gradients of their weights.
  *
- * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [C]. The op's file defines WEIGHTS before it includes this, and then
- * says what becomes of a row. Backward: blocks of ROWS rows leave their column sums in scratch while dx is made; then
- * columns add the blocks in order. So x and dy are read once and the order of the sums is fixed.
+ * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [C]. The op's file defines WEIGHTS before including this, and
+ * run_row and bwd_row after. Backward: each block of ROWS rows writes its column sums to scratch while it computes dx;
+ * then the blocks are added in order, column by column. So x and dy are read once and the order of the sums is fixed.
  */
 #ifndef WEFT_NORM_H
 #define WEFT_NORM_H
 
-enum { ROWS = 32, COLUMNS = 64 }; /* rows of a block, columns of a tile that adds up blocks */
+enum { ROWS = 32, COLUMNS = 64 }; /* rows per block, columns per tile when blocks are added */
 
 struct attr {
     double eps;
@@ -24,12 +24,13 @@ static enum weft_status check_inputs(const struct weft_node *node)
     struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
     for (int i = 1; i <= WEIGHTS; i++)
         if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &columns))
-            return weft_node_fail(node, "the weights must be f32 and have x's %lld columns",
+            return weft_node_fail(node, "the weights must be f32 [%lld], as wide as x",
                                   (long long)columns.dim[0].times);
     return WEFT_OK;
 }
 
-/* The op's own. Backward adds row r to its block's sums, one row of C for each weight, then makes the row's dx. */
+/* Defined by the op's file. Backward adds row r to its block's sums, C of them per weight, then computes the row's dx.
+ */
 static void run_row(const struct weft_call *call, int64_t r);
 static void bwd_row(const struct weft_call *call, int64_t r, float *sums);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * off_block - how much of a square matrix stands outside `blocks` equal blocks on its diagonal: f32 [1],
+ * off_block - the fraction of a square matrix that lies outside `blocks` equal blocks on its diagonal: f32 [1],
  *
- *     y = sum of w^2 outside the blocks / sum of all w^2                     0 where all w are 0
+ *     y = sum of w^2 outside the blocks / sum of all w^2                     0 if all w are 0
  *
- * Rows leave their sums in scratch, in double, which are then added in order. There is no derivative: this is for
- * looking.
+ * Each row writes its sums to scratch, in double; these are then added in order. A diagnostic: it has no derivative.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -24,9 +23,10 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *w = node->in[0];
     int64_t n = weft_shape_width(&w->shape);
     if (w->dtype != WEFT_F32 || w->shape.ndim != 2 || !weft_dim_same(w->shape.dim[0], weft_fixed(n)))
-        return weft_node_fail(node, "w must be a square matrix, f32");
+        return weft_node_fail(node, "w must be a square f32 matrix");
     if (attr->blocks < 1 || n % attr->blocks)
-        return weft_node_fail(node, "%lld blocks do not divide %lld rows", (long long)attr->blocks, (long long)n);
+        return weft_node_fail(node, "%lld rows are not a multiple of %lld blocks", (long long)n,
+                              (long long)attr->blocks);
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
 }
 
@@ -85,7 +85,7 @@ static void run(const struct weft_call *call)
     *(float *)call->out[0]->data = (float)share(s);
 }
 
-/* n: rows, blocks, whether nothing stands outside them, or nothing at all */
+/* n: rows, blocks, content: any, only inside the blocks, or all 0 */
 enum { ANY, DIAGONAL, EMPTY };
 static const struct weft_case cases[] = {
     {"one number", {1, 1}, {0}},    {"one block", {20, 1}, {0}},
@@ -114,7 +114,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(off_block) = {
     .name = "off_block",
-    .summary = "y = share of w^2 outside the blocks on the diagonal",
+    .summary = "y = fraction of the sum of w^2 outside the blocks on the diagonal",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * pack - a weight matrix laid out for the product engine.
+ * pack - a weight matrix in the layout of the matrix product engine.
  *
- *     p = W      how = WEFT_PACK_Y:  for rows of K, giving N
- *     p = W^t    how = WEFT_PACK_DX: for rows of N, giving K
+ *     p = W      how = WEFT_PACK_Y:  maps rows of K to rows of N
+ *     p = W^t    how = WEFT_PACK_DX: maps rows of N to rows of K
  *
- * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (with G in front) in the compute dtype. A reader of p need not know `how`:
- * p [width, depth] always stands for rows [*, depth] p^t, so a gradient's product is the same op as the forward one.
- * On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
+ * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`:
+ * p [width, depth] always means rows [*, depth] times p^t, so the product of a gradient is the same op as the forward
+ * one. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
  *
- * It depends on parameters alone, so it runs once per weight change, not once per product. It has no derivative: the
- * ops that multiply give theirs to W itself.
+ * It depends only on parameters, so it runs once per weight change, not once per product. It has no derivative: linear
+ * and cross_entropy pass the gradient to W itself.
  */
 #include "ops/ops.h"
 
@@ -18,7 +18,7 @@ struct attr {
     enum weft_pack how;
 };
 
-/* p's sizes from its dimensions; max_rows does not matter to a layout. */
+/* The sizes of p; the layout does not depend on max_rows. */
 static struct weft_dnn_shape layout(enum weft_dtype dtype, int ndim, int64_t groups, int64_t width, int64_t depth)
 {
     return (struct weft_dnn_shape){
@@ -31,7 +31,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *a = node->attr;
     struct weft_shape s = w->shape;
     if (w->dtype != WEFT_F32 || s.ndim < 2 || s.ndim > 3)
-        return weft_node_fail(node, "takes an f32 matrix [N,K] or [G,N,K]");
+        return weft_node_fail(node, "the matrix must be f32 [N,K] or [G,N,K]");
     for (int i = 0; i < s.ndim; i++)
         if (s.dim[i].symbol || s.dim[i].times < 1)
             return weft_node_fail(node, "dimension %d of the matrix is not a fixed size", i);
@@ -69,8 +69,8 @@ static void run(const struct weft_call *call)
     weft_dnn_pack(&l, a->how, w->data, w->dtype, p->data);
 }
 
-/* n: rows, N, K, groups (0: W has two dimensions). The layout is opaque, so it is seen through linear, whose forward
- * reads WEFT_PACK_Y; WEFT_PACK_DX is seen in linear's own cases, by its gradient. */
+/* n: rows, N, K, groups (0: W has two dimensions). The layout is opaque, so it is tested through linear: its forward
+ * reads WEFT_PACK_Y, and the gradients in linear's own cases read WEFT_PACK_DX. */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1}},         {.name = "tile", .n = {16, 32, 32}},
     {.name = "odd", .n = {3, 7, 5}},         {.name = "odd depth", .n = {5, 16, 33}},
@@ -89,7 +89,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(pack) = {
     .name = "pack",
-    .summary = "p = W or W^t, laid out for the product engine",
+    .summary = "p = W or W^t, in the layout of the matrix product engine",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * power_inl.h - 2^x on AVX-512, a third of the work of vexp: for probabilities that bf16 scores are made into.
+ * power_inl.h - 2^x on AVX-512, at a third of the cost of vexp: for probabilities computed from bf16 scores.
  */
 #ifndef WEFT_POWER_H
 #define WEFT_POWER_H
@@ -11,8 +11,8 @@
 
 #define LOG2E 1.44269504088896341f
 
-/* 2^x; 0 for -inf, NaN for NaN. The part behind the point goes through a polynomial (own fit, relative error 3e-6,
- * exactly 1 at 0), the part before it into the exponent. */
+/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (own fit, relative error 3e-6, exactly 1 at 0),
+ * scaled by the integer part through the exponent. */
 VINLINE vf power(vf x)
 {
     vf f = (vf)_mm512_reduce_ps((__m512)x, 0x09); /* x - floor(x); 0 for -inf */

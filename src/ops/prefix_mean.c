@@ -2,17 +2,17 @@
  *
  * prefix_mean - y_t = mean of x over positions 0..t of the same sequence, for x [M, G], y like x.
  *
- * Rows say where they belong by seq and pos, as everywhere. The sum runs in f32 in the order of positions, one addition
- * a row, so it has the same bits however a sequence is cut into calls: `state`, optional, f32 [S, G], is the sum before
- * the call's first row of each slot (without it a sequence starts in this call, at position 0), and output 1, f32 [S,
- * G], is the sum after its last row: state, or 0, where a slot has no rows. tiles [S, *] only tells S.
+ * seq and pos give the sequence and position of each row. The sum is accumulated in f32 in the order of positions, one
+ * addition per row, so the bits do not depend on how a sequence is split into calls. `state`, optional, f32 [S, G], is
+ * the sum before the call's first row of each slot (without it sequences start in this call, at position 0). Output 1,
+ * f32 [S, G], is the sum after the slot's last row; state, or 0, if the slot has no rows. tiles [S, *] only provides S.
  *
- * `whole` gives every row the mean that its sequence's last row of the call has. So a row sees what comes after it:
- * this is kept to show that the leak is caught, and its bits do depend on how a sequence is cut.
+ * With `whole` every row gets the mean of its sequence's last row in the call, so a row depends on later rows. This
+ * non-causal variant exists to show that the gates catch it; its bits depend on how a sequence is split.
  *
- * Backward, state taken as constant: dx_s = sum over t >= s of dy_t / (t+1), running from the call's last row to its
- * first; `whole`: the sum over all t of dy_t / (last+1), for every s. Nothing is saved. Both directions may work in
- * place: a row is read before it is written, and not again.
+ * Backward, with state as a constant: dx_s = sum over t >= s of dy_t / (t+1), accumulated from the call's last row to
+ * its first; with `whole`: the sum over all t of dy_t / (last+1), for every s. Nothing is saved. Both directions may
+ * run in place: a row is read before it is written, and not afterwards.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -33,17 +33,17 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[X]->shape));
     for (int i = SEQ; i <= POS; i++)
         if (!in[i] || in[i]->dtype != WEFT_I32 || !weft_shape_same(&in[i]->shape, &rows))
-            return weft_node_fail(node, "seq and pos must be i32, one number per row of x");
+            return weft_node_fail(node, "seq and pos must be i32, one element per row of x");
     if (!in[TILES] || in[TILES]->shape.ndim != 2)
         return weft_node_fail(node, "tiles must be [sequences, tiles]");
     struct weft_shape sums = WEFT_SHAPE(in[TILES]->shape.dim[0], weft_fixed(weft_shape_width(&in[X]->shape)));
     if (in[STATE] && (in[STATE]->dtype != WEFT_F32 || !weft_shape_same(&in[STATE]->shape, &sums)))
-        return weft_node_fail(node, "the state must be f32, one row as wide as x per sequence");
+        return weft_node_fail(node, "the state must be f32 [sequences, width of x]");
     TRY(weft_node_output(node, Y, in[X]->dtype, in[X]->shape));
     return weft_node_output(node, SUM, WEFT_F32, sums);
 }
 
-/* The row whose mean row r gets: itself, or the last of its sequence. */
+/* The row that determines the mean of row r: itself, or with `whole` the last row of its sequence. */
 static int64_t mean_row(const struct weft_call *call, int64_t r)
 {
     const struct attr *attr = call->attr;
@@ -95,8 +95,8 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* Tile `tile` of sequences x columns: the columns i with *first <= i < *end of the sequence that is returned. */
-static int64_t tile_place(int64_t tile, int64_t width, int64_t *first, int64_t *end)
+/* A tile is columns *first <= i < *end of one sequence, which is returned. */
+static int64_t locate_tile(int64_t tile, int64_t width, int64_t *first, int64_t *end)
 {
     int64_t across = weft_div_up(width, COLUMNS);
     *first = tile % across * COLUMNS;
@@ -104,7 +104,7 @@ static int64_t tile_place(int64_t tile, int64_t width, int64_t *first, int64_t *
     return tile / across;
 }
 
-/* Every row of the sequence gets the same. */
+/* Stores the same values in every row of the sequence. */
 static void store_all(const struct weft_tensor *to, const int32_t *seq, int64_t slot, int64_t first, int64_t end,
                       const vf *same)
 {
@@ -121,7 +121,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y], *state = call->in[STATE];
     const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
-    int64_t first, end, width = weft_tensor_width(x), slot = tile_place(tile, width, &first, &end);
+    int64_t first, end, width = weft_tensor_width(x), slot = locate_tile(tile, width, &first, &end);
     float *after = (float *)call->out[SUM]->data + slot * width;
     vf sum[VECTORS] = {0}, mean[VECTORS] = {0};
     for (int64_t i = first, v = 0; state && i < end; i += VLANES, v++)
@@ -155,13 +155,13 @@ static void bwd_tile(void *context, int64_t tile, int thread)
     const struct attr *attr = call->attr;
     const struct weft_tensor *dy = call->gout[Y], *dx = call->gin[X];
     const int32_t *seq = call->in[SEQ]->data, *pos = call->in[POS]->data;
-    int64_t first, end, width = weft_tensor_width(dx), slot = tile_place(tile, width, &first, &end);
+    int64_t first, end, width = weft_tensor_width(dx), slot = locate_tile(tile, width, &first, &end);
     vf sum[VECTORS] = {0}, count = vset(0);
     for (int64_t r = weft_tensor_rows(dx) - 1; r >= 0; r--) {
         if (seq[r] != slot)
             continue;
         vf own = vset((float)(pos[r] + 1));
-        count = attr->whole ? vmax(count, own) : own; /* the last row is met first and has the largest */
+        count = attr->whole ? vmax(count, own) : own; /* the last row comes first and has the largest count */
         for (int64_t i = first, v = 0; i < end; i += VLANES, v++) {
             sum[v] += vload(dy->data, dy->dtype, r * width + i, r * width + end) / count;
             vstore(dx->data, dx->dtype, r * width + i, r * width + end, sum[v]);
@@ -177,10 +177,9 @@ static void bwd(const struct weft_call *call)
     weft_parallel(call->in[TILES]->dim[0] * across, bwd_tile, (void *)call);
 }
 
-/* n: sequences, rows of the first of them, by how many each is shorter than the one before (down to none), width,
- * position of the first rows (not 0: with a state), whether other ops stand around it, which brings gradients in its
- * own type and work in place; whether the sequences' rows take turns instead of following each other; whole */
-enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, TURNS, WHOLE };
+/* n: sequences, rows of the first, how many fewer each next one has (down to none), width, position of the first rows
+ * (not 0: with a state), inside, rows of the sequences are interleaved, whole */
+enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, INTERLEAVED, WHOLE };
 
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 0, 1}},
@@ -197,7 +196,7 @@ static const struct weft_case cases[] = {
     {.name = "state, one row", .n = {5, 1, 0, 70, 300}},
     {.name = "state, without rows", .n = {5, 3, 2, 33, 1}},
     {.name = "inside", .n = {3, 20, 4, 40, 0, 1}},
-    {.name = "turns", .n = {3, 20, 0, 40, 2, 1, 1}},
+    {.name = "interleaved", .n = {3, 20, 0, 40, 2, 1, 1}},
     {.name = "whole", .n = {4, 9, 3, 70, 0, 0, 0, 1}},
     {.name = "whole, state", .n = {3, 6, 1, 24, 11, 0, 0, 1}},
     {.name = "whole inside", .n = {3, 20, 0, 40, 2, 1, 1, 1}},
@@ -208,7 +207,7 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
-/* Rows of `whole` do depend on each other: they are a fixed number, so that the harness does not demand otherwise. */
+/* With `whole`, rows depend on each other: their number is fixed, so that the harness does not vary it. */
 static struct weft_value *case_input(struct weft_graph *g, const struct weft_case *c, const char *name,
                                      enum weft_dtype dtype, int64_t rows, int64_t width)
 {
@@ -251,7 +250,8 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
     for (int64_t r = 0, s = 0, at = 0; r < rows; r++, at++) {
         for (; at == case_length(c, s); at = 0)
             s++;
-        int64_t slot = c->n[TURNS] ? r % sequences : s, pos = c->n[START] + (c->n[TURNS] ? r / sequences : at);
+        int64_t slot = c->n[INTERLEAVED] ? r % sequences : s,
+                pos = c->n[START] + (c->n[INTERLEAVED] ? r / sequences : at);
         to[r] = (int32_t)(is_seq ? slot : pos);
     }
     return true;

@@ -4,9 +4,10 @@
  *
  *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
  *
- * y is f32 or the compute dtype, as asked; rstd, f32 [M], is output 1, saved for backward.
+ * y is f32 or the compute dtype (`out`); rstd, f32 [M], is output 1, saved for backward.
  *
- * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. Tiles and sums are norm.h's.
+ * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. See norm_inl.h for tiles and
+ * sums.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -102,8 +103,7 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
     }
 }
 
-/* n: rows, width, whether other ops stand around it (which brings gradients in its own type and work in place), whether
- * y is f32. x: eps */
+/* n: rows, width, inside, y is f32. x: eps */
 static const struct weft_case cases[] = {
     {"one row", {1, 37}, {1e-6}},      {"odd", {7, 5}, {1e-6}},
     {"few columns", {9, 4}, {1e-6}},   {"lanes", {3, 16}, {1e-6}},

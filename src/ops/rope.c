@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * rope - rotary positions: in each head of x [M, H D], element i turns with element i + D/2 by pos base^(-2i/D):
+ * rope - rotary positions: in each head of x [M, H D], rotates the pair (i, i + D/2) by the angle pos base^(-2i/D):
  *
  *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
  *
- * Backward turns dy by the opposite angle and needs only pos. A row's cosines and sines are made once for all its
- * heads, in double by own arithmetic, rounded to f32: they depend on (pos, i, D, base) alone, need no table whose
- * length would bound the positions, and cost little beside reading x.
+ * Backward rotates dy by the opposite angle and needs only pos. The cosines and sines of a row are computed once for
+ * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D, base), need no table that
+ * would limit positions, and cost little compared with reading x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16, DLANES = 8 }; /* rows of a tile, doubles of a vector */
+enum { ROWS = 16, DLANES = 8 }; /* rows per tile, doubles per vector */
 
 typedef double vd __attribute__((vector_size(64)));
 typedef int64_t vl __attribute__((vector_size(64)));
@@ -31,16 +31,16 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     if (heads < 1 || width % (2 * heads) != 0)
-        return weft_node_fail(node, "%lld columns are not %lld heads of even width", width, heads);
+        return weft_node_fail(node, "%lld columns cannot be divided into %lld heads of even width", width, heads);
     if (!(attr->base > 0))
-        return weft_node_fail(node, "base = %g, it must be positive", attr->base);
+        return weft_node_fail(node, "base = %g; it must be positive", attr->base);
     if (pos->dtype != WEFT_I32 || !weft_shape_same(&pos->shape, &rows))
-        return weft_node_fail(node, "pos must be i32, one per row of x");
+        return weft_node_fail(node, "pos must be i32, one element per row of x");
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
-/* sign +1 turns, -1 turns back. */
-static void turn_ref(const struct weft_call *call, const double *from, double *to, int64_t width, double sign)
+/* sign: +1 forward, -1 backward. */
+static void rotate_ref(const struct weft_call *call, const double *from, double *to, int64_t width, double sign)
 {
     const struct attr *attr = call->attr;
     const int32_t *pos = call->in[1]->data;
@@ -58,15 +58,15 @@ static void turn_ref(const struct weft_call *call, const double *from, double *t
 
 static void ref(const struct weft_call *call)
 {
-    turn_ref(call, call->in[0]->data, call->out[0]->data, weft_tensor_width(call->in[0]), 1);
+    rotate_ref(call, call->in[0]->data, call->out[0]->data, weft_tensor_width(call->in[0]), 1);
 }
 
 static void bwd_ref(const struct weft_call *call)
 {
-    turn_ref(call, call->gout[0]->data, call->gin[0]->data, weft_tensor_width(call->gin[0]), -1);
+    rotate_ref(call, call->gout[0]->data, call->gin[0]->data, weft_tensor_width(call->gin[0]), -1);
 }
 
-/* ---- plan: the D/2 frequencies, in whole vectors. Local scratch: a row's cosines, then its sines. */
+/* ---- plan: the D/2 frequencies, padded to whole vectors. Per-thread scratch: the cosines of a row, then its sines */
 
 static int64_t padded_half(const struct weft_call *call, const struct weft_tensor *x)
 {
@@ -102,8 +102,8 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
 
 VINLINE vd pick(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
 
-/* Cosine and sine of eight angles: the quarter turn nearest is taken off in two parts, exactly for a million positions,
- * and Taylor's series of what is left (at most pi/4) is good to 2e-10 before rounding to f32. */
+/* Cosine and sine of eight angles: subtracts the nearest multiple of pi/2 in two parts, which is exact for a million
+ * positions; the Taylor series of the rest (at most pi/4) has an error below 2e-10 before rounding to f32. */
 VINLINE void cos_sin(vd angle, float *cosine, float *sine)
 {
     const double shift = 0x1.8p52; /* adding it leaves the nearest integer in the low bits */
@@ -119,8 +119,8 @@ VINLINE void cos_sin(vd angle, float *cosine, float *sine)
     memcpy(sine, &sin_f, sizeof sin_f);
 }
 
-static void turn_rows(const struct weft_call *call, int64_t tile, int thread, const struct weft_tensor *from,
-                      const struct weft_tensor *to, float sign)
+static void rotate_rows(const struct weft_call *call, int64_t tile, int thread, const struct weft_tensor *from,
+                        const struct weft_tensor *to, float sign)
 {
     const struct attr *attr = call->attr;
     const double *frequency = call->plan;
@@ -148,7 +148,7 @@ static void turn_rows(const struct weft_call *call, int64_t tile, int thread, co
 static void run_tile(void *context, int64_t tile, int thread)
 {
     const struct weft_call *call = context;
-    turn_rows(call, tile, thread, call->in[0], call->out[0], 1);
+    rotate_rows(call, tile, thread, call->in[0], call->out[0], 1);
 }
 
 static void run(const struct weft_call *call)
@@ -159,7 +159,7 @@ static void run(const struct weft_call *call)
 static void bwd_tile(void *context, int64_t tile, int thread)
 {
     const struct weft_call *call = context;
-    turn_rows(call, tile, thread, call->gout[0], call->gin[0], -1);
+    rotate_rows(call, tile, thread, call->gout[0], call->gin[0], -1);
 }
 
 static void bwd(const struct weft_call *call)
@@ -167,8 +167,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, head width, first position, and whether other ops stand around it, which brings gradients in its own
- * type and work in place. x: base */
+/* n: rows, heads, head width, first position, inside. x: base */
 static const struct weft_case cases[] = {
     {"one pair", {1, 1, 2, 1}, {10000}},     {"one row", {1, 3, 10, 5}, {10000}},
     {"odd", {7, 3, 6, 0}, {10000}},          {"lanes", {5, 2, 32, 0}, {10000}},
@@ -198,7 +197,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(rope) = {
     .name = "rope",
-    .summary = "y = x turned in pairs (i, i+D/2) of each head by pos base^(-2i/D)",
+    .summary = "y = x with each pair (i, i+D/2) of a head rotated by pos base^(-2i/D)",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},

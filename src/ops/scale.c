@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale - y = factor * x, a constant factor, elementwise. May run in place; the gradient is scaled alike.
+ * scale - y = factor * x, elementwise, with a constant factor. May run in place. The gradient is a scale too.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

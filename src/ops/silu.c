@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * silu - y = x s, s = sigmoid(x), elementwise. Backward reads x and computes s again: dx = dy s (1 + x (1-s)).
+ * silu - y = x s, s = sigmoid(x), elementwise. Backward reads x and recomputes s: dx = dy s (1 + x (1-s)).
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

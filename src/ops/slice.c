@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * slice - y [M, W] = columns first .. first+W-1 of x [M, C], copied: tensors have no strides.
+ * slice - y [M, W] = a copy of columns first .. first+W-1 of x [M, C], since tensors have no strides.
  *
- * Backward writes dy into those columns and zeros around it.
+ * Backward writes dy to those columns and zeros to the others.
  */
 #include "ops/columns_inl.h"
 
@@ -16,8 +16,8 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[0];
     int64_t whole = weft_shape_width(&x->shape);
     if (attr->first < 0 || attr->width < 1 || attr->width > whole || attr->first > whole - attr->width)
-        return weft_node_fail(node, "%lld columns from %lld on do not lie in %lld", (long long)attr->width,
-                              (long long)attr->first, (long long)whole);
+        return weft_node_fail(node, "%lld columns starting at %lld are out of range: x has %lld columns",
+                              (long long)attr->width, (long long)attr->first, (long long)whole);
     struct weft_shape s = x->shape;
     s.dim[s.ndim - 1] = weft_fixed(attr->width);
     return weft_node_output(node, 0, x->dtype, s);
@@ -64,7 +64,7 @@ static void bwd_row(const struct weft_call *call, int64_t r)
     copy(dx, end, NULL, 0, (r + 1) * whole - end);
 }
 
-/* n: rows, width, first column, columns, and whether another op stands behind it, which brings gradients in its type */
+/* n: rows, width of x, first column, columns, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0, 1}, {0}},
     {"one row", {1, 37, 3, 20}, {0}},

@@ -9,7 +9,7 @@ struct attr {
     double offset;
 };
 
-static double added(const struct weft_call *call) { return ((const struct attr *)call->attr)->offset; }
+static double offset_of(const struct weft_call *call) { return ((const struct attr *)call->attr)->offset; }
 
 static double exact(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
 
@@ -17,9 +17,9 @@ static double exact_slope(double x) { return 1 / (1 + exp(-x)); }
 
 VINLINE vf slope(vf x) { return vsigmoid(x); }
 
-#define EXACT(call, x) (exact(x) + added(call))
-#define VALUE(call, x) (vsoftplus(x) + vset((float)added(call)))
-/* Only cases with an op behind have an offset: it would hide the small values of the others. */
+#define EXACT(call, x) (exact(x) + offset_of(call))
+#define VALUE(call, x) (vsoftplus(x) + vset((float)offset_of(call)))
+/* Only the "inside" cases have an offset: in the others it would hide errors of small values. */
 #define BUILDER(g, x) weft_softplus(g, x, c->n[2] ? 0.25 : 0)
 #include "ops/unary_inl.h"
 

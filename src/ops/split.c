@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * split - cuts x [M, W] into columns: y_o [M, w_o], o = 0, 1, .., the w_o adding up to W. The inverse of joining: dx is
- * the rows of all dy_o side by side, zeros where one has no gradient. Nothing is saved.
+ * split - splits the columns of x [M, W] into y_o [M, w_o], o = 0, 1, .., with the w_o adding up to W. dx concatenates
+ * the dy_o, with zeros for outputs without a gradient. Nothing is saved.
  */
 #include "ops/columns_inl.h"
 
@@ -24,7 +24,7 @@ static enum weft_status shape(struct weft_node *node)
         TRY(weft_node_output(node, o, x->dtype, s));
     }
     if (sum != weft_shape_width(&x->shape))
-        return weft_node_fail(node, "parts of %lld columns in all are cut from %lld", (long long)sum,
+        return weft_node_fail(node, "the widths add up to %lld, but x has %lld columns", (long long)sum,
                               (long long)weft_shape_width(&x->shape));
     return WEFT_OK;
 }
@@ -67,7 +67,7 @@ static void bwd_row(const struct weft_call *call, int64_t r)
         copy(call->gin[0], at, call->gout[o], r * a->width[o], a->width[o]);
 }
 
-/* n: rows, three widths (0: one fewer), and whether only the last part is used */
+/* n: rows, up to three widths (0: fewer), only the last output is used */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1}},
     {.name = "one part", .n = {5, 7}},
@@ -91,7 +91,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(split) = {
     .name = "split",
-    .summary = "y_o = columns of x",
+    .summary = "y_0, y_1, .. = x split by columns",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

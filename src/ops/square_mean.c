@@ -2,15 +2,15 @@
  *
  * square_mean - a penalty on size: loss = lambda * mean over (row, head) of |z_head|^2, for z [M, heads * w].
  *
- * Only the count depends on the heads: loss = lambda / (M heads) * sum of all z^2. Blocks of TILE elements leave their
- * sums in scratch, which are then added in order. The derivative, dz = dloss 2 lambda / (M heads) z, is linear in z and
- * needs nothing of the sum, so the backward node makes the loss on its way (bwd_writes_out): one kernel is both, and z
- * is read once. Nothing is saved.
+ * Only the divisor depends on the heads: loss = lambda / (M heads) * sum of all z^2. Each block of TILE elements writes
+ * its sum to scratch; the sums are then added in order. The derivative, dz = dloss 2 lambda / (M heads) z, does not
+ * depend on the sum, so the backward node also computes the loss (bwd_writes_out): one kernel serves both, and z is
+ * read once. Nothing is saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 8192 }; /* elements; it orders the sum */
+enum { TILE = 8192 }; /* elements; determines the order of the sum */
 
 struct attr {
     int64_t heads;
@@ -24,12 +24,12 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(z->dtype))
         return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
     if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
-        return weft_node_fail(node, "%lld heads do not divide the width of z, %lld", (long long)attr->heads,
-                              (long long)weft_shape_width(&z->shape));
+        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
+                              (long long)weft_shape_width(&z->shape), (long long)attr->heads);
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
 }
 
-/* What the sum of squares is multiplied by; without rows there is nothing to multiply. */
+/* The factor of the sum of squares. Without rows the sum is 0 and the factor does not matter. */
 static double weight(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;
@@ -86,8 +86,7 @@ static void run(const struct weft_call *call)
     *(float *)call->out[0]->data = (float)(weight(call) * sum);
 }
 
-/* n: rows, heads, width of a head, whether an op stands before it, which brings a gradient in its own type. x: lambda
- */
+/* n: rows, heads, width of a head, inside. x: lambda */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {1}},           {"one row", {1, 3, 7}, {0.5}},  {"one head", {5, 1, 9}, {2}},
     {"odd", {7, 5, 3}, {1}},           {"lanes", {4, 2, 8}, {1}},      {"lanes+1", {1, 1, 17}, {1}},

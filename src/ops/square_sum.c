@@ -20,14 +20,14 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     if (attr->heads < 1 || weft_shape_width(&x->shape) % attr->heads)
-        return weft_node_fail(node, "%lld heads do not divide the width of x, %lld", (long long)attr->heads,
-                              (long long)weft_shape_width(&x->shape));
+        return weft_node_fail(node, "the width of x, %lld, is not a multiple of the %lld heads",
+                              (long long)weft_shape_width(&x->shape), (long long)attr->heads);
     struct weft_shape s = x->shape;
     s.dim[s.ndim - 1] = weft_fixed(attr->heads);
     return weft_node_output(node, 0, WEFT_F32, s);
 }
 
-/* Heads of all rows, one after another, and their width. */
+/* The number of heads of all rows, and their width. */
 static int64_t head_count(const struct weft_call *call, int64_t *width)
 {
     const struct attr *attr = call->attr;
@@ -98,7 +98,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, width of a head, whether an op stands before it, which brings a gradient in its own type */
+/* n: rows, heads, width of a head, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},           {"one row", {1, 3, 7}, {0}},     {"one head", {5, 1, 37}, {0}},
     {"odd", {7, 5, 3}, {0}},           {"lanes", {4, 2, 16}, {0}},      {"lanes+1", {3, 2, 17}, {0}},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * store - writes rows into a state: state[index[r]] = x[r], and gives the state as it then is.
+ * store - writes rows into a state, state[index[r]] = x[r], and returns the updated state.
  *
- * state [N, W], x [M, W] of the same dtype, index i32 [M]. The indices are distinct, which is the host's promise: so no
- * two tiles write one row. A row whose index is negative (or beyond N) is not written. The result is the state's own
- * memory under another value: who reads that comes after the write. No derivative.
+ * state [N, W], x [M, W] of the same dtype, index i32 [M]. The host must make sure that indices are distinct, so that
+ * no two tiles write the same row. Rows with an index outside 0 .. N-1 are not written. The result is a new value with
+ * the state's memory: nodes that read it run after the write. No derivative.
  */
 #include "ops/ops.h"
 
@@ -19,11 +19,11 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *state = node->in[STATE], *x = node->in[X], *index = node->in[INDEX];
     if (state->shape.ndim != 2 || x->shape.ndim != 2 || x->dtype != state->dtype ||
         weft_shape_width(&x->shape) != weft_shape_width(&state->shape))
-        return weft_node_fail(node, "rows are %s and %lld wide, the state's %s and %lld", weft_dtype_name(x->dtype),
-                              (long long)weft_shape_width(&x->shape), weft_dtype_name(state->dtype),
-                              (long long)weft_shape_width(&state->shape));
+        return weft_node_fail(node, "x is %s and %lld wide, but the state is %s and %lld wide",
+                              weft_dtype_name(x->dtype), (long long)weft_shape_width(&x->shape),
+                              weft_dtype_name(state->dtype), (long long)weft_shape_width(&state->shape));
     if (index->dtype != WEFT_I32 || !weft_shape_same(&index->shape, &WEFT_SHAPE(x->shape.dim[0])))
-        return weft_node_fail(node, "the index must be i32, one for every row");
+        return weft_node_fail(node, "the index must be i32, one element per row of x");
     return weft_node_output(node, 0, state->dtype, state->shape);
 }
 
@@ -57,14 +57,14 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
 }
 
-/* n: rows, width, rows of the state, and which of four rows are not written (bit i: those with r mod 4 = i) */
+/* n: rows, width, rows of the state, mask of rows that are not written (bit i: those with r mod 4 = i) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},          {"one row", {1, 37, 50}, {0}},       {"none", {9, 17, 20, 15}, {0}},
     {"odd", {7, 5, 11, 2}, {0}},      {"all", {40, 17, 40}, {0}},          {"tile-1", {ROWS - 1, 33, 31, 1}, {0}},
     {"tile", {ROWS, 33, 31, 8}, {0}}, {"tile+1", {ROWS + 1, 33, 31}, {0}}, {"tiles", {100, 96, 300, 5}, {0}},
 };
 
-/* The state is read before the write and after it. */
+/* Reads the state before and after the write. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     enum weft_dtype dtype = weft_graph_compute(g);
@@ -78,7 +78,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     weft_graph_output(g, weft_scale(g, state, 2));
 }
 
-/* Distinct rows, backwards from the last. */
+/* Distinct indices, descending from the last row. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     (void)input;

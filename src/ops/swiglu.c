@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * swiglu - y = silu(gate) up, elementwise; the fusion of silu and mul that saves silu's output and a pass over memory.
+ * swiglu - y = silu(gate) up, elementwise; fuses silu and mul, which avoids storing silu's output.
  *
  * Backward reads gate and up, with s = sigmoid(gate): dup = dy gate s, dgate = dy up s (1 + gate (1-s)).
  */
@@ -79,8 +79,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_count(call->gout[0]), TILE), bwd_tile, (void *)call);
 }
 
-/* n: rows, width, whether to compare with the unfused ops, and whether other ops stand behind it, which brings
- * gradients in its own type and work in place. x: what gate is multiplied by, to reach the tails */
+/* n: rows, width, compare with the unfused ops, inside. x: factor of gate, to test large arguments */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {1}},
     {"one row", {1, 37, 0}, {1}},
@@ -97,8 +96,8 @@ static const struct weft_case cases[] = {
     {"unfused", {20, 50, 1}, {2}},
 };
 
-/* With the unfused ops beside it the output is [y, (y - silu(gate) up) / 8]: the second half must vanish, y gives the
- * scale that rounding is measured by, and the division leaves room for bf16's rounding of large elements. */
+/* In the unfused cases the output is [y, (y - silu(gate) up) / 8]: the second half must be 0. y sets the scale that
+ * errors are relative to, and the division allows for bf16 rounding of large elements. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     enum weft_dtype compute = weft_graph_compute(g);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * temperature - y[h] = factor / (tau + eps), tau = e^theta[h]: what the scores of a head are multiplied by, f32 [H].
+ * temperature - y[h] = factor / (tau + eps), tau = e^theta[h]: the scale of the scores of each head, f32 [H].
  *
- * Backward reads theta: dtheta += -dy y tau / (tau + eps). A few numbers, so one thread does them.
+ * Backward reads theta: dtheta += -dy y tau / (tau + eps). There are few elements, so it runs on one thread.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -16,9 +16,9 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *attr = node->attr;
     const struct weft_value *theta = node->in[0];
     if (theta->dtype != WEFT_F32)
-        return weft_node_fail(node, "theta is %s, it must be f32", weft_dtype_name(theta->dtype));
+        return weft_node_fail(node, "theta is %s; it must be f32", weft_dtype_name(theta->dtype));
     if (!(attr->eps >= 0))
-        return weft_node_fail(node, "eps = %g, it must not be negative", attr->eps);
+        return weft_node_fail(node, "eps = %g; it must not be negative", attr->eps);
     return weft_node_output(node, 0, WEFT_F32, theta->shape);
 }
 
@@ -67,7 +67,7 @@ static void bwd(const struct weft_call *call)
     }
 }
 
-/* n: heads, whether another op stands behind it. x: factor, eps */
+/* n: heads, inside. x: factor, eps */
 static const struct weft_case cases[] = {
     {"one", {1}, {2, 1e-6}},      {"few", {5}, {2, 1e-6}},        {"heads", {12}, {1, 0}},
     {"lanes-1", {15}, {2, 1e-6}}, {"lanes", {16}, {2, 1e-6}},     {"lanes+1", {17}, {2, 1e-6}},

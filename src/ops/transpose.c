@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * transpose - y [C,R] = x [R,C] with its dimensions swapped; with x [G,R,C], each of the G matrices so. y has x's
- * dtype.
+ * transpose - y [C,R] = x [R,C] with its dimensions swapped; for x [G,R,C], each of the G matrices. y has x's dtype.
  *
- * Meant for weights used both ways, so dimensions are fixed; of a parameter it runs in prepare. The gradient is
- * transposed back. Nothing is saved.
+ * Meant for weights that are used in both orientations, so dimensions are fixed; for a parameter it runs in prepare.
+ * The gradient is transposed back. Nothing is saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -16,7 +15,7 @@ static enum weft_status shape(struct weft_node *node)
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     if (s.ndim < 2 || s.ndim > 3)
-        return weft_node_fail(node, "takes a matrix [R,C] or [G,R,C], not %d dimensions", s.ndim);
+        return weft_node_fail(node, "x has %d dimensions; it must be [R,C] or [G,R,C]", s.ndim);
     for (int i = 0; i < s.ndim; i++)
         if (s.dim[i].symbol)
             return weft_node_fail(node, "dimension %d of the matrix is not a fixed size", i);
@@ -38,7 +37,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* A tile is VLANES rows of one matrix of y, taken in squares, so that both sides are touched a vector at a time. */
+/* A tile is VLANES rows of one matrix of y, processed in squares so that reads and writes are whole vectors. */
 static void run_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -74,8 +73,8 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, weft_transpose(g, weft_grad_out(grads, 0)), weft_grad_dtype(grads, 0)));
 }
 
-/* n: groups (0: two dimensions), R, C, and rows of a product: 0 transposes an input, else a parameter W that rows are
- * multiplied with, then with its transpose, as tied weights are */
+/* n: groups (0: two dimensions), R, C, rows. If rows is 0, an input is transposed; otherwise a parameter: rows are
+ * multiplied with it and then with its transpose, as with tied weights. */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {0, 1, 1}},
     {.name = "row", .n = {0, 1, 37}},

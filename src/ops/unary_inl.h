@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * unary_inl.h - what the elementwise functions of one input share: everything but the function.
+ * unary_inl.h - shared by the elementwise functions of one input: everything but the function.
  *
- * The op's file defines, before it includes this, and thereby says all that is its own:
+ * Before including this, the op's file defines:
  *     static double exact(double x), exact_slope(double x)       the specification: y and dy/dx
  *     VINLINE vf value(vf x), slope(vf x)                        the same for sixteen floats
- *     #define BUILDER weft_name                                  what its cases build with
- *     #define EXACT(call, x), VALUE(call, x)                     y again, only where attributes have a say in it
- * and gets shape, kernels and cases, named in UNARY_FIELDS for its descriptor. Backward reads x again and may take the
- * memory of dy.
+ *     #define BUILDER weft_name                                  the builder, for the cases
+ *     #define EXACT(call, x), VALUE(call, x)                     only if y depends on attributes: replace exact, value
+ * It gets shape, kernels and cases, listed in UNARY_FIELDS for its descriptor. Backward reads x and may alias dy.
  */
 #ifndef WEFT_UNARY_H
 #define WEFT_UNARY_H
@@ -78,8 +77,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_count(call->gin[0]), TILE), bwd_tile, (void *)call);
 }
 
-/* n: rows, width, and whether other ops stand behind it, which brings gradients in its own type and work in place.
- * x: what the input is multiplied by, to reach the tails */
+/* n: rows, width, inside. x: factor of the input, to test large arguments */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {1}},           {"one row", {1, 37}, {1}},
     {"odd", {7, 5}, {3}},           {"lanes", {1, 16}, {1}},

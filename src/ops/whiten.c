@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * whiten - each head of mu [M, H W] over the root of its variances sigma [M, Hs W], head h reading s = h / (H/Hs):
+ * whiten - divides each head of mu [M, H W] by the root of its variances sigma [M, Hs W]; head h reads s = h / (H/Hs):
  *
  *     y[m,h] = mu[m,h] / sqrt(sigma[m,s])       log_det[m,h] = sum_d ln sigma[m,s,d]
  *
@@ -27,20 +27,20 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_dim rows = weft_shape_rows(&mu->shape);
     long long width = weft_shape_width(&mu->shape), own = weft_shape_width(&sigma->shape);
     if (!weft_dtype_is_float(mu->dtype) || !weft_dtype_is_float(sigma->dtype))
-        return weft_node_fail(node, "mu and sigma must be floats");
+        return weft_node_fail(node, "mu and sigma must have float types");
     if (attr->heads < 1 || attr->sigma_heads < 1 || attr->heads % attr->sigma_heads || width % attr->heads ||
         width / attr->heads * attr->sigma_heads != own)
         return weft_node_fail(node, "mu of %lld columns in %lld heads does not fit sigma of %lld in %lld", width,
                               (long long)attr->heads, own, (long long)attr->sigma_heads);
     if (!weft_dim_same(rows, weft_shape_rows(&sigma->shape)))
-        return weft_node_fail(node, "mu and sigma must have the same rows");
+        return weft_node_fail(node, "mu and sigma must have the same number of rows");
     TRY(weft_node_output(node, Y, mu->dtype, mu->shape));
     return weft_node_output(node, LOG_DET, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(attr->heads)));
 }
 
-/* How many heads of mu read one of sigma, how wide both are, and how many heads sigma has in its first `rows` rows. */
 struct layout {
-    int64_t readers, width, sigmas;
+    int64_t readers, width; /* heads of mu per head of sigma, width of a head */
+    int64_t sigmas;         /* heads of sigma in the first `rows` rows */
 };
 
 static struct layout layout_of(const struct weft_call *call, int64_t rows)
@@ -86,7 +86,7 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
-/* Lanes past the end are 1, whose logarithm adds nothing. */
+/* Lanes past the end are 1, so that their logarithm is 0. */
 VINLINE vf load_sigma(const struct weft_tensor *sigma, int64_t i, int64_t end)
 {
     static const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -122,7 +122,7 @@ static void run(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[MU]), ROWS), run_tile, (void *)call);
 }
 
-/* Elements i .. of a head of sigma and of the heads of mu that read it. */
+/* Elements i .. i+15 of a head of sigma and of the heads of mu that read it. */
 static void bwd_part(const struct weft_call *call, const struct layout *l, int64_t s, int64_t i, vf dlog)
 {
     const struct weft_tensor *mu = call->in[MU], *dy = call->gout[Y], *dmu = call->gin[MU], *dsigma = call->gin[SIGMA];
@@ -160,8 +160,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->in[MU]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, heads of sigma, width, which output is left unused (1 + its number, 0: none), whether other ops stand
- * around it, which brings gradients in its own type and work in place */
+/* n: rows, heads, heads of sigma, width, unused output (1 + its number, 0: none), inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1, 1}, {0}},
     {"one row", {1, 3, 3, 37}, {0}},
