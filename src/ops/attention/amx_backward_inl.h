@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx_backward_inl.h - the backward pass on tiles (layout in amx_inl.h).
+ * amx_backward_inl.h - the backward pass on AMX tiles (see amx_inl.h for the layout).
  *
- * A unit of work is a sequence and a key head, as in backward_inl.h; its query heads come one after the other: the
- * rows of a head are packed once, then key tiles in order, for each the queries that see it in order.
+ * A unit of work is a sequence and a key head, as in backward_inl.h. For each query head, the rows are packed once;
+ * then key tiles are visited in order, and for each tile the queries that see it, in order.
  */
 #ifndef WEFT_ATTENTION_AMX_BWD_H
 #define WEFT_ATTENTION_AMX_BWD_H
@@ -11,47 +11,48 @@
 #include "ops/attention/amx_inl.h"
 #include "ops/attention/backward_inl.h"
 
-/* Squares whose P and dS are made before the products that use them, so that dk and dv stay in the first-level cache
- * from one product to the next. */
+/* P and dS of BATCH squares are computed before the products that use them, so that dk and dv stay in the L1 cache from
+ * one product to the next. */
 enum { BATCH = 4, SQUARE = EDGE * EDGE };
 
 struct tiles_backward {
-    /* of the sequence, a tile of 64 queries after the other */
+    /* for the sequence, in tiles of 64 queries */
     uint16_t *q, *qt, *go, *got; /* right operands */
     float *dq;                   /* [kd][64] */
     float *lse, *delta;          /* [64] */
-    /* of the sequence when heads share keys, else of one tile */
+    /* for the sequence if heads share keys, else for one tile */
     float *dk, *dv; /* [64][kd], [64][vd] */
-    /* of one tile of keys */
+    /* for one tile of keys */
     uint16_t *rows, *k, *kt, *v; /* staged rows, left operands */
     float *dbias;                /* [64][16] */
-    /* of BATCH squares, one after the other */
+    /* for BATCH squares */
     uint16_t *p, *ds, *dst; /* left operands of dV and dK, right operand of dQ^t */
-    /* of one square */
-    float *s, *dp, *x; /* products, and logits where they take a pass of their own */
+    /* for one square */
+    float *s, *dp, *x; /* products, and logits if they take the extra pass */
 };
 
 static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct space *s)
 {
-    int64_t kd = deep(n->k), vd = deep(n->v), rows = weft_round_up(n->longest, EDGE), kept = n->group > 1 ? rows : EDGE;
+    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v), rows = weft_round_up(n->longest, EDGE),
+            kept = n->group > 1 ? rows : EDGE;
     return (struct tiles_backward){
-        .q = take_halves(s, rows, kd),
-        .qt = take_halves(s, rows, kd),
-        .go = take_halves(s, rows, vd),
-        .got = take_halves(s, rows, vd),
+        .q = take_bf16(s, rows, kd),
+        .qt = take_bf16(s, rows, kd),
+        .go = take_bf16(s, rows, vd),
+        .got = take_bf16(s, rows, vd),
         .dq = take_floats(s, rows, kd),
         .lse = take_floats(s, rows, 1),
         .delta = take_floats(s, rows, 1),
         .dk = take_floats(s, kept, kd),
         .dv = take_floats(s, kept, vd),
-        .rows = take_halves(s, EDGE, weft_max(kd, vd)),
-        .k = take_halves(s, EDGE, kd),
-        .kt = take_halves(s, EDGE, kd),
-        .v = take_halves(s, EDGE, vd),
+        .rows = take_bf16(s, EDGE, weft_max(kd, vd)),
+        .k = take_bf16(s, EDGE, kd),
+        .kt = take_bf16(s, EDGE, kd),
+        .v = take_bf16(s, EDGE, vd),
         .dbias = take_floats(s, EDGE, VLANES),
-        .p = take_halves(s, BATCH, SQUARE),
-        .ds = take_halves(s, BATCH, SQUARE),
-        .dst = take_halves(s, BATCH, SQUARE),
+        .p = take_bf16(s, BATCH, SQUARE),
+        .ds = take_bf16(s, BATCH, SQUARE),
+        .dst = take_bf16(s, BATCH, SQUARE),
         .s = take_floats(s, EDGE, EDGE),
         .dp = take_floats(s, EDGE, EDGE),
         .x = take_floats(s, EDGE, EDGE),
@@ -66,21 +67,21 @@ static enum weft_status tiles_bwd_plan(const struct weft_call *max, struct weft_
     return book(booking, &scratch, &local);
 }
 
-/* Packs 64 rows of one head, from row `at` of the sequence on. delta = <do, o> - dlse; <do, o> is the diagonal of the
- * product that dP is, with o for v: where a row has one key, dP - <do, o> is exactly 0. */
+/* Packs 64 rows of one head, starting at row `at` of the sequence. delta = <do, o> - dlse; <do, o> is computed like dP,
+ * as the diagonal of a product with o instead of v: so dP - <do, o> is exactly 0 for a row with one key. */
 static void pack_queries(const struct weft_call *call, const struct sizes *n, const struct tiles_backward *b,
                          int64_t row, int64_t rows, int64_t h, int64_t at)
 {
-    int64_t kd = deep(n->k), vd = deep(n->v);
+    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v);
     const struct weft_tensor *dlse = call->gout[LSE];
-    fetch(head_of(call->in[Q], row + EDGE, h, n->heads), EDGE);
-    fetch(head_of(call->out[O], row + EDGE, h, n->heads), EDGE);
+    prefetch(head_of(call->in[Q], row + EDGE, h, n->heads), EDGE);
+    prefetch(head_of(call->out[O], row + EDGE, h, n->heads), EDGE);
     stage(b->rows, head_of(call->in[Q], row, h, n->heads), rows, EDGE);
     weft_dnn_tiles_pack(EDGE, kd, b->rows, b->q + at * kd);
     weft_dnn_tiles_pack_transposed(kd, EDGE, b->rows, b->qt + at * kd);
     memset(b->rows, 0, (size_t)(EDGE * vd) * sizeof *b->rows);
     if (call->gout[O]) {
-        fetch(head_of(call->gout[O], row + EDGE, h, n->heads), EDGE);
+        prefetch(head_of(call->gout[O], row + EDGE, h, n->heads), EDGE);
         stage(b->rows, head_of(call->gout[O], row, h, n->heads), rows, EDGE);
     }
     weft_dnn_tiles_pack(EDGE, vd, b->rows, b->go + at * vd);
@@ -97,8 +98,8 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* What else is summed from dS: over rows and with <q,k>, and along diagonals too. Constants where they are named, so
- * that each way has a loop of its own. */
+/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), and also along diagonals (ALL_SUMS). Always passed as a
+ * constant, so that each variant is compiled to its own loop. */
 enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS };
 
 struct extras {
@@ -106,16 +107,16 @@ struct extras {
     vf dscale;
 };
 
-/* Where a square's P and dS go. */
-struct softened {
+/* Destination of a square's P and dS. */
+struct square_out {
     uint16_t *p, *ds, *dst;
 };
 
-/* How logits come of x: times factor, plus the keys' biases where there are any; scale is what dS is multiplied by. */
-struct measure {
+/* Logits are x times factor, plus the keys' biases if any; dS is multiplied by scale. */
+struct scaling {
     const float *x, *bias;
     float factor, scale;
-    const struct kept *kept; /* by dropout, where there is any */
+    const struct kept *kept; /* with dropout */
 };
 
 VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
@@ -124,9 +125,11 @@ VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
     vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
 }
 
-/* For the 32 queries from r on of the square at row `at`, from logits and dP: P and scale times dS, and the extras. */
-WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct measure *m, bool biased, bool drops,
-                                   int64_t at, int64_t r, struct softened to, enum wanted wanted, struct extras *extras)
+/* Computes P, scale times dS and the extras from logits and dP, for 32 queries starting at r of the square at row `at`.
+ */
+WITH_BF16 VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct scaling *m, bool biased,
+                                             bool drops, int64_t at, int64_t r, struct square_out to,
+                                             enum wanted wanted, struct extras *extras)
 {
     vf lse[GROUPS], delta[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
@@ -154,42 +157,42 @@ WITH_BF16 VINLINE void soften_span(const struct tiles_backward *b, const struct 
                 float *bias = extras->dbias + (c + i) * VLANES;
                 vstore_f32(bias, VLANES, vload_f32(bias, VLANES) + (d[0] + d[1]));
             }
-            ds[i] = halves(d[0] * vset(m->scale), d[1] * vset(m->scale));
-            _mm512_storeu_si512(to.p + (c + i) * EDGE + r, halves(p[0], p[1]));
+            ds[i] = to_bf16(d[0] * vset(m->scale), d[1] * vset(m->scale));
+            _mm512_storeu_si512(to.p + (c + i) * EDGE + r, to_bf16(p[0], p[1]));
             _mm512_storeu_si512(to.ds + (c + i) * EDGE + r, ds[i]);
         }
-        _mm512_storeu_si512(to.dst + r * EDGE + c * VLANES, alternate(ds[0], ds[1], 0));
-        _mm512_storeu_si512(to.dst + (r + VLANES) * EDGE + c * VLANES, alternate(ds[0], ds[1], VLANES));
+        _mm512_storeu_si512(to.dst + r * EDGE + c * VLANES, interleave(ds[0], ds[1], 0));
+        _mm512_storeu_si512(to.dst + (r + VLANES) * EDGE + c * VLANES, interleave(ds[0], ds[1], VLANES));
     }
 }
 
-/* A loop for each way that models take, and one for the rest. */
-#define SOFTEN(name, biased, drops, wanted)                                                                            \
-    WITH_BF16 static void name(const struct tiles_backward *b, const struct measure *m, int64_t at,                    \
-                               struct softened to, struct extras *extras)                                              \
+/* A loop for each combination that models use, and one for the rest. */
+#define SOFTMAX_BACKWARD(name, biased, drops, wanted)                                                                  \
+    WITH_BF16 static void name(const struct tiles_backward *b, const struct scaling *m, int64_t at,                    \
+                               struct square_out to, struct extras *extras)                                            \
     {                                                                                                                  \
         for (int64_t r = 0; r < EDGE; r += SPAN)                                                                       \
-            soften_span(b, m, biased, drops, at, r, to, wanted, extras);                                               \
+            softmax_backward_span(b, m, biased, drops, at, r, to, wanted, extras);                                     \
     }
-SOFTEN(soften_bare, false, false, NO_SUMS)
-SOFTEN(soften_bare_rows, false, false, ROW_SUMS)
-SOFTEN(soften_bare_all, false, false, ALL_SUMS)
-SOFTEN(soften_keys, true, false, NO_SUMS)
-SOFTEN(soften_keys_rows, true, false, ROW_SUMS)
-SOFTEN(soften_kept, false, true, ALL_SUMS)
-#undef SOFTEN
+SOFTMAX_BACKWARD(softmax_backward_plain, false, false, NO_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_plain_rows, false, false, ROW_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_plain_all, false, false, ALL_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_biased, true, false, NO_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_biased_rows, true, false, ROW_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_dropout, false, true, ALL_SUMS)
+#undef SOFTMAX_BACKWARD
 
-/* P and dS of one square, and its part of the sums that are not products. */
-static void soften_square(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
-                          struct softened to)
+/* P and dS of one square, and its contribution to the sums that are not products. */
+static void softmax_backward_square(const struct job *job, const struct tiles_backward *b, struct square *t,
+                                    int64_t which, struct square_out to)
 {
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
-    int64_t kd = deep(n->k), vd = deep(n->v), at = t->i;
+    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v), at = t->i;
     bool plain = !t->special && t->i > t->j, by_key = plain && t->key_biased;
     bool sums = gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS];
     struct kept kept;
-    struct measure m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h), &kept};
+    struct scaling m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h), &kept};
     float diagonals[2 * EDGE] = {0};
     struct extras extras = {b->dbias, diagonals, vset(0)};
     weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
@@ -198,13 +201,13 @@ static void soften_square(const struct job *job, const struct tiles_backward *b,
         set_logits(job, t, b->s, b->x, EDGE);
     if (job->attr->dropout > 0) {
         set_kept(job, t, EDGE, &kept);
-        soften_kept(b, &m, at, to, &extras);
+        softmax_backward_dropout(b, &m, at, to, &extras);
     } else if (by_key) {
-        (sums ? soften_keys_rows : soften_keys)(b, &m, at, to, &extras);
+        (sums ? softmax_backward_biased_rows : softmax_backward_biased)(b, &m, at, to, &extras);
     } else if (gin[POS_BIAS]) {
-        soften_bare_all(b, &m, at, to, &extras);
+        softmax_backward_plain_all(b, &m, at, to, &extras);
     } else {
-        (sums ? soften_bare_rows : soften_bare)(b, &m, at, to, &extras);
+        (sums ? softmax_backward_plain_rows : softmax_backward_plain)(b, &m, at, to, &extras);
     }
     if (sums)
         job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
@@ -213,15 +216,15 @@ static void soften_square(const struct job *job, const struct tiles_backward *b,
         parts[square_offset(job, t, d)] += diagonals[d];
 }
 
-/* Some squares from row `first` on: their parts of dq, dk, dv and the other sums. */
+/* `count` squares starting at row `first`: their contributions to dq, dk, dv and the other sums. */
 static void backward_squares(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
                              int64_t first, int64_t count, float *dk, float *dv, bool add)
 {
-    int64_t kd = deep(job->n.k), vd = deep(job->n.v);
+    int64_t kd = pad_amx(job->n.k), vd = pad_amx(job->n.v);
     for (int64_t x = 0; x < count; x++) {
-        struct softened to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
+        struct square_out to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
         t->i = first + x * EDGE;
-        soften_square(job, b, t, which, to);
+        softmax_backward_square(job, b, t, which, to);
     }
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
         weft_dnn_tiles_product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);
@@ -239,14 +242,14 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     const struct sizes *n = &job->n;
     struct span span = job->spans[which];
     int64_t keys = weft_min(EDGE, span.rows - t->j), row = key_row(call, ints(call, SEQ)[span.row], t->j);
-    int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = deep(n->k), vd = deep(n->v);
+    int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = pad_amx(n->k), vd = pad_amx(n->v);
     float *dk = b->dk + kept * kd, *dv = b->dv + kept * vd;
-    fetch(head_of(call->in[K], row + EDGE, kv, n->kv_heads), EDGE);
-    fetch(head_of(call->in[V], row + EDGE, kv, n->kv_heads), EDGE);
+    prefetch(head_of(call->in[K], row + EDGE, kv, n->kv_heads), EDGE);
+    prefetch(head_of(call->in[V], row + EDGE, kv, n->kv_heads), EDGE);
     if (call->gin[K])
-        fetch(head_of(call->gin[K], row, kv, n->kv_heads), keys);
+        prefetch(head_of(call->gin[K], row, kv, n->kv_heads), keys);
     if (call->gin[V])
-        fetch(head_of(call->gin[V], row, kv, n->kv_heads), keys);
+        prefetch(head_of(call->gin[V], row, kv, n->kv_heads), keys);
     stage(b->k, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
     weft_dnn_tiles_transpose(EDGE, kd, b->k, b->kt);
     stage(b->v, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
@@ -285,7 +288,7 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
         for (t.j = 0; t.j < span.rows; t.j += EDGE)
             backward_tile_keys(job, &b, &t, which, g);
         for (int64_t r = 0; call->gin[Q] && r < span.rows; r += EDGE)
-            unstage(head_of(call->gin[Q], span.row + r, t.h, n->heads), b.dq + r * deep(n->k), EDGE, ones,
+            unstage(head_of(call->gin[Q], span.row + r, t.h, n->heads), b.dq + r * pad_amx(n->k), EDGE, ones,
                     weft_min(EDGE, span.rows - r));
     }
     weft_dnn_tiles_end();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx_forward_inl.h - the forward pass on tiles (layout in amx_inl.h).
+ * amx_forward_inl.h - the forward pass on AMX tiles (see amx_inl.h for the layout).
  *
- * First the keys and values of every tile that the call sees are packed, once for all rows and heads that read them.
- * Then a unit of work is a span of rows and a query head.
+ * First packs the keys and values of every visible tile, once for all rows and heads that read them. After that a unit
+ * of work is a span of rows and a query head.
  */
 #ifndef WEFT_ATTENTION_AMX_FWD_H
 #define WEFT_ATTENTION_AMX_FWD_H
@@ -12,7 +12,7 @@
 
 /* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
 struct packed {
-    int64_t *seen; /* [slots]: positions of the sequence that some row of the call sees */
+    int64_t *seen; /* [slots]: number of positions of the sequence that are visible to some row */
     uint16_t *kv;
     uint64_t *poison; /* bit c: row c of V is not finite and was packed as zeros */
 };
@@ -20,7 +20,7 @@ struct packed {
 struct tiles_forward {
     uint16_t *rows, *qt, *p; /* staged rows, right operands [kd, 32] and [64, 32] */
     float *s, *o;            /* [64][32], [vd][32] */
-    float *top, *weight;     /* [32]: largest logit and sum of powers so far */
+    float *top, *weight;     /* [32]: running maximum of logits and sum of powers */
 };
 
 static struct packed lay_packed(const struct weft_call *call, struct space *s)
@@ -29,7 +29,7 @@ static struct packed lay_packed(const struct weft_call *call, struct space *s)
     int64_t tiles = n.slots * call->in[TILES]->dim[1] * n.kv_heads;
     return (struct packed){
         .seen = take(s, n.slots, 1, sizeof(int64_t)),
-        .kv = take_halves(s, tiles, EDGE * (deep(n.k) + deep(n.v))),
+        .kv = take_bf16(s, tiles, EDGE * (pad_amx(n.k) + pad_amx(n.v))),
         .poison = take(s, tiles, 1, sizeof(uint64_t)),
     };
 }
@@ -37,11 +37,11 @@ static struct packed lay_packed(const struct weft_call *call, struct space *s)
 static struct tiles_forward lay_tiles_forward(const struct sizes *n, struct space *s)
 {
     return (struct tiles_forward){
-        .rows = take_halves(s, EDGE, weft_max(deep(n->k), deep(n->v))),
-        .qt = take_halves(s, SPAN, deep(n->k)),
-        .p = take_halves(s, EDGE, SPAN),
+        .rows = take_bf16(s, EDGE, weft_max(pad_amx(n->k), pad_amx(n->v))),
+        .qt = take_bf16(s, SPAN, pad_amx(n->k)),
+        .p = take_bf16(s, EDGE, SPAN),
         .s = take_floats(s, EDGE, SPAN),
-        .o = take_floats(s, deep(n->v), SPAN),
+        .o = take_floats(s, pad_amx(n->v), SPAN),
         .top = take_floats(s, 1, SPAN),
         .weight = take_floats(s, 1, SPAN),
     };
@@ -62,7 +62,7 @@ struct tiles_job {
     struct packed packed;
 };
 
-/* Whether all of the numbers are finite; a multiple of 32 of them. */
+/* Whether all numbers are finite; count is a multiple of 32. */
 static bool all_finite(const uint16_t *x, int64_t count)
 {
     __mmask32 bad = 0;
@@ -72,8 +72,8 @@ static bool all_finite(const uint16_t *x, int64_t count)
     return !bad;
 }
 
-/* Zeros the rows that are not finite and tells which. */
-static uint64_t cleanse(uint16_t *rows, int64_t width)
+/* Zeroes rows that are not finite; returns a mask of them. */
+static uint64_t zero_nonfinite_rows(uint16_t *rows, int64_t width)
 {
     uint64_t poison = 0;
     if (all_finite(rows, EDGE * width))
@@ -86,13 +86,13 @@ static uint64_t cleanse(uint16_t *rows, int64_t width)
     return poison;
 }
 
-/* Index of a key tile among the packed ones. */
+/* Index of a key tile in the packed array. */
 static int64_t packed_at(const struct weft_call *call, const struct sizes *n, int64_t seq, int64_t kv, int64_t tile)
 {
     return (seq * n->kv_heads + kv) * call->in[TILES]->dim[1] + tile;
 }
 
-/* One key tile of one sequence, all heads. */
+/* A unit is one key tile of one sequence, all heads. */
 static void pack_unit(void *context, int64_t unit, int thread)
 {
     const struct tiles_job *t = context;
@@ -100,20 +100,21 @@ static void pack_unit(void *context, int64_t unit, int thread)
     const struct sizes *n = &t->job.n;
     struct space local = {.base = call->local + (size_t)thread * call->local_stride};
     uint16_t *rows = lay_tiles_forward(n, &local).rows;
-    int64_t tiles = call->in[TILES]->dim[1], seq = unit / tiles, tile = unit % tiles, kd = deep(n->k), vd = deep(n->v);
+    int64_t tiles = call->in[TILES]->dim[1], seq = unit / tiles, tile = unit % tiles, kd = pad_amx(n->k),
+            vd = pad_amx(n->v);
     int64_t keys = weft_min(EDGE, t->packed.seen[seq] - tile * EDGE);
     for (int64_t kv = 0; keys > 0 && kv < n->kv_heads; kv++) {
         int64_t at = packed_at(call, n, seq, kv, tile), row = key_row(call, seq, tile * EDGE);
         uint16_t *to = t->packed.kv + at * EDGE * (kd + vd);
         stage(to, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
         stage(rows, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
-        t->packed.poison[at] = cleanse(rows, vd);
+        t->packed.poison[at] = zero_nonfinite_rows(rows, vd);
         weft_dnn_tiles_transpose(EDGE, vd, rows, to + EDGE * kd);
     }
 }
 
-/* Brings what is summed so far from the old tops to the new ones. */
-static void raise_tops(const struct tiles_forward *f, const vf shrink[GROUPS], int64_t vd)
+/* Rescales the sums so far from the old maxima to the new ones. */
+static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS], int64_t vd)
 {
     for (int64_t d = 0; d < vd; d++)
         for (int g = 0; g < GROUPS; g++) {
@@ -122,9 +123,9 @@ static void raise_tops(const struct tiles_forward *f, const vf shrink[GROUPS], i
         }
 }
 
-/* Tops of the logits: s times factor >= 0, plus the keys' biases where there are any. */
-VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
-                      vf shrink[GROUPS])
+/* Updates the running maxima with the logits: s times factor >= 0, plus the keys' biases if any. */
+VINLINE void update_max(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
+                        vf shrink[GROUPS])
 {
     __mmask16 raised = 0;
     for (int g = 0; g < GROUPS; g++) {
@@ -137,23 +138,22 @@ VINLINE void set_tops(const struct tiles_forward *f, float factor, const float *
             }
         vf highest = larger(larger(high[0], high[1]), larger(high[2], high[3]));
         vf top = larger(bias ? highest : highest * vset(factor), old);
-        base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* only keys with a bias of -inf so far */
+        base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* -inf: all keys so far have a bias of -inf */
         shrink[g] = power(old - base[g]);
         raised |= _mm512_cmp_ps_mask((__m512)old, (__m512)top, _CMP_NEQ_UQ);
         vstore_f32(f->top + g * VLANES, VLANES, top);
         weft_dnn_tiles_keep_awake();
     }
     if (raised)
-        raise_tops(f, shrink, vd);
+        rescale_sums(f, shrink, vd);
 }
 
-/* Powers of the logits and their sums. Asks on the way for the 16 KB from `soon` on: V^t of this tile, K of the next.
- */
-WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor, const float *bias,
-                                    const struct kept *kept, int64_t vd, const char *soon)
+/* Powers of the logits and their sums. Also prefetches the 16 KB at `soon`: V^t of this tile and K of the next. */
+WITH_BF16 VINLINE void tiles_softmax(const struct tiles_forward *f, float factor, const float *bias,
+                                     const struct kept *kept, int64_t vd, const char *soon)
 {
     vf base[GROUPS], shrink[GROUPS], total[GROUPS][2] = {{{0}}};
-    set_tops(f, factor, bias, vd, base, shrink);
+    update_max(f, factor, bias, vd, base, shrink);
     for (int64_t c = 0; c < EDGE; c += 2) {
         __m512i row[2];
         for (int i = 0; i < 2; i++) {
@@ -165,10 +165,10 @@ WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor,
                 if (kept)
                     p[g] = keep(kept, c + i, g * VLANES, p[g]);
             }
-            row[i] = halves(p[0], p[1]);
+            row[i] = to_bf16(p[0], p[1]);
         }
-        _mm512_storeu_si512(f->p + c * VLANES, alternate(row[0], row[1], 0));
-        _mm512_storeu_si512(f->p + (EDGE + c) * VLANES, alternate(row[0], row[1], VLANES));
+        _mm512_storeu_si512(f->p + c * VLANES, interleave(row[0], row[1], 0));
+        _mm512_storeu_si512(f->p + (EDGE + c) * VLANES, interleave(row[0], row[1], VLANES));
         for (int line = 0; line < 8; line++, soon += 64)
             __builtin_prefetch(soon);
         weft_dnn_tiles_keep_awake();
@@ -179,24 +179,24 @@ WITH_BF16 VINLINE void tiles_soften(const struct tiles_forward *f, float factor,
     }
 }
 
-WITH_BF16 static void tiles_soften_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
+WITH_BF16 static void tiles_softmax_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
 {
-    tiles_soften(f, factor, NULL, NULL, vd, soon);
+    tiles_softmax(f, factor, NULL, NULL, vd, soon);
 }
 
-WITH_BF16 static void tiles_soften_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
-                                          const char *soon)
+WITH_BF16 static void tiles_softmax_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
+                                           const char *soon)
 {
-    tiles_soften(f, t->factor, t->key_bias, NULL, vd, soon);
+    tiles_softmax(f, t->factor, t->key_bias, NULL, vd, soon);
 }
 
-WITH_BF16 static void tiles_soften_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd,
-                                        const char *soon)
+WITH_BF16 static void tiles_softmax_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd,
+                                         const char *soon)
 {
-    tiles_soften(f, 1, NULL, kept, vd, soon);
+    tiles_softmax(f, 1, NULL, kept, vd, soon);
 }
 
-/* Which queries see a row of V that is not finite, as bits. */
+/* A mask of the queries that see a row of V that is not finite. */
 static uint32_t poisoned(const struct square *t, uint64_t poison)
 {
     int64_t first = poison ? weft_max(0, t->j + __builtin_ctzll(poison) - t->i) : SPAN;
@@ -206,10 +206,10 @@ static uint32_t poisoned(const struct square *t, uint64_t poison)
 static void start_tiles(const struct weft_call *call, const struct sizes *n, const struct tiles_forward *f,
                         struct span span, int64_t h)
 {
-    fetch(head_of(call->out[O], span.row, h, n->heads), span.rows);
+    prefetch(head_of(call->out[O], span.row, h, n->heads), span.rows);
     stage(f->rows, head_of(call->in[Q], span.row, h, n->heads), span.rows, SPAN);
-    weft_dnn_tiles_pack_transposed(deep(n->k), SPAN, f->rows, f->qt);
-    memset(f->o, 0, (size_t)(deep(n->v) * SPAN) * sizeof(float));
+    weft_dnn_tiles_pack_transposed(pad_amx(n->k), SPAN, f->rows, f->qt);
+    memset(f->o, 0, (size_t)(pad_amx(n->v) * SPAN) * sizeof(float));
     for (int64_t r = 0; r < SPAN; r++) {
         f->top[r] = -INFINITY;
         f->weight[r] = 0;
@@ -231,7 +231,7 @@ static void finish_tiles(const struct weft_call *call, const struct sizes *n, co
     unstage(head_of(call->out[O], span.row, h, n->heads), f->o, SPAN, inverse, span.rows);
 }
 
-/* One head of a span of rows. The spans of a head follow each other, so that its keys stay in the cache. */
+/* A unit is one head of a span of rows. Spans of the same head are consecutive, so that its keys stay in the cache. */
 static void tiles_unit(void *context, int64_t unit, int thread)
 {
     const struct tiles_job *all = context;
@@ -240,7 +240,7 @@ static void tiles_unit(void *context, int64_t unit, int thread)
     struct space local = {.base = call->local + (size_t)thread * call->local_stride};
     struct tiles_forward f = lay_tiles_forward(n, &local);
     struct span span = all->job.spans[unit % all->job.span_count];
-    int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = deep(n->k), vd = deep(n->v);
+    int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = pad_amx(n->k), vd = pad_amx(n->v);
     int64_t at = packed_at(call, n, seq, h / n->group, 0);
     uint32_t poison = 0;
     struct square t = start_square(&all->job, seq, h);
@@ -257,11 +257,11 @@ static void tiles_unit(void *context, int64_t unit, int thread)
             set_logits(&all->job, &t, f.s, f.s, SPAN);
         if (all->job.attr->dropout > 0) {
             set_kept(&all->job, &t, SPAN, &kept);
-            tiles_soften_kept(&f, &kept, vd, (const char *)vt);
+            tiles_softmax_kept(&f, &kept, vd, (const char *)vt);
         } else if (plain && t.key_biased) {
-            tiles_soften_biased(&f, &t, vd, (const char *)vt);
+            tiles_softmax_biased(&f, &t, vd, (const char *)vt);
         } else {
-            tiles_soften_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
+            tiles_softmax_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
         }
         poison |= poisoned(&t, all->packed.poison[at]);
         weft_dnn_tiles_product(vd, SPAN, EDGE, vt, f.p, f.o, true);

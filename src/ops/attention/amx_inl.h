@@ -2,25 +2,25 @@
  *
  * amx_inl.h - attention.c for bf16 on AMX tiles, forward and backward.
  *
- * Scores are kept across, [64 keys][n queries]: then everything a row of attention owns (its maximum, sum, log-sum-exp,
- * delta) is a lane, no sum runs across lanes, and every product finds its operands as the one before left them. With kd
- * and vd the widths rounded up to 32:
+ * Scores are stored transposed, [64 keys][n queries]: then all statistics of a row (its maximum, sum, log-sum-exp,
+ * delta) are lanes, no sum runs across lanes, and every product can use the previous one's result without reordering.
+ * With kd and vd the widths rounded up to 32:
  *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, n]
  *     O^t += V^t P^t         left V^t [vd][64]     right P^t [64, n]
  *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, n]
  *     dV  += P^t dO          left P^t [64][n]      right dO [n, vd]
  *     dK  += dS^t Q          left dS^t [64][n]     right Q [n, kd]
  *     dQ^t += K^t dS^t       left K^t [kd][64]     right dS^t [64, n]
- * Forward n is 32: all that a step touches then stays in the first-level cache. Backward n is 64: deeper products.
+ * In forward n is 32, so that the working set of a step fits in the L1 cache. In backward n is 64, for deeper products.
  * P and dS are rounded to bf16 for the products; sums and statistics are f32.
  *
- * Exponentials are powers of two: logits are made in units of ln 2, so that scaling and subtracting are one
- * multiply-add; a key's bias goes along. Tiles on the diagonal, and all tiles where distances have biases, take one
- * more pass for these and the mask, and so do all where there is dropout. Which pass a row's tile takes depends on its
- * position and the inputs given, never on its neighbours.
+ * Exponentials are powers of two: logits are computed in units of ln 2, so that scaling, the key's bias and subtracting
+ * the maximum are one multiply-add. Tiles on the diagonal take an extra pass for the mask, as do all tiles with
+ * pos_bias or dropout. Which passes a row's tile takes depends on its position and the inputs given, never on
+ * neighbouring rows.
  *
- * A masked key has P = 0, which would not hide a value that is not finite: such rows of V are packed as zeros, and the
- * outputs of the queries that do see them are made NaN.
+ * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V that are not finite are packed as zeros,
+ * and the outputs of the queries that see them are set to NaN.
  */
 #ifndef WEFT_ATTENTION_AMX_H
 #define WEFT_ATTENTION_AMX_H
@@ -28,23 +28,23 @@
 #include "ops/attention/tile_inl.h"
 #include "ops/power_inl.h"
 
-/* Every processor with AMX also converts to bf16. The conversion takes denormals as 0, and so do the tiles. */
+/* Every processor with AMX also has the conversion to bf16. Both the conversion and the tiles treat denormals as 0. */
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 
 enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
 #define LN2 0.693147180559945309f
 
-static int64_t deep(int64_t width) { return weft_round_up(width, 32); }
+static int64_t pad_amx(int64_t width) { return weft_round_up(width, 32); }
 
-static uint16_t *take_halves(struct space *s, int64_t rows, int64_t width)
+static uint16_t *take_bf16(struct space *s, int64_t rows, int64_t width)
 {
     return take(s, rows, width, sizeof(uint16_t));
 }
 
 /* ---- operands */
 
-/* Asks for rows that will be needed soon: a head's part of a row is too short for the processor to see a pattern. */
-static void fetch(struct head h, int64_t rows)
+/* Prefetches rows: one head's part of a row is too short for the hardware prefetcher. */
+static void prefetch(struct head h, int64_t rows)
 {
     int64_t size = h.dtype == WEFT_BF16 ? 2 : 4;
     for (const char *row = (const char *)h.data + h.at * size; rows > 0; rows--, row += h.stride * size)
@@ -52,11 +52,11 @@ static void fetch(struct head h, int64_t rows)
             __builtin_prefetch(row + byte);
 }
 
-/* to[padded_rows][deep(width)] = the rows in bf16, zeros around them. Column by column: one stride from load to load is
- * a pattern that the processor sees. */
+/* to[padded_rows][pad_amx(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
+ * loads is a pattern that the hardware prefetcher detects. */
 static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
 {
-    int64_t padded = deep(from.width);
+    int64_t padded = pad_amx(from.width);
     memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
     for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += 32) {
         __mmask32 there = _cvtu32_mask32((uint32_t)(((uint64_t)1 << weft_min(32, from.width - d)) - 1));
@@ -71,13 +71,13 @@ static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_r
         }
 }
 
-/* `to` = the transpose of from [deep(width)][stride], times a factor for each of its columns. */
+/* `to` = the transpose of from [pad_amx(width)][stride], times a factor per column. */
 WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r += VLANES)
         for (int64_t d = 0; d < to.width; d += VLANES) {
             vf row[VLANES];
-            for (int i = 0; i < VLANES; i++) /* adding 0 makes -0 to 0: signs of masked zeros must not be seen */
+            for (int i = 0; i < VLANES; i++) /* adding 0 turns -0 into 0, so that signs of masked zeros do not matter */
                 row[i] = vfma(vload_f32(from + (d + i) * stride + r, VLANES), vload_f32(factor + r, VLANES), vset(0));
             transpose(row);
             for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++) {
@@ -93,17 +93,17 @@ WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride,
 
 /* ---- logits */
 
-/* Queries from position i on against the 64 keys from position j on, for one head. */
+/* Queries starting at position i and the 64 keys starting at position j, for one head. */
 struct square {
     int64_t i, j, h;
-    bool special; /* biased by distance, or with dropout: these, and those on the diagonal, take a pass of their own */
+    bool special; /* with pos_bias or dropout: needs the extra pass, like squares on the diagonal */
     bool key_biased;
     uint64_t mask_key;
-    float factor;                             /* products times it are logits in units of ln 2 */
-    float key_bias[EDGE], pos_bias[2 * EDGE]; /* likewise; pos_bias of key c, query r stands at r - c + 63 */
+    float factor;                             /* from products to logits in units of ln 2 */
+    float key_bias[EDGE], pos_bias[2 * EDGE]; /* in the same units; pos_bias of key c, query r is at r - c + 63 */
 };
 
-/* Where the pos_bias of a diagonal stands; diagonals above the main one are masked and take any. */
+/* Index of the pos_bias of a diagonal; diagonals above the main one are masked and can use any. */
 static int64_t square_offset(const struct job *job, const struct square *t, int64_t diagonal)
 {
     int64_t offset = t->i - t->j + diagonal - (EDGE - 1);
@@ -129,7 +129,7 @@ static void set_key_bias(const struct job *job, struct square *t, int64_t key_ro
         t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
 }
 
-/* x = logits of products s [64][columns]; -inf where a query may not look. */
+/* x = logits of products s [64][columns]; -inf if masked. */
 static void set_logits(const struct job *job, struct square *t, const float *s, float *x, int64_t columns)
 {
     const struct weft_tensor *bias = job->call->in[POS_BIAS];
@@ -147,13 +147,13 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
 
 /* ---- dropout */
 
-/* Which keys of a square its queries keep. */
+/* The keys of a square that dropout keeps. */
 struct kept {
-    float factor;                           /* what these are multiplied by */
-    __mmask16 queries[EDGE][EDGE / VLANES]; /* of a key, by groups of 16 queries */
+    float factor;                           /* of the kept ones */
+    __mmask16 queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
 };
 
-/* Lanes are queries here, where mask_bits and the vector path have keys in them: the same counters, the same bits. */
+/* Lanes are queries here but keys in mask_bits and on the vector path: the same counters give the same bits. */
 static void set_kept(const struct job *job, const struct square *t, int64_t columns, struct kept *kept)
 {
     double dropout = job->attr->dropout;
@@ -176,11 +176,11 @@ VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
 
 VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */
 
-/* The 32 numbers a, b in bf16. */
-WITH_BF16 VINLINE __m512i halves(vf a, vf b) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a); }
+/* Converts a and b to 32 bf16 numbers. */
+WITH_BF16 VINLINE __m512i to_bf16(vf a, vf b) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a); }
 
-/* Takes alternately from 16 numbers from `first` on of a and of b. */
-VINLINE __m512i alternate(__m512i a, __m512i b, int first)
+/* Interleaves 16 bf16 numbers of a with 16 of b, each starting at `first`. */
+VINLINE __m512i interleave(__m512i a, __m512i b, int first)
 {
     typedef uint16_t vw __attribute__((vector_size(64)));
     vw index = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,

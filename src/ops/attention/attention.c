@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention - causal softmax attention over a paged key store; every geometry is this op with other inputs.
+ * attention - causal softmax attention over a paged key store; all geometries use this op, with different inputs.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]   j <= i, else -inf
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])     0 < i-j <= window
  *     P = softmax_j(logit)     o[i,h] = sum_j keep[h,i,j] P[h,i,j] v[j,kv]     lse[i,h] = log sum_j exp(logit)
  *
- * The term with alpha is reciprocal attention and only there when q_store is; it runs on the vector path.
- * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K); i and j are
- * positions in one sequence: those of the queries stand beside the rows, key j of a sequence is row
- * tiles[seq][j / 64] + j % 64 of the store, query j of q_store likewise by q_tiles where given. own[i,h] is k[i,kv], or
- * the row's key in k_own. keep is 0 or 1/(1-p), by counter from (sample, layer, site, h, i, j).
+ * The term with alpha is reciprocal attention. It is present only if q_store is given, and runs on the vector path.
+ * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are
+ * positions in one sequence: pos gives those of the queries; key j of a sequence is row tiles[seq][j / 64] + j % 64 of
+ * the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in k_own. keep
+ * is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
  *
- * Saved for backward: o and lse. Nothing of size T x T exists: keys are visited in tiles that begin at absolute
- * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that hold a key it may
- * see, and sums values over exactly the keys it may see, so its bits depend on its own query and those keys alone: not
- * on the rows computed beside it, on chunks, or on what stands in later rows of the store (be it NaN).
+ * Saved for backward: o and lse. Nothing of size T x T is stored: keys are visited in tiles that start at absolute
+ * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that contain a visible
+ * key, and sums values over exactly its visible keys. So its bits depend only on its own query and those keys: not on
+ * the rows computed with it, on chunks, or on later rows of the store (even if they are NaN).
  *
  * Backward (Dao et al., FlashAttention, 2022), with delta[i] = <do_i, o_i> = sum_j P dP:
  *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta + dlse)
  *     dv = (keep P)^t do   dq = scale dS k   dk = scale dS^t q
  *     dscale = sum dS <q,k>   dkey_bias[j] = sum_i dS   dpos_bias = sums of dS along diagonals
- * and of the reciprocal term, with e = alpha dS in the window:
+ * and for the reciprocal term, with e = alpha dS in the window:
  *     dq_store = scale e^t own   dk += scale e q_store   dscale += sum e <q_store,own>   dq_bias[j] = sum_i e
  *     dkey_bias[i] += sum_j e
- * It is for training: the key store is the call's own rows, and each sequence's rows stand together, from position 0
- * on; a ring of queries and own keys are not differentiated.
+ * Backward is for training: the key store is the call's own rows, and the rows of each sequence are contiguous and
+ * start at position 0. q_tiles and k_own have no derivative.
  */
 #include "ops/attention/backward_inl.h"
 #include "ops/attention/forward_inl.h"
@@ -42,13 +42,13 @@ static enum weft_status shape(struct weft_node *node)
     enum weft_dtype compute = weft_graph_compute(node->graph);
     TRY(check_logits(node));
     if (!in[V] || (a->dropout > 0 && !(in[SAMPLE] && in[STEP_KEY])))
-        return weft_node_fail(node, "input %d is missing", !in[V] ? V : !in[SAMPLE] ? SAMPLE : STEP_KEY);
+        return weft_node_fail(node, "%s is missing", !in[V] ? "v" : !in[SAMPLE] ? "sample" : "step_key");
     if (!(a->dropout >= 0 && a->dropout < 1))
-        return weft_node_fail(node, "dropout is %g: it must be at least 0 and below 1", a->dropout);
+        return weft_node_fail(node, "dropout = %g; it must be at least 0 and less than 1", a->dropout);
     struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
     int64_t v = weft_shape_width(&in[V]->shape) / a->logits.kv_heads;
     TRY(expect(node, V, compute, WEFT_SHAPE(keys, weft_fixed(v * a->logits.kv_heads)),
-               "a matrix [rows of k, key heads * width]"));
+               "a matrix [rows of k, key heads * width] of the compute dtype"));
     if (a->dropout > 0) {
         TRY(expect(node, SAMPLE, WEFT_I32, WEFT_SHAPE(in[TILES]->shape.dim[0]), "i32 [sequences]"));
         TRY(expect(node, STEP_KEY, WEFT_I32, WEFT_SHAPE(weft_fixed(4)), "i32 [4]"));
@@ -57,7 +57,8 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths; which one depends on the machine and the attributes alone, so training and decoding take the same */
+/* ---- two paths. The choice depends only on the machine and the attributes, so training and decoding use the same one
+ */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
@@ -100,16 +101,18 @@ static void bwd(const struct weft_call *call) { path_of(call)->bwd(call); }
 static double flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
-    return seen(call) * (double)(n.heads * 2 * (n.k + n.v)) + near(call) * (double)(n.heads * 2 * n.own);
+    return visible_pairs(call) * (double)(n.heads * 2 * (n.k + n.v)) +
+           window_pairs(call) * (double)(n.heads * 2 * n.own);
 }
 
 static double bwd_flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
-    return seen(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v)) + near(call) * (double)(n.heads * 2 * 3 * n.own);
+    return visible_pairs(call) * (double)(n.heads * 2 * (3 * n.k + 2 * n.v)) +
+           window_pairs(call) * (double)(n.heads * 2 * 3 * n.own);
 }
 
-/* Products over all heads of all sequences, each as a whole square of which half is wanted. */
+/* Products over all heads of all sequences, each a full square of which half is needed. */
 static struct weft_product bare(const struct weft_call *call, enum weft_bare_product kind, int64_t n, int64_t k)
 {
     struct sizes s = sizes_of(call);
@@ -217,7 +220,7 @@ const struct weft_op WEFT_OP(attention) = {
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
     .fill = fill,
-    .tolerance_bf16 = 1.0 / 32, /* P and dS are rounded as operands, and rows differ much in size */
+    .tolerance_bf16 = 1.0 / 32, /* P and dS are rounded as operands, and rows have very different magnitudes */
 };
 
 struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)

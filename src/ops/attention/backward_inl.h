@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * backward_inl.h - the backward pass of attention.c (formulas in its opening comment).
+ * backward_inl.h - the backward pass of attention.c (see its opening comment for the formulas).
  *
- * A unit of work is a sequence and a key head, so that every sum has one owner: key tiles in order, for each the query
- * heads and blocks of rows in order. dk and dv of a tile are complete when the tile is; dq is kept in f32 for the whole
- * sequence (memory linear in it) and stored at the end. What sequences share is summed into one part per sequence, and
- * the parts are added in order.
+ * A unit of work is a sequence and a key head, so that every sum has one owner. It visits key tiles in order, and for
+ * each tile the query heads and blocks of rows in order. dk and dv of a tile are complete after the tile; dq is kept in
+ * f32 for the whole sequence (memory linear in its length) and stored at the end. Gradients that sequences share are
+ * summed per sequence, and these parts are added in order.
  */
 #ifndef WEFT_ATTENTION_BWD_H
 #define WEFT_ATTENTION_BWD_H
@@ -13,16 +13,16 @@
 #include "ops/attention/tile_inl.h"
 
 struct backward {
-    float *dq, *delta;                    /* [group][longest] rows: gradients of the queries so far; <do, o> - dlse */
-    float *k, *kt, *vt;                   /* the key tile, and keys and values transposed */
+    float *dq, *delta;                    /* [group][longest] rows: running gradients of queries; <do, o> - dlse */
+    float *k, *kt, *vt;                   /* key tile; keys and values, transposed */
     float *dk, *dv, *dbias;               /* gradients of the tile */
-    float *q, *go;                        /* a block of rows: queries and output gradients */
+    float *q, *go;                        /* block of rows: queries and output gradients */
     float *s, *ds;                        /* tiles of scores: products, then weights; their gradients */
-    struct reciprocal_back {              /* memory of the reciprocal term */
+    struct reciprocal_back {              /* for the reciprocal term */
         float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, also transposed */
         float *s, *ds;                    /* products, and their gradients */
         float *dqueries, *dq_bias;        /* gradients of the tile */
-        float *dk, *dkey_bias;            /* [longest] rows, [group][longest]: gradients that own keys got so far */
+        float *dk, *dkey_bias;            /* [longest] rows, [group][longest]: running gradients of own keys */
     } ra;
 };
 
@@ -75,7 +75,7 @@ static struct job lay_job(const struct weft_call *call, struct space *scratch)
     };
 }
 
-/* The parts of what all rows share are those of the sequences. */
+/* Gradients that all rows share have one part per sequence. */
 static void cut_sequences(struct job *job)
 {
     job->span_count = cut_spans(job->call->in[SEQ], job->call->in[POS], INT32_MAX, job->spans);
@@ -90,9 +90,9 @@ static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft
     return book(booking, &scratch, &local);
 }
 
-/* What dS of row r and keys c .. c+15 means for the reciprocal term: its gradient into ra.ds, and its sums. */
-VINLINE void soften_reciprocal(const struct backward *b, const struct tile *t, int64_t r, int c, vf d, vf *own_bias,
-                               vf *dscale)
+/* The reciprocal term's gradient from dS of row r and keys c .. c+15: writes ra.ds and adds to its sums. */
+VINLINE void reciprocal_backward(const struct backward *b, const struct tile *t, int64_t r, int c, vf d, vf *own_bias,
+                                 vf *dscale)
 {
     const struct reciprocal_back *ra = &b->ra;
     vf e = vpick(in_window(t, r, c), vset(t->ra_alpha) * d, vset(0));
@@ -102,14 +102,14 @@ VINLINE void soften_reciprocal(const struct backward *b, const struct tile *t, i
     vstore_f32(ra->ds + r * WEFT_KEY_TILE + c, VLANES, vset(t->scale) * e);
 }
 
-/* From the products <q,k> in s and <do,v> in ds of row r: weights into s, scale times dS into ds, and the sums of dS
- * over rows, along diagonals, and with <q,k>. */
-static void soften_back(const struct job *job, const struct backward *b, const struct tile *t, int64_t r, float lse,
-                        float delta, float *diagonals, vf *dscale)
+/* Replaces the products of row r, <q,k> in s by weights and <do,v> in ds by scale times dS. Adds to the sums of dS over
+ * rows, along diagonals, and with <q,k>. */
+static void softmax_backward(const struct job *job, const struct backward *b, const struct tile *t, int64_t r,
+                             float lse, float delta, float *diagonals, vf *dscale)
 {
     float *s = b->s + r * WEFT_KEY_TILE, *ds = b->ds + r * WEFT_KEY_TILE;
     vf keep[KEY_VECS], own_bias = vset(0);
-    keeps(job, t, r, keep);
+    keep_factors(job, t, r, keep);
     diagonals += t->rows - 1 - r;
     for (int c = 0; c < WEFT_KEY_TILE; c += VLANES) {
         vf x = vload_f32(s + c, VLANES), dp = keep[c / VLANES] * vload_f32(ds + c, VLANES);
@@ -121,13 +121,13 @@ static void soften_back(const struct job *job, const struct backward *b, const s
         vstore_f32(s + c, VLANES, keep[c / VLANES] * p);
         vstore_f32(ds + c, VLANES, vset(t->scale) * d);
         if (t->reciprocal)
-            soften_reciprocal(b, t, r, c, d, &own_bias, dscale);
+            reciprocal_backward(b, t, r, c, d, &own_bias, dscale);
     }
     if (t->reciprocal)
         b->ra.dkey_bias[t->h % job->n.group * job->n.longest + t->i + r] += vsum(own_bias);
 }
 
-/* The rows' own keys and the tile's queries, before the logits; and what their gradients gain, after. */
+/* Before the logits: the reciprocal products of the rows' own keys and the tile's queries. After: their gradients. */
 static void set_reciprocal_back(const struct job *job, const struct backward *b, struct tile *t)
 {
     t->reciprocal = NULL;
@@ -148,7 +148,7 @@ static void finish_reciprocal(const struct job *job, const struct backward *b, c
     product(t->rows, padded, t->keys, ds, ra->queries, padded, ra->dk + t->i * padded, padded);
 }
 
-/* One block of rows against one key tile: dq of the rows, and the block's part of dk, dv and the other sums. */
+/* One block of rows with one key tile: its contributions to dq, dk, dv and the other sums. */
 static void backward_tile(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t g)
 {
     const struct weft_call *call = job->call;
@@ -167,7 +167,7 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     scores(t, b->q, n->k, n->k_padded, b->kt, b->s);
     scores(t, b->go, n->v, n->v_padded, b->vt, b->ds);
     for (int64_t r = 0; r < t->rows; r++)
-        soften_back(job, b, t, r, lse[r * n->heads], b->delta[at + r], diagonals, &dscale);
+        softmax_backward(job, b, t, r, lse[r * n->heads], b->delta[at + r], diagonals, &dscale);
     struct left weights_t = {b->s, 1, WEFT_KEY_TILE}, ds = {b->ds, WEFT_KEY_TILE, 1}, ds_t = {b->ds, 1, WEFT_KEY_TILE};
     product(t->keys, n->v_padded, t->rows, weights_t, b->go, n->v_padded, b->dv, n->v_padded);
     product(t->keys, n->k_padded, t->rows, ds_t, b->q, n->k_padded, b->dk, n->k_padded);
@@ -179,8 +179,8 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
         parts[diagonal_offset(job, t, d)] += diagonals[d];
 }
 
-/* delta = <do, o> - dlse of 64 rows from `row` on. <do, o> is one chain over the width, the chain that dP is: where a
- * row has one key, dP - <do, o> is exactly 0. Borrows two tiles that are not in use yet. */
+/* delta = <do, o> - dlse of up to 64 rows starting at `row`. <do, o> is summed over the width in the same order as dP:
+ * so dP - <do, o> is exactly 0 for a row with one key. Uses vt and dv as temporary memory. */
 static void set_delta(const struct job *job, const struct backward *b, int64_t row, int64_t rows, int64_t h, float *to)
 {
     const struct weft_call *call = job->call;
@@ -202,7 +202,7 @@ static void set_delta(const struct job *job, const struct backward *b, int64_t r
         to[r] -= ((const float *)dlse->data)[(row + r) * n->heads + h];
 }
 
-/* A sequence's parts of what all sequences share start from 0. */
+/* Zeroes a sequence's parts of the shared gradients. */
 static void start_parts(const struct job *job, int64_t which, int64_t first_head)
 {
     const struct sizes *n = &job->n;
@@ -211,7 +211,7 @@ static void start_parts(const struct job *job, int64_t which, int64_t first_head
     memset(job->pos_parts + slot * n->offsets, 0, (size_t)(n->group * n->offsets) * sizeof(float));
 }
 
-/* Before the tiles: delta of every row, and everything that is summed set to 0. */
+/* Before the tiles: computes delta of every row and zeroes the sums. */
 static void start_unit(const struct job *job, const struct backward *b, int64_t which, int64_t first_head)
 {
     const struct sizes *n = &job->n;
@@ -229,7 +229,7 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
     }
 }
 
-/* The reciprocal term's part of a head and a tile: what is loaded and zeroed before its rows pass, and stored after. */
+/* The reciprocal term for a head and a tile: loads and zeroes before the loop over rows, stores after it. */
 static void start_stored(const struct job *job, const struct backward *b, const struct tile *t)
 {
     const struct sizes *n = &job->n;
@@ -253,7 +253,7 @@ static void finish_stored(const struct job *job, const struct backward *b, const
     }
 }
 
-/* All rows that see the tile, head by head; then the tile's gradients are complete. */
+/* All rows that see the tile, head by head. Completes the tile's gradients. */
 static void backward_keys(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t kv)
 {
     const struct weft_call *call = job->call;
@@ -278,7 +278,7 @@ static void backward_keys(const struct job *job, const struct backward *b, struc
         for (int64_t c = 0; call->gin[KEY_BIAS] && c < t->keys; c++)
             ((float *)call->gin[KEY_BIAS]->data)[(t->key_row + c) * n->heads + t->h] = b->dbias[c];
     }
-    /* Own keys get their part from tiles at or before their own, so it is complete here. */
+    /* Own keys get gradients only from tiles up to their own, so these are complete here. */
     for (int64_t x = 0; n->window && x < t->keys * n->k_padded; x++)
         b->dk[x] += b->ra.dk[t->j * n->k_padded + x];
     if (call->gin[K])

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * entropy - how widely attention looks: f32 [M, H],
+ * entropy - the entropy of attention's probabilities: f32 [M, H],
  *
  *     y[i,h] = - sum_j P log P,  P = exp(logit[h,i,j] - lse[i,h])                j <= i
  *
- * in nats, of the logits of one attention node (attention.c has the formula, and they have its inputs), before dropout;
- * lse f32 [M, H] is that node's second output. Since log P = logit - lse every term is at least 0: nothing cancels.
+ * in nats, for the logits of one attention node (same formula and inputs as attention.c), before dropout; lse f32 [M,
+ * H] is that node's second output. Since log P = logit - lse, every term is at least 0: nothing cancels.
  *
- * P is rebuilt tile by tile and never stored. Key tiles are visited in order, so a row's bits depend on its own query
- * and the keys it may see alone. There is no derivative: this is for looking.
+ * P is recomputed tile by tile and never stored. Key tiles are visited in order, so a row's bits depend only on its own
+ * query and its visible keys. A diagnostic: it has no derivative.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"
@@ -24,7 +24,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *a = node->attr;
     TRY(check_logits(node));
     if (!node->in[LSE])
-        return weft_node_fail(node, "input %d is missing", LSE);
+        return weft_node_fail(node, "lse is missing");
     struct weft_shape s = WEFT_SHAPE(weft_shape_rows(&node->in[Q]->shape), weft_fixed(a->logits.heads));
     TRY(expect(node, LSE, WEFT_F32, s, "f32 [rows of q, heads]"));
     return weft_node_output(node, 0, WEFT_F32, s);
@@ -47,11 +47,11 @@ static void ref(const struct weft_call *call)
         }
 }
 
-/* ---- a unit is a span of rows and a key head, as in attention */
+/* ---- a unit of work is a span of rows and a key head, as in attention */
 
 struct forward {
     float *q;     /* [group][ROW_TILE] rows: queries */
-    float *k, *s; /* the key tile transposed, a tile of scores */
+    float *k, *s; /* key tile, transposed; tile of scores */
     struct reciprocal ra;
 };
 
@@ -74,7 +74,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return book(booking, &scratch, &local);
 }
 
-/* Adds what the tile's keys have of the rows' entropies. A key that may not be seen has P = 0 and adds nothing. */
+/* Adds the terms of the tile's keys to the rows' entropies. A masked key has P = 0 and adds nothing. */
 static void add_tile(const struct job *job, const struct tile *t, const float *s)
 {
     int64_t heads = job->n.heads, at = t->row * heads + t->h;
@@ -109,7 +109,7 @@ static void run_unit(void *context, int64_t unit, int thread)
         for (int64_t g = 0; g < n->group; g++) {
             set_head(job, &t, first + g);
             set_pos_bias(job, &t);
-            pass_reciprocal(job, &t, &f.ra, g);
+            load_reciprocal(job, &t, &f.ra, g);
             scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
             add_tile(job, &t, f.s);
         }
@@ -126,10 +126,10 @@ static void run(const struct weft_call *call)
 static double flops(const struct weft_call *call)
 {
     struct sizes n = logit_sizes(call);
-    return 2.0 * (double)n.heads * (seen(call) * (double)n.k + near(call) * (double)n.own);
+    return 2.0 * (double)n.heads * (visible_pairs(call) * (double)n.k + window_pairs(call) * (double)n.own);
 }
 
-/* n, x: logits_cases_inl.h. lse is attention's; its values are the keys. */
+/* n, x: see logits_cases_inl.h. lse is computed by attention, with v = k. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16}, {0}},
     {"tile-1", {1, 63, 0, 2, 2, 16}, {0}},
@@ -156,7 +156,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(entropy) = {
     .name = "entropy",
-    .summary = "y = -sum_j P log P of attention's P, by row and head, in nats",
+    .summary = "y = -sum_j P log P, the entropy of attention's P per row and head, in nats",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},

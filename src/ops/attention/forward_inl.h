@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * forward_inl.h - the forward pass of attention.c (formulas in its opening comment).
+ * forward_inl.h - the forward pass of attention.c (see its opening comment for the formulas).
  *
- * A unit of work is a span of rows and a key head: its queries stay, the keys they may see pass by, tile by tile.
+ * A unit of work is a span of rows and a key head: its queries stay in local memory while the loop visits their visible
+ * keys, tile by tile.
  */
 #ifndef WEFT_ATTENTION_FWD_H
 #define WEFT_ATTENTION_FWD_H
@@ -10,9 +11,9 @@
 #include "ops/attention/tile_inl.h"
 
 struct forward {
-    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and weighted values summed so far */
-    float *top, *weight; /* [group][ROW_TILE]: largest logit and sum of exponentials so far */
-    float *k, *v, *s;    /* the key tile transposed, the value tile, a tile of scores */
+    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and running sums of weighted values */
+    float *top, *weight; /* [group][ROW_TILE]: running maximum of logits and sum of exponentials */
+    float *k, *v, *s;    /* key tile, transposed; value tile; tile of scores */
     struct reciprocal ra;
 };
 
@@ -39,9 +40,9 @@ static enum weft_status vector_plan(const struct weft_call *max, struct weft_boo
     return book(booking, &scratch, &local);
 }
 
-/* Makes row r's products weights exp(logit - top), after bringing what is summed so far to the new top. `at` is the
- * row's place in the unit. */
-static void soften(const struct job *job, const struct forward *f, const struct tile *t, int64_t r, int64_t at)
+/* Replaces row r's products by weights exp(logit - top), after rescaling the sums so far to the new maximum. `at` is
+ * the row's index in the unit. */
+static void online_softmax(const struct job *job, const struct forward *f, const struct tile *t, int64_t r, int64_t at)
 {
     float *s = f->s + r * WEFT_KEY_TILE, *sum = f->sum + at * job->n.v_padded;
     vf x[KEY_VECS], keep[KEY_VECS], high = vset(-INFINITY), total = vset(0);
@@ -57,8 +58,8 @@ static void soften(const struct job *job, const struct forward *f, const struct 
         for (int64_t d = 0; d < job->n.v_padded; d += VLANES)
             vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(factor));
     }
-    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* only keys with a bias of -inf so far */
-    keeps(job, t, r, keep);
+    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* -inf: all keys so far have a bias of -inf */
+    keep_factors(job, t, r, keep);
     for (int c = 0; c < KEY_VECS; c++) {
         vf p = vexp(x[c] - base);
         total = total + p;
@@ -67,7 +68,7 @@ static void soften(const struct job *job, const struct forward *f, const struct 
     f->weight[at] += vsum(total);
 }
 
-/* sum += weights times values. A row on the diagonal stops at its own key; the others take the whole tile. */
+/* sum += weights times values. On the diagonal tile, each row stops at its own key. */
 static void add_values(const struct tile *t, const float *s, const float *v, int64_t padded, float *sum)
 {
     if (t->i >= t->j + WEFT_KEY_TILE - 1) {
@@ -130,10 +131,10 @@ static void run_unit(void *context, int64_t unit, int thread)
         for (int64_t g = 0; g < n->group; g++) {
             set_head(job, &t, kv * n->group + g);
             set_pos_bias(job, &t);
-            pass_reciprocal(job, &t, &f.ra, g);
+            load_reciprocal(job, &t, &f.ra, g);
             scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
             for (int64_t r = 0; r < t.rows; r++)
-                soften(job, &f, &t, r, g * ROW_TILE + r);
+                online_softmax(job, &f, &t, r, g * ROW_TILE + r);
             add_values(&t, f.s, f.v, n->v_padded, f.sum + g * ROW_TILE * n->v_padded);
         }
     }

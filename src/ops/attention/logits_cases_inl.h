@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * logits_cases_inl.h - cases of the ops that make attention's logits: what their numbers mean, and the inputs of the
- * logits.
+ * logits_cases_inl.h - test cases of the ops that compute attention's logits: the meaning of their numbers, and the
+ * inputs of the logits.
  */
 #ifndef WEFT_LOGITS_CASES_H
 #define WEFT_LOGITS_CASES_H
 
 #include "ops/attention/logits_reference_inl.h"
 
-/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and of what is
- * gathered, options, offsets of pos_bias, and when not 0 only so many last positions are queries, on a store of pages
- * in another order. Then the window of the reciprocal term, and a number of the op's own. */
+/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and of v or u,
+ * options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key store is separate,
+ * with pages in another order), window of the reciprocal term, and one number specific to the op. */
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
 enum { DROPOUT, ALPHA }; /* of x */
 
-/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of another width, by key head or by query head. */
+/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of another width, per key head or per query head. */
 enum {
     WITH_SCALE = 1,
     WITH_KEY_BIAS = 2,
@@ -24,7 +24,7 @@ enum {
     WITH_Q_TILES = 16,
     WITH_K_OWN = 32,
     WITH_K_OWNS = 64,
-    OPTION = 128 /* the first of the op's own */
+    OPTION = 128 /* first option specific to the op */
 };
 
 static int64_t case_length(const struct weft_case *c, int64_t seq)
@@ -39,13 +39,13 @@ static int64_t case_queries(const struct weft_case *c, int64_t seq)
 
 static int64_t case_tiles(const struct weft_case *c) { return weft_div_up(c->n[LONGEST], WEFT_KEY_TILE); }
 
-/* Pages of a sequence's ring: the window and the queries, wherever they begin. */
+/* Pages of a sequence's ring: enough for the window and the queries at any alignment. */
 static int64_t case_ring(const struct weft_case *c)
 {
     return weft_div_up(c->n[WINDOW] + c->n[LAST], WEFT_KEY_TILE) + 1;
 }
 
-/* Rows of the call, as a symbol where a row's results do not depend on how many there are; and of the key store. */
+/* Rows of the call, and of the key store. A symbol (`counted`) unless results of a row depend on the number of rows. */
 static struct weft_dim case_rows(struct weft_graph *g, const struct weft_case *c, bool counted)
 {
     int64_t rows = 0;
@@ -82,7 +82,7 @@ static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, str
                                     WEFT_SHAPE(M, weft_fixed(n[n[OPTIONS] & WITH_K_OWNS ? HEADS : KV_HEADS] * width)));
 }
 
-/* All that the logits are made of; in training it is differentiated. */
+/* The inputs of the logits, with gradients in training cases. */
 static struct weft_attention case_logits(struct weft_graph *g, const struct weft_case *c, struct weft_dim M)
 {
     const int64_t *n = c->n;
@@ -110,7 +110,8 @@ static struct weft_attention case_logits(struct weft_graph *g, const struct weft
     return a;
 }
 
-/* Pages of the sequences are interleaved, backwards. In a ring, later tiles take the place of earlier ones. */
+/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse the pages of earlier ones.
+ */
 static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
 {
     int64_t S = c->n[SEQUENCES], row = 0;
@@ -123,7 +124,7 @@ static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
         }
 }
 
-/* What the inputs of the logits hold, where normal numbers will not do; returns whether it was one of them. */
+/* Fills the inputs of the logits that need other than normal numbers; returns whether it did. */
 static bool fill_logits(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     if (!strcmp(input, "scale")) {

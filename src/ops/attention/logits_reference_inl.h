@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * logits_reference_inl.h - attention's logits, for the ops that make them (attention.c, route.c, entropy.c,
- * reciprocity.c): inputs, sizes, addresses, checks, counts, and in double and plain loops what they are and how their
- * gradient goes on.
+ * logits_reference_inl.h - attention's logits, for the ops that compute them (attention.c, route.c, entropy.c,
+ * reciprocity.c): inputs, sizes, addresses, checks, counts, and the reference of the logits and their gradients in
+ * double and plain loops.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]           j <= i
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])      0 < i-j <= window
  *
- * The second line is the reciprocal term. own[i,h] is the key of position i: the row of k, or of k_own where k holds
- * something else than keys; its width is that of q_store, which without k_own is k's.
+ * The second line is the reciprocal term. own[i,h] is the key of position i: the row of k, or of k_own if k does not
+ * hold keys. It is as wide as q_store's heads; without k_own, as wide as k's.
  */
 #ifndef WEFT_LOGITS_SPEC_H
 #define WEFT_LOGITS_SPEC_H
 
 #include "ops/attention/tiles_inl.h"
 
-/* An op that makes logits has these inputs first. */
+/* The first inputs of an op that computes logits. */
 enum { Q, K, K_OWN, SCALE, KEY_BIAS, POS_BIAS, SEQ, POS, TILES, Q_STORE, Q_BIAS, Q_TILES, LOGIT_INPUTS };
 
-/* Its attributes, struct attr, begin with this. */
+/* The first member of its attributes, struct attr. */
 struct geometry {
     int64_t heads, kv_heads;
     double ra_alpha;
@@ -30,7 +30,7 @@ static struct geometry geometry_of(const struct weft_attention *a)
     return (struct geometry){a->heads, a->kv_heads, a->ra_alpha, a->q_store ? a->ra_window : 0};
 }
 
-/* Only the inputs of the logits; the op adds its own. */
+/* Sets only the inputs of the logits; the op adds its own. */
 static void set_logit_inputs(const struct weft_attention *a, struct weft_value **in)
 {
     in[Q] = a->q, in[K] = a->k, in[K_OWN] = a->k_own;
@@ -41,19 +41,19 @@ static void set_logit_inputs(const struct weft_attention *a, struct weft_value *
 
 struct sizes {
     int64_t rows, heads, kv_heads, group; /* group: query heads per key head */
-    int64_t k, k_padded;                  /* width of one head's key, also rounded up to whole vectors */
-    int64_t offsets;                      /* of pos_bias, 0 without */
-    int64_t window;                       /* of the reciprocal term, 0 without; of its keys and queries: */
-    int64_t own, own_padded;              /* width of one head */
-    int64_t own_heads, own_group;         /* heads of own keys, query heads per own key */
-    int64_t slots, longest;               /* sequences, and positions the rows of one can have */
+    int64_t k, k_padded;                  /* width of one head's key; rounded up to whole vectors */
+    int64_t offsets;                      /* of pos_bias; 0: none */
+    int64_t window;                       /* of the reciprocal term; 0: none */
+    int64_t own, own_padded;              /* reciprocal term: width of one head of own keys and stored queries */
+    int64_t own_heads, own_group;         /* reciprocal term: heads of own keys, query heads per own key */
+    int64_t slots, longest;               /* sequences, and the maximum number of positions of one */
     int64_t v, v_padded;                  /* attention: width of one head's value */
     int64_t u, u_padded;                  /* route: width of u */
-    int64_t k_deep;                       /* route: k rounded up to whole steps of AMX */
+    int64_t k_amx;                        /* route: k rounded up to a multiple of AMX's depth */
     int64_t topk;                         /* route: 0 in the other modes */
 };
 
-/* All but what belongs to one op. */
+/* Sets all but the op-specific sizes. */
 static struct sizes logit_sizes(const struct weft_call *call)
 {
     const struct geometry *a = call->attr;
@@ -86,7 +86,7 @@ static int64_t tile_row(const struct weft_call *call, int tiles, int64_t seq, in
     return ints(call, tiles)[seq * call->in[tiles]->dim[1] + j / WEFT_KEY_TILE] + j % WEFT_KEY_TILE;
 }
 
-/* Row of the key store, and of the stored queries, where position j of a sequence stands. */
+/* The row of position j of a sequence in the key store, and in the stored queries. */
 static int64_t key_row(const struct weft_call *call, int64_t seq, int64_t j) { return tile_row(call, TILES, seq, j); }
 
 static int64_t query_row(const struct weft_call *call, int64_t seq, int64_t j)
@@ -101,7 +101,8 @@ static enum weft_status expect(const struct weft_node *node, int i, enum weft_dt
 {
     const struct weft_value *v = node->in[i];
     if (v->dtype != dtype || !weft_shape_same(&v->shape, &s))
-        return weft_node_fail(node, "%s must be %s", v->name ? v->name : "an input", what);
+        return weft_node_fail(node, "input %d%s%s%s must be %s", i, v->name ? " (" : "", v->name ? v->name : "",
+                              v->name ? ")" : "", what);
     return WEFT_OK;
 }
 
@@ -111,12 +112,13 @@ static enum weft_status check_k_own(const struct weft_node *node)
     struct weft_value *const *in = node->in;
     int64_t wide = weft_shape_width(&in[Q_STORE]->shape), own = weft_shape_width(&in[K_OWN]->shape);
     if (!in[SCALE])
-        return weft_node_fail(node, "keys of their own need a scale: the width of k does not tell it");
+        return weft_node_fail(node, "k_own needs a scale: there is no default, since k has another width");
     if (wide % a->heads || (own != wide && own != wide / a->heads * a->kv_heads))
-        return weft_node_fail(node, "own keys %lld wide do not fit %lld stored queries %lld wide in all",
+        return weft_node_fail(node, "k_own is %lld wide, which does not fit q_store of %lld heads and width %lld",
                               (long long)own, (long long)a->heads, (long long)wide);
     return expect(node, K_OWN, weft_graph_compute(node->graph),
-                  WEFT_SHAPE(weft_shape_rows(&in[Q]->shape), weft_fixed(own)), "as many rows as q");
+                  WEFT_SHAPE(weft_shape_rows(&in[Q]->shape), weft_fixed(own)),
+                  "a matrix [rows of q, width] of the compute dtype");
 }
 
 static enum weft_status check_reciprocal(const struct weft_node *node)
@@ -125,17 +127,19 @@ static enum weft_status check_reciprocal(const struct weft_node *node)
     struct weft_value *const *in = node->in;
     bool extras = in[Q_BIAS] || in[Q_TILES] || in[K_OWN];
     if (a->ra_window < 0 || (a->ra_window > 0) != (in[Q_STORE] != NULL) || (extras && !in[Q_STORE]))
-        return weft_node_fail(node, "the reciprocal term needs stored queries and a window of at least 1, or neither");
+        return weft_node_fail(node,
+                              "the reciprocal term needs both q_store and a window of at least 1; q_bias, q_tiles "
+                              "and k_own need q_store");
     if (!in[Q_STORE])
         return WEFT_OK;
     struct weft_dim rows = weft_shape_rows(&in[in[Q_TILES] ? Q_STORE : K]->shape);
     struct weft_dim width = weft_fixed(weft_shape_width(&in[in[K_OWN] ? Q_STORE : Q]->shape));
     TRY(expect(node, Q_STORE, weft_graph_compute(node->graph), WEFT_SHAPE(rows, width),
-               "as wide as q and have as many rows as k"));
+               "a matrix [rows of k, width of q] of the compute dtype"));
     if (in[Q_BIAS])
         TRY(expect(node, Q_BIAS, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->heads)), "f32 [rows of q_store, heads]"));
     if (in[Q_TILES])
-        TRY(expect(node, Q_TILES, WEFT_I32, in[TILES]->shape, "i32 [sequences, tiles], as tiles are"));
+        TRY(expect(node, Q_TILES, WEFT_I32, in[TILES]->shape, "i32 [sequences, tiles], the shape of tiles"));
     return in[K_OWN] ? check_k_own(node) : WEFT_OK;
 }
 
@@ -154,23 +158,28 @@ static enum weft_status check_optional(const struct weft_node *node)
     return check_reciprocal(node);
 }
 
-/* Types and shapes of what the logits are made of. */
+/* Checks the types and shapes of the logits' inputs. */
 static enum weft_status check_logits(const struct weft_node *node)
 {
-    static const int needed[] = {Q, K, SEQ, POS, TILES};
+    static const struct {
+        int input;
+        const char *name;
+    } needed[] = {{Q, "q"}, {K, "k"}, {SEQ, "seq"}, {POS, "pos"}, {TILES, "tiles"}};
     const struct geometry *a = node->attr;
     struct weft_value *const *in = node->in;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!in[needed[i]])
-            return weft_node_fail(node, "input %d is missing", needed[i]);
+        if (!in[needed[i].input])
+            return weft_node_fail(node, "%s is missing", needed[i].name);
     if (a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads)
-        return weft_node_fail(node, "%lld heads cannot share %lld key heads", (long long)a->heads,
-                              (long long)a->kv_heads);
+        return weft_node_fail(node, "%lld heads cannot share %lld key heads: heads must be a multiple of key heads",
+                              (long long)a->heads, (long long)a->kv_heads);
     struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
     enum weft_dtype compute = weft_graph_compute(node->graph);
     int64_t k = weft_shape_width(&in[K]->shape) / a->kv_heads;
-    TRY(expect(node, Q, compute, WEFT_SHAPE(rows, weft_fixed(a->heads * k)), "a matrix [rows, heads * width of k]"));
-    TRY(expect(node, K, compute, WEFT_SHAPE(keys, weft_fixed(a->kv_heads * k)), "a matrix [keys, key heads * width]"));
+    TRY(expect(node, Q, compute, WEFT_SHAPE(rows, weft_fixed(a->heads * k)),
+               "a matrix [rows, heads * width of k] of the compute dtype"));
+    TRY(expect(node, K, compute, WEFT_SHAPE(keys, weft_fixed(a->kv_heads * k)),
+               "a matrix [keys, key heads * width] of the compute dtype"));
     TRY(expect(node, SEQ, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
     TRY(expect(node, POS, WEFT_I32, WEFT_SHAPE(rows), "i32 [rows of q]"));
     if (in[TILES]->dtype != WEFT_I32 || in[TILES]->shape.ndim != 2)
@@ -178,19 +187,18 @@ static enum weft_status check_logits(const struct weft_node *node)
     return check_optional(node);
 }
 
-/* A ring of queries and keys of their own are for decoding: they have no gradient, and without it the others' would be
- * wrong. */
+/* q_tiles and k_own are for decoding and have no gradient. The other gradients would be wrong without it. */
 SHARED enum weft_status refuse_decoding(const struct weft_call *call)
 {
     if (call->in[Q_TILES] || call->in[K_OWN])
-        return FAIL(WEFT_INVALID, "q_tiles and k_own are for decoding and have no derivative");
+        return FAIL(WEFT_INVALID, "attention with q_tiles or k_own has no derivative; these inputs are for decoding");
     return WEFT_OK;
 }
 
-/* ---- counts, of each query against the keys it may see. Before there are positions, the rows are taken as whole
- * sequences of equal length. */
+/* ---- number of pairs of a query and a visible key. Before positions are known, assumes whole sequences of equal
+ * length. */
 
-SHARED double seen(const struct weft_call *call)
+SHARED double visible_pairs(const struct weft_call *call)
 {
     int64_t rows = call->in[POS]->dim[0];
     const int32_t *pos = ints(call, POS);
@@ -200,8 +208,8 @@ SHARED double seen(const struct weft_call *call)
     return keys;
 }
 
-/* How many of them are in the reciprocal term's window. */
-static double near(const struct weft_call *call)
+/* The number of these pairs in the reciprocal term's window. */
+static double window_pairs(const struct weft_call *call)
 {
     struct sizes n = logit_sizes(call);
     const int32_t *pos = ints(call, POS);
@@ -234,7 +242,7 @@ static const double *ref_q(const struct query *q)
     return (const double *)q->call->in[Q]->data + (q->row * q->n.heads + q->h) * q->n.k;
 }
 
-/* Where key j begins in k (width k), attention's v (width v) and their gradients. */
+/* Offset of key j in k (width k), in attention's v (width v), and in their gradients. */
 static int64_t ref_key(const struct query *q, int64_t j, int64_t width)
 {
     return (key_row(q->call, q->seq, j) * q->n.kv_heads + q->h / q->n.group) * width;
@@ -261,7 +269,7 @@ static int64_t ref_offset(const struct query *q, int64_t j)
     return q->h * q->n.offsets + weft_min(q->i - j, q->n.offsets - 1);
 }
 
-/* Where stored query j begins. */
+/* Offset of stored query j. */
 static int64_t ref_stored(const struct query *q, int64_t j, int64_t width)
 {
     return (query_row(q->call, q->seq, j) * q->n.heads + q->h) * width;
@@ -301,14 +309,14 @@ SHARED double ref_logit(const struct query *q, int64_t j)
     return ref_in_window(q, j) ? x + ref_reciprocal(q, j) : x;
 }
 
-/* t[at ..] += factor x, where the gradient is wanted. */
+/* t[at ..] += factor x, if the gradient is needed. */
 static void ref_add(const struct weft_tensor *t, int64_t at, double factor, const double *x, int64_t n)
 {
     for (int64_t d = 0; t && d < n; d++)
         ((double *)t->data)[at + d] += factor * x[d];
 }
 
-/* The reciprocal term's part of the gradients, from ds of one logit in its window. */
+/* The reciprocal term's contribution to the gradients, from ds of one logit in its window. */
 static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
@@ -321,7 +329,7 @@ static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
     ref_add(call->gin[KEY_BIAS], ref_key_bias(q, q->i), d, &one, 1);
 }
 
-/* Adds to the gradients of what a logit is made of, from its own. */
+/* Adds to the gradients of a logit's inputs, from its own gradient ds. */
 SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
@@ -335,7 +343,7 @@ SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
         bwd_ref_reciprocal(q, j, ds);
 }
 
-/* Of what is written, not added to: the gradient starts from 0. */
+/* Zeroes gradients that are overwritten, not added to. */
 static void ref_clear(struct weft_tensor *t)
 {
     if (t)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * logits_tile_inl.h - what the ops that make attention's logits share on the fast path: the list of work, and a tile of
- * logits (formulas in logits_reference_inl.h).
+ * logits_tile_inl.h - shared by the fast paths of the ops that compute attention's logits: the work list, and a tile of
+ * logits (see logits_reference_inl.h for the formulas).
  */
 #ifndef WEFT_LOGITS_TILE_H
 #define WEFT_LOGITS_TILE_H
 
 #include "ops/attention/logits_reference_inl.h"
 
-/* ---- the list of work */
+/* ---- the work list */
 
 struct job {
     const struct weft_call *call;
@@ -16,13 +16,13 @@ struct job {
     struct sizes n;
     struct span *spans;
     int64_t span_count;
-    /* Backward: what all rows share is summed in parts, [parts][heads] and [parts][heads][offsets]. */
+    /* Backward: gradients that all rows share are summed in parts, [parts][heads] and [parts][heads][offsets]. */
     double *scale_parts;
     float *pos_parts;
     int64_t part_count;
 };
 
-/* Adds up the parts of one head, in order. */
+/* Adds the parts of one head, in order. */
 SHARED void sum_parts(void *context, int64_t h, int thread)
 {
     (void)thread;
@@ -44,20 +44,20 @@ SHARED void sum_parts(void *context, int64_t h, int thread)
 
 /* ---- a tile of logits */
 
-/* Query rows that share a pass over the keys: consecutive rows of one sequence at consecutive positions. Cut at
- * multiples of WEFT_KEY_TILE they end in the same key tile; in training they are also the rows of one key tile. */
+/* Query rows that share a pass over the keys: consecutive rows of one sequence at consecutive positions. They are split
+ * at multiples of WEFT_KEY_TILE, so they end in the same key tile; in training they are the rows of one key tile. */
 enum { ROW_TILE = WEFT_KEY_TILE, KEY_VECS = WEFT_KEY_TILE / VLANES, TILE = ROW_TILE * WEFT_KEY_TILE };
 
-/* `rows` queries from position i on (row `row` of the call), against the `keys` keys of the tile that begins at
- * position j (row `key_row` of the store). The rest belongs to head h. */
+/* `rows` queries starting at position i (row `row` of the call), and the `keys` keys of the tile that starts at
+ * position j (row `key_row` of the store). The other fields are for head h. */
 struct tile {
     int64_t seq, row, i, rows, j, keys, key_row, h;
     float scale;
     float key_bias[WEFT_KEY_TILE];
-    float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c take [rows - 1 - r + c] */
+    float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c use [rows - 1 - r + c] */
     uint64_t mask_key;                        /* of attention's dropout */
-    /* The reciprocal term, where the tile reaches into its window: products of the rows' own keys with the queries of
-     * the tile's positions, and the biases of both. NULL elsewhere. */
+    /* The reciprocal term, if the tile overlaps its window: products of the rows' own keys with the queries of the
+     * tile's positions (else NULL), and the biases of both. */
     const float *reciprocal;
     float ra_alpha, q_bias[WEFT_KEY_TILE], own_bias[ROW_TILE];
     int64_t window;
@@ -71,7 +71,7 @@ static void set_rows(const struct job *job, struct tile *t, struct span span)
     t->rows = span.rows;
 }
 
-/* The keys that the rows may see of the tile at j. */
+/* Sets the tile at j, with the keys that are visible to the rows. */
 static void set_keys(const struct job *job, struct tile *t, int64_t j)
 {
     t->j = j;
@@ -94,7 +94,7 @@ static void set_head(const struct job *job, struct tile *t, int64_t h)
         t->key_bias[c] = ((const float *)bias->data)[(t->key_row + c) * job->n.heads + h];
 }
 
-/* Which pos_bias belongs to a diagonal. Diagonals above the main one are masked and take any. */
+/* Index of the pos_bias of a diagonal; diagonals above the main one are masked and can use any. */
 static int64_t diagonal_offset(const struct job *job, const struct tile *t, int64_t diagonal)
 {
     int64_t offset = t->i - t->j + t->rows - 1 - diagonal;
@@ -108,7 +108,8 @@ SHARED void set_pos_bias(const struct job *job, struct tile *t)
         t->pos_bias[d] = ((const float *)bias->data)[diagonal_offset(job, t, d)];
 }
 
-/* s[rows][64] = products of the tile's rows (queries, output gradients) with its transposed keys (values, u). */
+/* s[rows][64] = products of the tile's rows (queries or output gradients) with its transposed keys (or values, or u).
+ */
 static void scores(const struct tile *t, const float *rows, int64_t width, int64_t padded, const float *transposed,
                    float *s)
 {
@@ -119,7 +120,7 @@ static void scores(const struct tile *t, const float *rows, int64_t width, int64
 
 /* ---- the reciprocal term */
 
-/* The own keys of the tile's rows and the stored queries of its keys, as head h reads them. */
+/* The own keys of the tile's rows, and the stored queries of its keys, for head h. */
 static struct head own_head(const struct job *job, const struct tile *t, int64_t h)
 {
     const struct weft_tensor *own = job->call->in[K_OWN], *k = job->call->in[K];
@@ -132,13 +133,13 @@ static struct head stored_head(const struct job *job, const struct tile *t, int6
     return head_of(job->call->in[Q_STORE], query_row(job->call, t->seq, t->j), h, job->n.heads);
 }
 
-/* Whether some row of the tile has some key of it in its window. */
+/* Whether the window of any row of the tile contains a key of the tile. */
 static bool reaches_window(const struct job *job, const struct tile *t)
 {
     return job->n.window && t->i - (t->j + t->keys - 1) <= job->n.window;
 }
 
-/* The reciprocal part of a tile of logits: `own` are the rows' own keys, `stored` the tile's queries transposed. */
+/* Sets the reciprocal term of a tile: `own` are the rows' own keys, `stored` the tile's queries, transposed. */
 static void set_reciprocal(const struct job *job, struct tile *t, const float *own, const float *stored, float *to)
 {
     const struct geometry *a = job->call->attr;
@@ -155,7 +156,7 @@ static void set_reciprocal(const struct job *job, struct tile *t, const float *o
         t->own_bias[r] = key_bias ? ((const float *)key_bias->data)[(own_row + r) * heads + t->h] : 0;
 }
 
-/* Memory of the term where rows stay and tiles pass by. */
+/* Memory of the term for loops that keep the rows and visit tiles. */
 struct reciprocal {
     float *own;      /* own keys of the rows: [own heads][ROW_TILE] rows */
     float *stored;   /* the tile's queries of one head, transposed */
@@ -171,13 +172,13 @@ static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads
     };
 }
 
-/* The own keys that the x-th of the heads that were started reads. */
+/* The own keys of head first + x, see start_reciprocal. */
 static float *own_keys(const struct job *job, const struct reciprocal *ra, int64_t x)
 {
     return ra->own + x / job->n.own_group * ROW_TILE * job->n.own_padded;
 }
 
-/* Own keys of the tile's rows for `heads` query heads from `first` on. */
+/* Loads the own keys of the tile's rows for `heads` query heads starting at `first`. */
 static void start_reciprocal(const struct job *job, const struct tile *t, const struct reciprocal *ra, int64_t first,
                              int64_t heads)
 {
@@ -186,8 +187,9 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
         widen(own_keys(job, ra, x), n->own_padded, own_head(job, t, first + x), t->rows);
 }
 
-/* The term of the tile and of its head, the x-th of those that were started, or none. */
-static void pass_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
+/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is not in the window.
+ */
+static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
     t->reciprocal = NULL;
     if (!reaches_window(job, t))
@@ -196,7 +198,7 @@ static void pass_reciprocal(const struct job *job, struct tile *t, const struct 
     set_reciprocal(job, t, own_keys(job, ra, x), ra->stored, ra->products);
 }
 
-/* Lanes of row r and keys c .. c+15 that are in the row's window. */
+/* A mask of the keys c .. c+15 that are in the window of row r. */
 VINLINE vi in_window(const struct tile *t, int64_t r, int64_t c)
 {
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -211,7 +213,7 @@ VINLINE vf add_reciprocal(const struct tile *t, int64_t r, int64_t c, vf x)
     return vpick(in_window(t, r, c), vfma(vset(t->ra_alpha), y, x), x);
 }
 
-/* Logits of row r and keys c .. c+15 from their products; -inf where the row may not look. */
+/* Logits of row r and keys c .. c+15 from their products; -inf if masked. */
 VINLINE vf logits(const struct tile *t, int64_t r, int64_t c, vf products)
 {
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * reciprocity - whether tokens look at each other alike: f32 [H], the Pearson correlation of
+ * reciprocity - whether two tokens attend to each other equally: f32 [H], the Pearson correlation of
  *
  *     x = <q[i,h], k[j,kv]>  and  y = <q[j,h], k[i,kv]>                0 < i-j <= window
  *
- * over all such pairs of all sequences. 0 where x or y does not vary, or there are no pairs.
+ * over all such pairs of all sequences. 0 if x or y is constant or there are no pairs.
  *
- * q [M, H*D] and k [M, K*D] are those of one attention node, as it multiplies them: before scale, biases and softmax.
- * Products are made tile by tile and never stored; x and y are summed in double, in the order of rows and keys. There
- * is no derivative: this is for looking.
+ * q [M, H*D] and k [M, K*D] are those of one attention node; the products are taken before scale, biases and softmax.
+ * They are computed tile by tile and never stored; x and y are summed in double, in the order of rows and keys. A
+ * diagnostic: it has no derivative.
  *
- * The tiles are attention's (logits_tile_inl.h), whose reciprocal term has the second product.
+ * It uses attention's tiles (logits_tile_inl.h); y is the product of their reciprocal term.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"
@@ -28,7 +28,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(a->logits.heads)));
 }
 
-/* Sums over pairs. Only differences from the means matter: in double nothing of note is lost to their size. */
+/* Sums over pairs. In double, subtracting the means at the end loses no significant precision. */
 struct sums {
     double n, x, y, xx, yy, xy;
 };
@@ -64,10 +64,10 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* ---- a unit is a head */
+/* ---- a unit of work is a head */
 
 struct forward {
-    float *q, *k, *s; /* queries of the rows, the key tile transposed, a tile of products */
+    float *q, *k, *s; /* queries of the rows; key tile, transposed; tile of products */
     struct reciprocal ra;
 };
 
@@ -93,7 +93,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
 static void add_tile(const struct tile *t, const float *s, struct sums *sums)
 {
     for (int64_t r = 0; r < t->rows; r++) {
-        int64_t i = t->i + r - t->j, at = r * WEFT_KEY_TILE; /* i: seen from the tile's first key */
+        int64_t i = t->i + r - t->j, at = r * WEFT_KEY_TILE; /* i: relative to the tile's first key */
         for (int64_t c = weft_max(0, i - t->window); c < weft_min(i, t->keys); c++)
             add_pair(sums, s[at + c], t->reciprocal[at + c]);
     }
@@ -112,7 +112,7 @@ static void add_span(const struct job *job, const struct forward *f, struct span
         set_head(job, &t, h);
         widen_transposed(f->k, head_of(job->call->in[K], t.key_row, h / n->group, n->kv_heads), t.keys);
         scores(&t, f->q, n->k, n->k_padded, f->k, f->s);
-        pass_reciprocal(job, &t, &f->ra, 0);
+        load_reciprocal(job, &t, &f->ra, 0);
         add_tile(&t, f->s, sums);
     }
 }
@@ -138,10 +138,10 @@ static void run(const struct weft_call *call)
 static double flops(const struct weft_call *call)
 {
     struct sizes n = logit_sizes(call);
-    return 4.0 * (double)n.heads * near(call) * (double)n.k;
+    return 4.0 * (double)n.heads * window_pairs(call) * (double)n.k;
 }
 
-/* n: logits_cases_inl.h, without options */
+/* n: see logits_cases_inl.h, without options */
 static const struct weft_case cases[] = {
     {"no pairs", {3, 1, 0, 2, 2, 16, 0, 0, 0, 0, 4}, {0}},   {"neighbours", {1, 20, 0, 1, 1, 8, 0, 0, 0, 0, 1}, {0}},
     {"tile-1", {1, 63, 0, 2, 2, 16, 0, 0, 0, 0, 5}, {0}},    {"tile", {1, 64, 0, 2, 2, 16, 0, 0, 0, 0, 64}, {0}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference_inl.h - what attention.c computes, in double and plain loops: inputs, sizes, the mask, and the formulas of
- * its opening comment, forward and backward.
+ * reference_inl.h - reference of attention.c, in double and plain loops: inputs, sizes, the dropout mask, and the
+ * formulas of its opening comment, forward and backward.
  */
 #ifndef WEFT_ATTENTION_SPEC_H
 #define WEFT_ATTENTION_SPEC_H
@@ -25,7 +25,7 @@ static struct sizes sizes_of(const struct weft_call *call)
     return n;
 }
 
-/* ---- dropout: key j of query i is dropped when its 32 random bits are below the threshold */
+/* ---- dropout: key j of query i is dropped if its 32 random bits are below the threshold */
 
 static uint64_t mask_key(const struct weft_call *call, int64_t seq)
 {
@@ -35,7 +35,8 @@ static uint64_t mask_key(const struct weft_call *call, int64_t seq)
 
 static uint32_t mask_threshold(double dropout) { return (uint32_t)(dropout * 0x1p32); }
 
-/* The 64 keys of a tile take sixteen counters of four words; words are dealt out so that one vector is one word. */
+/* The 64 keys of a tile take sixteen counters of four words: word w of all counters serves keys 16w .. 16w+15, one
+ * vector. */
 static uint32_t mask_bits(uint64_t key, int64_t h, int64_t i, int64_t j)
 {
     uint64_t counter = (uint64_t)(j / 64 * 16 + j % 16);

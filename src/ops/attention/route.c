@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * route - gathers rows of u by where attention looks: cross-token aggregation along the routes of one attention node.
+ * route - gathers rows of u with the weights of one attention node: cross-token aggregation along attention's routes.
  *
  *     R[t,s] = mean (or maximum) over heads h of exp(logit[h,t,s] - lse[t,h])                      s <= t
  *     S_t    = topk: the k largest, ties to the smaller s (all when t < k)
@@ -8,20 +8,20 @@
  *              none: all
  *     Z_t    = sum over S_t of R[t,s]     w = R / Z (renormalise) or R     y_t = sum over S_t of w[t,s] u_s
  *
- * The logits are those of attention.c and have its inputs, the reciprocal term's too, before dropout; lse f32 [M, H] is
- * that node's second output; u [N, r] stands in the rows of the key store. Outputs: y [M, r]; z f32 [M]; and what made
- * the choice: the positions i32 [M, k] by falling R, -1 behind the last, or the threshold f32 [M].
+ * The logits have the formula and inputs of attention.c, including the reciprocal term, before dropout; lse f32 [M, H]
+ * is that node's second output; u [N, r] has the rows of the key store. Outputs: y [M, r]; z f32 [M]; and the
+ * selection: for topk the positions i32 [M, k] in order of falling R, filled with -1, for rms the threshold f32 [M].
  *
- * R is rebuilt tile by tile from q, k and lse, all heads of 64 rows at once, and never stored: one pass over the keys,
- * two for rms. Key tiles begin at absolute multiples of WEFT_KEY_TILE and are visited in order, and values are summed
- * over exactly the keys a row may see: its bits depend on its own query and those keys alone.
+ * R is recomputed tile by tile from q, k and lse, all heads of 64 rows at once, and never stored: one pass over the
+ * keys, two for rms. Key tiles start at absolute multiples of WEFT_KEY_TILE and are visited in order, and values are
+ * summed over exactly the visible keys of a row: its bits depend only on its own query and those keys.
  *
- * Backward, S_t being constant and logits and lse separate inputs, with e_s = <dy_t, u_s>:
+ * Backward, with S_t constant, logits and lse as separate inputs, and e_s = <dy_t, u_s>:
  *     dR_s = (e_s - <dy_t, y_t>) / Z  (e_s when not renormalised)     du_s += w dy_t
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
- * and the gradients of what logits are made of from dS as in attention.c. That lse depends on the logits too is the
- * attention node's to know: its backward pass takes dlse. Saved: y, z and the choice; y is read back as stored, but for
- * top-k <dy, y> is summed again as w e, which costs nothing there.
+ * and the gradients of the logits' inputs from dS as in attention.c. lse depends on the logits too: the backward pass
+ * of the attention node handles that, from dlse. Saved: y, z and the selection. <dy, y> is computed from y as stored,
+ * except for topk, where it is summed as w e at no extra cost.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/route_backward_inl.h"
@@ -32,13 +32,14 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_value *const *in = node->in;
     TRY(check_logits(node));
     if (!in[LSE] || !in[U])
-        return weft_node_fail(node, "input %d is missing", in[LSE] ? U : LSE);
+        return weft_node_fail(node, "%s is missing", in[LSE] ? "u" : "lse");
     struct weft_dim rows = weft_shape_rows(&in[Q]->shape), keys = weft_shape_rows(&in[K]->shape);
     struct weft_dim width = weft_fixed(weft_shape_width(&in[U]->shape));
     TRY(expect(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)), "f32 [rows of q, heads]"));
-    TRY(expect(node, U, weft_graph_compute(node->graph), WEFT_SHAPE(keys, width), "as many rows as k"));
+    TRY(expect(node, U, weft_graph_compute(node->graph), WEFT_SHAPE(keys, width),
+               "a matrix [rows of k, width] of the compute dtype"));
     if (a->mode == WEFT_ROUTE_TOPK && a->topk < 1)
-        return weft_node_fail(node, "topk = %lld must be 1 or more", (long long)a->topk);
+        return weft_node_fail(node, "topk = %lld; it must be at least 1", (long long)a->topk);
     TRY(weft_node_output(node, Y, weft_graph_compute(node->graph), WEFT_SHAPE(rows, width)));
     TRY(weft_node_output(node, Z, WEFT_F32, WEFT_SHAPE(rows)));
     if (a->mode == WEFT_ROUTE_TOPK)
@@ -46,13 +47,13 @@ static enum weft_status shape(struct weft_node *node)
     return a->mode == WEFT_ROUTE_RMS ? weft_node_output(node, CUT, WEFT_F32, WEFT_SHAPE(rows)) : WEFT_OK;
 }
 
-/* ---- forward: a unit is a span of rows, all heads */
+/* ---- forward: a unit of work is a span of rows, all heads */
 
 struct forward {
     struct operands operands;
     float *p, *R;       /* a head's probabilities, routes */
-    float *u, *sum, *z; /* the tile of u; weighted rows of it, and weights, summed so far */
-    float *best;        /* [ROW_TILE][topk]: largest R so far, falling; -1 behind the last */
+    float *u, *sum, *z; /* tile of u; running sums of its weighted rows, and of weights */
+    float *best;        /* [ROW_TILE][topk]: largest R so far, descending, filled with -1 */
 };
 
 static struct forward lay_forward(const struct sizes *n, struct space *s)
@@ -77,7 +78,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return book(booking, &scratch, &local);
 }
 
-/* Puts position s into a row's list, behind equals: they have smaller positions. */
+/* Inserts position s into a row's list, after equal entries: these have smaller positions. */
 static void insert(float *best, int32_t *position, int64_t topk, float R, int64_t s)
 {
     int64_t x = topk - 1;
@@ -99,7 +100,7 @@ static void keep_best(const struct job *job, const struct forward *f, const stru
         vf high = vset(0);
         for (int64_t c = 0; c < WEFT_KEY_TILE; c += VLANES)
             high = vmax(high, vload_f32(R + c, VLANES));
-        if (vhighest(high) <= best[k - 1]) /* most tiles have nothing for the list */
+        if (vhighest(high) <= best[k - 1]) /* most tiles add nothing to the list */
             continue;
         for (int64_t c = 0; c < weft_min(WEFT_KEY_TILE, t->i + r - t->j + 1); c++)
             if (R[c] > best[k - 1])
@@ -118,7 +119,7 @@ static float tile_sum(const float *R, bool squares)
     return vsum(sum);
 }
 
-/* The first pass of rms: thresholds. */
+/* The first pass of rms: computes the thresholds. */
 static void set_thresholds(const struct job *job, const struct forward *f, struct tile *t)
 {
     float *cut = (float *)job->call->out[CUT]->data + t->row;
@@ -133,7 +134,7 @@ static void set_thresholds(const struct job *job, const struct forward *f, struc
         cut[r] = (float)job->attr->rms_factor * sqrtf(cut[r] / (float)(t->i + r + 1));
 }
 
-/* Adds a tile's weights and what they weigh. A row on the diagonal stops at its own key. */
+/* Adds a tile's weights to z and its weighted rows of u to sum. On the diagonal tile, each row stops at its own key. */
 static void add_tile(const struct job *job, const struct forward *f, const struct tile *t)
 {
     int64_t padded = job->n.u_padded;
@@ -153,7 +154,7 @@ static void add_tile(const struct job *job, const struct forward *f, const struc
                 (struct left){f->R + r * WEFT_KEY_TILE, WEFT_KEY_TILE, 1}, f->u, padded, f->sum + r * padded, padded);
 }
 
-/* Weighs the rows of u that the lists name. */
+/* Adds the weighted rows of u at the selected positions. */
 static void gather(const struct job *job, const struct forward *f, const struct tile *t)
 {
     int64_t k = job->n.topk, padded = job->n.u_padded;
@@ -223,21 +224,21 @@ static double flops(const struct weft_call *call)
 {
     const struct attr *a = call->attr;
     struct sizes n = sizes_of(call);
-    double score = 2.0 * (double)n.heads * (seen(call) * (double)n.k + near(call) * (double)n.own);
+    double score = 2.0 * (double)n.heads * (visible_pairs(call) * (double)n.k + window_pairs(call) * (double)n.own);
     double add = 2.0 * (double)n.u;
     if (n.topk)
         return score + (double)(n.rows * n.topk) * add;
-    return score * (a->mode == WEFT_ROUTE_RMS ? 2 : 1) + seen(call) * add;
+    return score * (a->mode == WEFT_ROUTE_RMS ? 2 : 1) + visible_pairs(call) * add;
 }
 
-/* By pair: score, dq, dk; e and du; at most all of them are in the reciprocal term's window. By tile the score and e
- * are made twice. */
+/* By pair: score, dq, dk; e and du; at most all pairs are in the reciprocal term's window. By tile, the score and e are
+ * computed twice. */
 static double bwd_flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
     double head = 2.0 * (double)(n.heads * n.k), row = 2.0 * (double)n.u, pairs = (double)(n.rows * n.topk);
-    return n.topk ? pairs * (3 * head + 2 * row) + fmin(pairs, near(call)) * 3 * head
-                  : seen(call) * (4 * head + 3 * row) + near(call) * 4 * head;
+    return n.topk ? pairs * (3 * head + 2 * row) + fmin(pairs, window_pairs(call)) * 3 * head
+                  : visible_pairs(call) * (4 * head + 3 * row) + window_pairs(call) * 4 * head;
 }
 
 /* ---- cases */
@@ -245,8 +246,8 @@ static double bwd_flops(const struct weft_call *call)
 enum { HEAD_MAX = OPTION, PLAIN = 2 * OPTION, CHAINED = 4 * OPTION };
 enum { RMS = 0, NONE = -1 };
 
-/* n, x: logits_cases_inl.h. Last in n: k of top-k, or another mode. PLAIN: not renormalised; CHAINED: lse is
- * attention's, else an input of its own. */
+/* n, x: see logits_cases_inl.h. The last of n: k of topk, or another mode. PLAIN: not renormalised. CHAINED: lse is
+ * computed by attention instead of being an input. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, 0, 0, 0, 0, 1}, {0}},
     {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL | PLAIN, 1, 0, 0, NONE}, {0}},
@@ -300,7 +301,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 {
     const int64_t *n = c->n;
     bool chained = n[OPTIONS] & CHAINED;
-    struct weft_dim M = case_rows(g, c, !chained); /* a chain's gradients are sums: rows of them depend on later rows */
+    struct weft_dim M = case_rows(g, c, !chained); /* gradients of chained cases depend on later rows */
     struct weft_dim N = case_keys(c, M);
     struct weft_attention a = case_logits(g, c, M);
     struct weft_route route = {
@@ -330,7 +331,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
             weft_graph_output(g, weft_sibling(y, i));
 }
 
-/* About what the log-sum-exp of normal logits is, so that R is about a probability. */
+/* Close to the log-sum-exp of normal logits, so that R is close to a probability. */
 static void fill_lse(const struct weft_case *c, struct weft_tensor *t)
 {
     int64_t row = 0, H = c->n[HEADS];
@@ -350,7 +351,8 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(route) = {
     .name = "route",
-    .summary = "y = sum over chosen s of R u_s / Z, R the head mean (maximum) of exp(logit - lse); topk, rms or all",
+    .summary = "y = sum over selected s of R u_s / Z, R = mean (or maximum) over heads of exp(logit - lse); selection "
+               "by topk, rms or none",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
@@ -365,7 +367,7 @@ const struct weft_op WEFT_OP(route) = {
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
     .fill = fill,
-    .tolerance_bf16 = 1.0 / 32, /* attention's, through which the chained cases go; the others need a tenth of it */
+    .tolerance_bf16 = 1.0 / 32, /* that of attention, which the chained cases use; others need a tenth of it */
 };
 
 struct weft_value *weft_route(struct weft_graph *g, const struct weft_route *r)

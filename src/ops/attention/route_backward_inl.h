@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_backward_inl.h - the backward pass of route.c (formulas in its opening comment), for training: the key store is
- * the call's own rows, and each sequence's rows stand together, from position 0 on.
+ * route_backward_inl.h - the backward pass of route.c (see its opening comment for the formulas), for training: the key
+ * store is the call's own rows, and the rows of each sequence are contiguous and start at position 0.
  *
- * Two passes, so that every sum has one owner and memory stays linear in the positions: by tiles of rows for dq and
- * dlse, then by tiles of keys for dk, du and dkey_bias. Each rebuilds what it needs of R; with top-k the first pass
- * leaves the few weights and slopes of every row, sorted by key tile for the second. dscale and dpos_bias are summed
- * over rows: the tiles are dealt out to a fixed number of stripes that keep a part each, and the parts are added in
- * order. Of the reciprocal term the first pass makes what own keys and their biases get and leaves it to the second,
- * which makes what the stored queries and their biases get.
+ * Two passes, so that every sum has one owner and memory is linear in the positions: by tiles of rows for dq and dlse,
+ * then by tiles of keys for dk, du and dkey_bias. Each recomputes what it needs of R; with topk the first pass saves
+ * the few weights and dS of every row, sorted by key tile for the second. dscale and dpos_bias are summed over rows:
+ * the tiles are divided among a fixed number of stripes with one part each, and the parts are added in order. For the
+ * reciprocal term, the first pass computes the gradients of own keys and their biases, which the second adds to dk; the
+ * second also computes those of stored queries and their biases.
  */
 #ifndef WEFT_ROUTE_BWD_H
 #define WEFT_ROUTE_BWD_H
@@ -24,7 +24,7 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return book(booking, &scratch, &local);
 }
 
-/* dq so far is dS k: the sum of its products with q is dscale, and the scale times it is dq. */
+/* On entry dq is dS k: dscale is the sum of its products with q, and dq is scale times it. */
 static void finish_rows(const struct job *job, const struct backward *b, const struct tile *t, double *scale_part)
 {
     const struct sizes *n = &job->n;
@@ -45,7 +45,7 @@ static void finish_rows(const struct job *job, const struct backward *b, const s
     }
 }
 
-/* Sums of the reciprocal term start from 0: of a tile of rows, or of keys. */
+/* Zeroes the sums of the reciprocal term for a tile of rows, or of keys. */
 static void start_mirrored(const struct job *job, const struct backward *b)
 {
     const struct sizes *n = &job->n;
@@ -65,7 +65,8 @@ static void start_own(const struct backward_job *bj, const struct tile *t)
     memset(bj->own_bias + t->row * n->heads, 0, (size_t)(t->rows * n->heads) * sizeof(float));
 }
 
-/* What own keys got is e q_store: the sum of its products with them is dscale, and the scale times it is for dk. */
+/* On entry the sums of own keys are e q_store: dscale gets the sum of their products with the keys, dk gets scale times
+ * them. */
 static void finish_own(const struct backward_job *bj, const struct backward *b, const struct tile *t,
                        double *scale_part)
 {
@@ -82,8 +83,8 @@ static void finish_own(const struct backward_job *bj, const struct backward *b, 
     }
 }
 
-/* The gradients of a tile's stored queries, `keys` of them from row `to` of their store on; and what its keys, from row
- * `row` of the call on, got as own keys. */
+/* Stores the gradients of a tile's stored queries, `keys` of them starting at row `to` of their store; and adds the
+ * gradients that its keys, starting at row `row` of the call, got as own keys. */
 static void finish_mirrored(const struct backward_job *bj, const struct backward *b, int64_t row, int64_t keys,
                             int64_t to)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_backward_pair_inl.h - the backward pass of route.c for top-k: a few positions of each row.
+ * route_backward_pair_inl.h - the backward pass of route.c for topk: a few positions per row.
  */
 #ifndef WEFT_ROUTE_BWD_PAIR_H
 #define WEFT_ROUTE_BWD_PAIR_H
 
 #include "ops/attention/route_backward_tile_inl.h"
 
-/* Alpha where the reciprocal term joins the positions i and s, else 0. */
+/* Alpha if the positions i and s have a reciprocal term, else 0. */
 static float pair_alpha(const struct job *job, int64_t i, int64_t s)
 {
     return s < i && i - s <= job->n.window ? (float)job->attr->logits.ra_alpha : 0;
 }
 
-/* The reciprocal term of the logit of head h, before alpha; the rows are those of the key store. */
+/* The reciprocal term of the logit of head h, without alpha; i_row and s_row are rows of the key store. */
 static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row, int64_t h)
 {
     const struct weft_call *call = job->call;
@@ -27,7 +27,7 @@ static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row
     return scale_of(job, h) * product + bias;
 }
 
-/* p[h] = logit - lse of a row at position i and the key at position s. */
+/* p[h] = logit - lse for the row at position i and the key at position s. */
 static void set_pair(const struct job *job, int64_t row, int64_t seq, int64_t i, int64_t s, float *p)
 {
     const struct weft_call *call = job->call;
@@ -48,7 +48,7 @@ static void set_pair(const struct job *job, int64_t row, int64_t seq, int64_t i,
     }
 }
 
-/* R of one position from the probabilities of its heads. */
+/* R of one position, from the probabilities of its heads. */
 static float pair_route(const struct job *job, const float *p)
 {
     float sum = 0, top = 0;
@@ -59,7 +59,7 @@ static float pair_route(const struct job *job, const float *p)
     return job->attr->head_max ? top : sum * (1 / (float)job->n.heads);
 }
 
-/* p[h] becomes dS of head h. */
+/* Replaces p[h] by dS of head h. */
 static void spread_pair(const struct job *job, float *p, float dr)
 {
     float top = pair_route(job, p), share = dr * (1 / (float)job->n.heads);
@@ -72,7 +72,7 @@ static void spread_pair(const struct job *job, float *p, float dr)
     }
 }
 
-/* Weights and dS of row r's positions; returns how many there are. */
+/* Computes weights and dS of row r's positions; returns their number. */
 static int64_t set_pairs(const struct backward_job *bj, const struct backward *b, const struct tile *t, int64_t r)
 {
     const struct job *job = &bj->job;
@@ -124,7 +124,7 @@ static void rows_by_pair(const struct backward_job *bj, const struct backward *b
     }
 }
 
-/* The key tile, by number of its span, that position s is in for the rows of a span. */
+/* The span whose key tile contains position s, for the rows of a span. */
 static int64_t pair_tile(const struct job *job, int64_t span, int64_t s)
 {
     return span - ints(job->call, POS)[job->spans[span].row] / WEFT_KEY_TILE + s / WEFT_KEY_TILE;
@@ -146,7 +146,7 @@ static void sort_pairs(const struct backward_job *bj)
                     bj->pairs[*end] = pair;
                 ++*end;
             }
-        int64_t before = 0; /* counts become starts; the second round moves them to the ends */
+        int64_t before = 0; /* replaces counts by starts; the second round advances them to the ends */
         for (int64_t x = 0; round == 0 && x < job->span_count; x++) {
             int64_t count = ends[x];
             ends[x] = before;

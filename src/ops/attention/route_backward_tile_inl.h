@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_backward_tile_inl.h - the backward pass of route.c for rms and none, tile by tile; and the memory of both ways.
+ * route_backward_tile_inl.h - the backward pass of route.c for rms and none, tile by tile; and the memory layout that
+ * topk shares.
  */
 #ifndef WEFT_ROUTE_BWD_TILE_H
 #define WEFT_ROUTE_BWD_TILE_H
@@ -12,9 +13,9 @@ enum { STRIPES = 32 };
 struct backward_job {
     struct job job;
     float *delta;             /* [rows]: <dy, y> */
-    float *weights, *ds;      /* top-k: [rows][topk] and [rows][topk][heads] */
-    int64_t *pairs;           /* top-k: row * topk + x, by key tile, then by row */
-    int64_t *ends;            /* where the pairs of a key tile end */
+    float *weights, *ds;      /* topk: [rows][topk] and [rows][topk][heads] */
+    int64_t *pairs;           /* topk: row * topk + x, sorted by key tile, then by row */
+    int64_t *ends;            /* topk: index after the last pair of each key tile */
     float *own_dk, *own_bias; /* reciprocal term: [rows][kv_heads] rows and [rows][heads], gradients of own keys */
 };
 
@@ -43,13 +44,13 @@ static struct backward_job lay_job(const struct weft_call *call, struct space *s
 struct backward {
     struct operands operands;
     float *q, *g;           /* rows of queries and of dy */
-    float *dq, *dlse;       /* sums of a tile of rows, by head */
-    float *dk, *du, *dbias; /* sums of a tile of keys: by key head, for all, by head */
-    float *p, *R, *e;       /* tiles of probabilities by head, then of dS; of R, then of weights; of <dy, u> */
-    float *k, *ut;          /* the tiles of keys, and of u transposed */
-    float *e_pair;          /* top-k: <dy, u> of a row's positions */
-    /* Reciprocal term: the tile's queries; by head what own keys (first pass) or stored queries (second) get, before
-     * the scale; the queries' biases. e then is alpha dS in the window. */
+    float *dq, *dlse;       /* sums of a tile of rows, per head */
+    float *dk, *du, *dbias; /* sums of a tile of keys: per key head, for all heads, per head */
+    float *p, *R, *e;       /* tiles: probabilities per head, then dS; R, then weights; <dy, u> */
+    float *k, *ut;          /* tiles of keys, and of u, transposed */
+    float *e_pair;          /* topk: <dy, u> of a row's positions */
+    /* Reciprocal term: the tile's queries; per head the gradient sums of own keys (first pass) or stored queries
+     * (second), before the scale; gradients of the queries' biases. e is then alpha dS in the window. */
     float *queries, *mirrored, *dq_bias;
 };
 
@@ -57,7 +58,7 @@ static struct backward lay_backward(const struct sizes *n, struct space *s)
 {
     int64_t tiles = n->topk ? 0 : 1, reciprocal = n->window ? 1 : 0;
     return (struct backward){
-        .operands = n->topk ? (struct operands){0} : lay_operands(n, s), /* with top-k no tile is ever rebuilt */
+        .operands = n->topk ? (struct operands){0} : lay_operands(n, s), /* topk recomputes no tiles */
         .q = take_floats(s, ROW_TILE * tiles, n->k_padded),
         .g = take_floats(s, ROW_TILE * tiles, n->u_padded),
         .dq = take_floats(s, n->heads * ROW_TILE, n->k_padded),
@@ -87,15 +88,16 @@ static float row_dot(struct head a, struct head b)
 
 /* ---- a tile */
 
-/* What the weights are divided by. */
+/* The divisor of the weights. */
 static float divisor(const struct job *job, int64_t row)
 {
     return job->attr->renormalise ? ((const float *)job->call->out[Z]->data)[row] : 1;
 }
 
-/* Row r, keys c .. c+15: from R and e to the weights (in R's place) and dS of every head (in P's). With a maximum over
- * heads, the first that has it takes all. */
-VINLINE void soften_back(const struct job *job, const struct backward *b, int64_t at, vf cut, float delta, float z)
+/* For sixteen keys of a row, starting at element `at` of the tile: replaces R by weights and P by dS of every head.
+ * With head_max, the first head that has the maximum gets the whole gradient. */
+VINLINE void route_backward_lanes(const struct job *job, const struct backward *b, int64_t at, vf cut, float delta,
+                                  float z)
 {
     vf R = vload_f32(b->R + at, VLANES), none = vset(0);
     vi chosen = R >= cut;
@@ -113,15 +115,15 @@ VINLINE void soften_back(const struct job *job, const struct backward *b, int64_
     vstore_f32(b->R + at - job->n.heads * TILE, VLANES, vpick(chosen, R / vset(z), none));
 }
 
-/* What all tiles of the same rows share. */
+/* Loads what all tiles of the same rows share. */
 static void start_tiles(const struct job *job, const struct backward *b, const struct tile *t)
 {
     set_queries(job, t, &b->operands);
     widen(b->g, job->n.u_padded, head_of(job->call->gout[Y], t->row, 0, 1), t->rows);
 }
 
-/* Weights and dS of a tile. */
-static void set_slopes(const struct backward_job *bj, const struct backward *b, struct tile *t)
+/* Computes weights and dS of a tile. */
+static void set_ds(const struct backward_job *bj, const struct backward *b, struct tile *t)
 {
     const struct job *job = &bj->job;
     const struct sizes *n = &job->n;
@@ -132,12 +134,12 @@ static void set_slopes(const struct backward_job *bj, const struct backward *b, 
     for (int64_t r = 0; r < t->rows; r++) {
         float cut = rms ? ((const float *)job->call->out[CUT]->data)[t->row + r] : 0, z = divisor(job, t->row + r);
         for (int64_t c = 0; c < WEFT_KEY_TILE; c += VLANES)
-            soften_back(job, b, r * WEFT_KEY_TILE + c, vset(cut), bj->delta[t->row + r], z);
+            route_backward_lanes(job, b, r * WEFT_KEY_TILE + c, vset(cut), bj->delta[t->row + r], z);
     }
 }
 
-/* Sums of dS over the tile's keys, for dlse, and along its diagonals. */
-static void sum_slopes(const struct job *job, const struct tile *t, const float *ds, float *dlse, float *pos_part)
+/* Sums dS over the tile's keys, for dlse, and along its diagonals, for dpos_bias. */
+static void sum_ds(const struct job *job, const struct tile *t, const float *ds, float *dlse, float *pos_part)
 {
     float diagonals[ROW_TILE + WEFT_KEY_TILE] = {0};
     for (int64_t r = 0; r < t->rows; r++) {
@@ -163,7 +165,7 @@ static void set_mirrored(const struct backward *b, const struct tile *t, const f
                        vpick(in_window(t, r, c), vset(t->ra_alpha) * vload_f32(ds + at, VLANES), vset(0)));
 }
 
-/* What the own keys of the tile's rows get from its queries. */
+/* Adds the gradients of the own keys of the tile's rows, from its queries. */
 static void add_own(const struct backward_job *bj, const struct backward *b, const struct tile *t, const float *ds)
 {
     const struct job *job = &bj->job;
@@ -193,13 +195,13 @@ static void rows_by_tile(const struct backward_job *bj, const struct backward *b
     start_tiles(job, b, t);
     for (int64_t j = 0; j < t->i + t->rows; j += WEFT_KEY_TILE) {
         set_keys(job, t, j);
-        set_slopes(bj, b, t);
+        set_ds(bj, b, t);
         for (int64_t h = 0; h < n->heads; h++) {
             const float *ds = b->p + h * TILE;
             if (h % n->group == 0)
                 widen(b->k, n->k_padded, head_of(job->call->in[K], t->key_row, h / n->group, n->kv_heads), t->keys);
             t->h = h;
-            sum_slopes(job, t, ds, b->dlse + h * ROW_TILE, pos_part);
+            sum_ds(job, t, ds, b->dlse + h * ROW_TILE, pos_part);
             product(t->rows, n->k_padded, t->keys, (struct left){ds, WEFT_KEY_TILE, 1}, b->k, n->k_padded,
                     b->dq + h * ROW_TILE * n->k_padded, n->k_padded);
             add_own(bj, b, t, ds);
@@ -207,7 +209,7 @@ static void rows_by_tile(const struct backward_job *bj, const struct backward *b
     }
 }
 
-/* What the tile's stored queries get from the own keys of its rows, by head h. */
+/* Adds the gradients of the tile's stored queries, from the own keys of its rows, for head h. */
 static void add_stored(const struct job *job, const struct backward *b, const struct tile *t, int64_t h)
 {
     int64_t padded = job->n.k_padded;
@@ -223,7 +225,7 @@ static void add_stored(const struct job *job, const struct backward *b, const st
             b->mirrored + h * WEFT_KEY_TILE * padded, padded);
 }
 
-/* The part of dk and dkey_bias that head h of the tile's rows makes. */
+/* Adds the contribution of head h of the tile's rows to dk and dkey_bias. */
 static void add_keys(const struct job *job, const struct backward *b, const struct tile *t, int64_t h)
 {
     int64_t padded = job->n.k_padded;
@@ -240,7 +242,7 @@ static void add_keys(const struct job *job, const struct backward *b, const stru
             b->dk + h / job->n.group * WEFT_KEY_TILE * padded, padded);
 }
 
-/* The key tile of span `which`, against its own rows and all later ones of the sequence. */
+/* The key tile of span `which`, with its own rows and all later rows of the sequence. */
 static void keys_by_tile(const struct backward_job *bj, const struct backward *b, int64_t which)
 {
     const struct job *job = &bj->job;
@@ -251,7 +253,7 @@ static void keys_by_tile(const struct backward_job *bj, const struct backward *b
         set_rows(job, &t, job->spans[x]);
         set_keys(job, &t, ints(job->call, POS)[first]);
         start_tiles(job, b, &t);
-        set_slopes(bj, b, &t);
+        set_ds(bj, b, &t);
         product(t.keys, padded, t.rows, (struct left){b->R, 1, WEFT_KEY_TILE}, b->g, padded, b->du, padded);
         for (int64_t h = 0; h < job->n.heads; h++) {
             add_stored(job, b, &t, h);

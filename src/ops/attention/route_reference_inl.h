@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_reference_inl.h - what route.c computes, in double and plain loops: inputs, sizes, and the formulas of its
+ * route_reference_inl.h - reference of route.c, in double and plain loops: inputs, sizes, and the formulas of its
  * opening comment, forward and backward.
  */
 #ifndef WEFT_ROUTE_SPEC_H
@@ -9,7 +9,7 @@
 #include "ops/attention/logits_reference_inl.h"
 
 enum { LSE = LOGIT_INPUTS, U, INPUTS };
-enum { Y, Z, CUT }; /* CUT is what chose the positions: themselves for top-k, the threshold for rms */
+enum { Y, Z, CUT }; /* CUT is the selection: the positions for topk, the threshold for rms */
 
 struct attr {
     struct geometry logits;
@@ -25,7 +25,7 @@ static struct sizes sizes_of(const struct weft_call *call)
     struct sizes n = logit_sizes(call);
     n.u = weft_tensor_width(call->in[U]);
     n.u_padded = weft_round_up(n.u, VLANES);
-    n.k_deep = weft_round_up(n.k, 2 * VLANES); /* in bf16 no more bytes than k_padded in f32 */
+    n.k_amx = weft_round_up(n.k, 2 * VLANES); /* in bf16 not more bytes than k_padded in f32 */
     n.topk = a->mode == WEFT_ROUTE_TOPK ? a->topk : 0;
     return n;
 }
@@ -49,7 +49,7 @@ static double ref_p(struct query q, int64_t h, int64_t s)
     return exp(ref_logit(&q, s) - ((const double *)q.call->in[LSE]->data)[q.row * q.n.heads + h]);
 }
 
-/* R and, where it is a maximum, the first head that has it. */
+/* R, and the first head that has the maximum. */
 static double ref_route(const struct query *q, int64_t s, int64_t *winner)
 {
     double sum = 0, top = -1;
@@ -68,7 +68,8 @@ static double ref_r(const struct query *q, int64_t s)
     return ref_route(q, s, &winner);
 }
 
-/* The position that follows `last` when they are ordered by falling R and then by position; -1 begins, and ends. */
+/* The position after `last` in order of falling R, then ascending position. -1 as `last` gives the first position; -1
+ * is returned after the last one. */
 static int64_t ref_next(const struct query *q, int64_t last)
 {
     int64_t best = -1;
@@ -83,7 +84,7 @@ static int64_t ref_next(const struct query *q, int64_t last)
     return best;
 }
 
-/* Writes what chooses S_t. */
+/* Writes the selection: the positions or the threshold. */
 static void ref_choose(const struct query *q)
 {
     int64_t s = -1, k = q->n.topk;
@@ -132,7 +133,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* What dR of position s means for the logit of one head, and for lse. */
+/* Adds the gradients from ds of one head's logit at position s, including that of lse. */
 static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
 {
     double one = 1;
@@ -141,8 +142,8 @@ static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
     ref_add(q.call->gin[LSE], q.row * q.n.heads + h, -ds, &one, 1);
 }
 
-/* <dy, y>, where it is wanted. What y lost when it was stored is the same for all s, and what is the same for all s the
- * softmax cancels, as long as S_t holds most of R; of the few positions of top-k it is summed anew. */
+/* <dy, y>; 0 if not renormalised. The rounding error of the stored y is the same for all s, and the softmax cancels
+ * such an error as long as S_t has most of R. For the few positions of topk it is summed without y. */
 static double ref_delta(const struct query *q, const double *g, double z)
 {
     const double *y = (const double *)q->call->out[Y]->data + q->row * q->n.u;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_tile_inl.h - what forward and backward routing share beside the logits: a tile of R.
+ * route_tile_inl.h - shared by forward and backward routing in addition to the logits: a tile of R.
  *
- * On a machine with AMX bf16 scores, the bulk of the work, take its products instead of the vector ones; these keep the
- * same promise: a row computed alone equals the row computed among others. With attention's reciprocal term all is
- * vectors, as it is there.
+ * On a machine with AMX, the scores in bf16, most of the work, use AMX instead of vector products. Both guarantee that
+ * a row computed alone equals the row computed with others. With the reciprocal term everything uses vectors, as in
+ * attention.
  */
 #ifndef WEFT_ROUTE_TILE_H
 #define WEFT_ROUTE_TILE_H
@@ -15,7 +15,7 @@
 #endif
 #include "ops/attention/route_reference_inl.h"
 
-/* From products to probabilities, in place, and into R: the sum or the maximum over the heads so far. */
+/* Replaces products by probabilities, and updates R: the sum or the maximum over the heads so far. */
 static void add_head(const struct job *job, const struct tile *t, float *p, float *R)
 {
     const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
@@ -28,7 +28,7 @@ static void add_head(const struct job *job, const struct tile *t, float *p, floa
 }
 
 #if defined(__AVX512F__)
-/* The same of bf16 scores without biases, by powers of two. */
+/* The same for bf16 scores without biases, with powers of two. */
 static void add_plain_head(const struct job *job, const struct tile *t, float *p, float *R)
 {
     const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
@@ -48,16 +48,16 @@ static void add_plain_head(const struct job *job, const struct tile *t, float *p
 #define add_plain_head add_head
 #endif
 
-/* What scores are made of, in f32 for vectors or in bf16 for AMX. Which of them depends on machine, dtype and the
- * reciprocal term alone. */
+/* The operands of scores, in f32 for vectors or in bf16 for AMX. The choice depends only on the machine, the dtype and
+ * the reciprocal term. */
 struct operands {
     void *q;        /* queries of all heads: [heads][ROW_TILE] rows */
     void *k;        /* keys of one head, transposed */
-    uint16_t *rows; /* AMX: the same before */
+    uint16_t *rows; /* AMX: the keys before transposing */
     struct reciprocal ra;
 };
 
-/* A constant, named at each call, so that other levels and machines are left with no call to code they do not have. */
+/* A constant, checked at each call, so that levels without AMX contain no call to functions they do not have. */
 #if defined(__AVX512F__)
 enum { MAY_HAVE_AMX = 1 };
 #else
@@ -69,7 +69,7 @@ static struct operands lay_operands(const struct sizes *n, struct space *s)
     return (struct operands){
         .q = take_floats(s, n->heads * ROW_TILE, n->k_padded),
         .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
-        .rows = take(s, WEFT_KEY_TILE, n->k_deep, sizeof(uint16_t)),
+        .rows = take(s, WEFT_KEY_TILE, n->k_amx, sizeof(uint16_t)),
         .ra = lay_reciprocal(n, n->own_heads, s),
     };
 }
@@ -79,7 +79,7 @@ static bool on_amx(const struct job *job)
     return MAY_HAVE_AMX && weft_isa() >= WEFT_ISA_AMX && job->call->in[K]->dtype == WEFT_BF16 && !job->n.window;
 }
 
-/* to[64][padded] = the rows, zeros around them. */
+/* to[64][padded] = the rows, padded with zeros. */
 static void stage(uint16_t *to, int64_t padded, struct head from, int64_t rows)
 {
     memset(to, 0, (size_t)(ROW_TILE * padded) * sizeof *to);
@@ -94,13 +94,13 @@ static void set_queries(const struct job *job, const struct tile *t, const struc
     for (int64_t h = 0; h < n->heads; h++) {
         struct head q = head_of(job->call->in[Q], t->row, h, n->heads);
         if (on_amx(job))
-            stage((uint16_t *)o->q + h * ROW_TILE * n->k_deep, n->k_deep, q, t->rows);
+            stage((uint16_t *)o->q + h * ROW_TILE * n->k_amx, n->k_amx, q, t->rows);
         else
             widen((float *)o->q + h * ROW_TILE * n->k_padded, n->k_padded, q, t->rows);
     }
 }
 
-/* p = <q, k> of the tile and head h, whose keys are made ready with the first head that reads them. */
+/* p = <q, k> of the tile and head h. Keys are packed for the first head that reads them. */
 static void set_products(const struct job *job, const struct tile *t, const struct operands *o, int64_t h, float *p)
 {
     const struct sizes *n = &job->n;
@@ -108,11 +108,11 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     bool first = h % n->group == 0;
     if (MAY_HAVE_AMX && on_amx(job)) {
         if (first) {
-            stage(o->rows, n->k_deep, k, t->keys);
-            weft_dnn_tiles_pack_transposed(n->k_deep, WEFT_KEY_TILE, o->rows, o->k);
+            stage(o->rows, n->k_amx, k, t->keys);
+            weft_dnn_tiles_pack_transposed(n->k_amx, WEFT_KEY_TILE, o->rows, o->k);
         }
-        weft_dnn_tiles_product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_deep,
-                               (const uint16_t *)o->q + h * ROW_TILE * n->k_deep, o->k, p, false);
+        weft_dnn_tiles_product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_amx,
+                               (const uint16_t *)o->q + h * ROW_TILE * n->k_amx, o->k, p, false);
         return;
     }
     if (first)
@@ -120,7 +120,7 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     scores(t, (const float *)o->q + h * ROW_TILE * n->k_padded, n->k, n->k_padded, o->k, p);
 }
 
-/* Which way depends on the machine and the inputs given alone. */
+/* Depends only on the machine and the inputs given. */
 static bool is_plain(const struct job *job)
 {
     return on_amx(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
@@ -137,7 +137,7 @@ static void set_routes(const struct job *job, struct tile *t, const struct opera
     for (int64_t h = 0; h < n->heads; h++) {
         set_head(job, t, h);
         set_pos_bias(job, t);
-        pass_reciprocal(job, t, &o->ra, h);
+        load_reciprocal(job, t, &o->ra, h);
         set_products(job, t, o, h, p + h * p_stride);
         (is_plain(job) ? add_plain_head : add_head)(job, t, p + h * p_stride, R);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_inl.h - what forward and backward attention share beside the logits: dropout by tile.
+ * tile_inl.h - shared by forward and backward attention in addition to the logits: dropout of a tile.
  */
 #ifndef WEFT_ATTENTION_TILE_H
 #define WEFT_ATTENTION_TILE_H
@@ -8,8 +8,8 @@
 #include "ops/attention/logits_tile_inl.h"
 #include "ops/attention/reference_inl.h"
 
-/* What dropout multiplies row r's probabilities with: 0 or 1/(1-p). */
-VINLINE void keeps(const struct job *job, const struct tile *t, int64_t r, vf keep[KEY_VECS])
+/* The dropout factors of row r's probabilities: 0 or 1/(1-p). */
+VINLINE void keep_factors(const struct job *job, const struct tile *t, int64_t r, vf keep[KEY_VECS])
 {
     double dropout = job->attr->dropout;
     vu bits[KEY_VECS] = {{0}};

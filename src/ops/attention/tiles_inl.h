@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tiles_inl.h - what ops that walk over keys in tiles share: one product, tiles brought into f32 and back, booked
+ * tiles_inl.h - shared by ops that visit keys in tiles: a matrix product, conversion of tiles to f32 and back, booked
  * memory.
  *
  * All products of such an op are the same loop,
  *     c[r][x] += sum over t of a(r,t) * b[t][x],
- * and an element of c is one chain of multiply-adds in the order of t. How rows and columns are blocked into registers
- * therefore cannot be seen in the bits, and a row computed alone equals the row computed among others.
+ * and an element of c is one chain of multiply-adds in the order of t. So register blocking of rows and columns does
+ * not affect the bits, and a row computed alone equals the row computed with others.
  *
  * Tiles in local memory are f32 with rows padded to whole vectors; the padding is never stored back.
  */
@@ -16,11 +16,11 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-#define SHARED static __attribute__((unused)) /* not every op needs all of it */
+#define SHARED static __attribute__((unused)) /* not every op uses all functions */
 
 /* ---- the product */
 
-/* A register's worth of floats, and how many sums to keep in registers. An element's chain is the same at any width. */
+/* One register of floats, and the number of sums kept in registers. An element's chain is the same for any width. */
 #if defined(__AVX512F__)
 typedef vf vpart;
 enum { PART = 16, BLOCK_ROWS = 4, BLOCK_PARTS = 4 };
@@ -44,7 +44,7 @@ VINLINE vpart part_load(const float *p)
     return x;
 }
 
-/* The left operand: element (r,t) is at[r * row + t * step], so its transpose costs nothing. */
+/* The left operand: element (r,t) is at[r * row + t * step], so transposing it costs nothing. */
 struct left {
     const float *at;
     int64_t row, step;
@@ -92,11 +92,11 @@ SHARED void product(int64_t rows, int64_t columns, int64_t depth, struct left a,
 
 /* ---- between tensors and tiles */
 
-/* One head's part of a [rows, heads * width] tensor, from one row on. */
+/* One head's part of a [rows, heads * width] tensor, starting at some row. */
 struct head {
     void *data;
     enum weft_dtype dtype;
-    int64_t at, stride, width; /* elements: where the first row begins, from row to row, used in each row */
+    int64_t at, stride, width; /* in elements: offset of the first row, stride between rows, width of the head */
 };
 
 SHARED struct head head_of(const struct weft_tensor *t, int64_t row, int64_t h, int64_t heads)
@@ -105,8 +105,8 @@ SHARED struct head head_of(const struct weft_tensor *t, int64_t row, int64_t h, 
     return (struct head){t->data, t->dtype, row * stride + h * width, stride, width};
 }
 
-/* Columns d .. d+15 of the part that begins at element `at`. A whole vector is a case of its own because only then the
- * compiler knows its length; a tail goes through memory. */
+/* Columns d .. d+15 of the part that starts at element `at`. A full vector is a separate case so that the compiler
+ * knows its length; a tail goes through memory. */
 VINLINE vf load_part(struct head from, int64_t at, int64_t d)
 {
     return d + VLANES <= from.width ? vload(from.data, from.dtype, at + d, at + d + VLANES)
@@ -121,7 +121,7 @@ VINLINE void store_part(struct head to, int64_t at, int64_t d, vf x)
         vstore(to.data, to.dtype, at + d, at + to.width, x);
 }
 
-/* to[rows][padded] = the rows; the padding is 0. */
+/* to[rows][padded] = the rows, padded with zeros. */
 SHARED void widen(float *to, int64_t padded, struct head from, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++, from.at += from.stride)
@@ -129,7 +129,7 @@ SHARED void widen(float *to, int64_t padded, struct head from, int64_t rows)
             vstore_f32(to + r * padded + d, VLANES, load_part(from, from.at, d));
 }
 
-/* The way back. */
+/* The inverse of widen. */
 SHARED void narrow(struct head to, const float *from, int64_t padded, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++, to.at += to.stride)
@@ -144,7 +144,7 @@ SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from
         vstore_f32(to + d, VLANES, vfma(vset(factor), load_part(from, from.at, d), vload_f32(to + d, VLANES)));
 }
 
-/* Transposes 16 x 16 in four rounds: at distance h, lanes l + h of row i change places with lanes l of row i + h. */
+/* Transposes 16 x 16 in four rounds: at distance h, swaps lanes l + h of row i with lanes l of row i + h. */
 #define LANE_LOW(h, l) ((l) & (h) ? VLANES + (l) - (h) : (l))
 #define LANE_HIGH(h, l) ((l) & (h) ? VLANES + (l) : (l) + (h))
 #define LANES(f, h)                                                                                                    \
@@ -160,7 +160,7 @@ SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from
 
 VINLINE void transpose(vf row[VLANES]){ROUND(1) ROUND(2) ROUND(4) ROUND(8)}
 
-/* to[width rounded up][WEFT_KEY_TILE] = the rows, transposed; lanes of missing rows in the last vector are 0. */
+/* to[padded width][WEFT_KEY_TILE] = the rows, transposed; lanes of missing rows in the last vector are 0. */
 SHARED void widen_transposed(float *to, struct head from, int64_t rows)
 {
     for (int64_t j = 0; j < rows; j += VLANES)
@@ -176,7 +176,7 @@ SHARED void widen_transposed(float *to, struct head from, int64_t rows)
 
 /* ---- memory */
 
-/* Hands out parts of booked memory, or with base NULL only counts, for plan. */
+/* Allocates parts of booked memory; with base NULL it only counts bytes, for plan. */
 struct space {
     char *base;
     size_t used;
@@ -208,13 +208,14 @@ SHARED enum weft_status book(struct weft_booking *booking, const struct space *s
     return WEFT_OK;
 }
 
-/* ---- the list of work */
+/* ---- the work list */
 
 struct span { /* consecutive rows of one sequence at consecutive positions */
     int64_t row, rows;
 };
 
-/* Cuts the rows that stand at seq and pos, i32 [M], into spans, anew at every position that is a multiple of `unit`. */
+/* Splits the rows given by seq and pos, i32 [M], into spans. A new span starts at every position that is a multiple of
+ * `unit`. Returns the number of spans. */
 SHARED int64_t cut_spans(const struct weft_tensor *at_seq, const struct weft_tensor *at_pos, int64_t unit,
                          struct span *spans)
 {
