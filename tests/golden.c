@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * golden.c - every op with maths against the values in golden/, which PyTorch computed in double precision: see
+ * golden.c - compares the ops with golden values that PyTorch computed in double precision (tests/golden), see
  * golden/case.h. The argument is the folder, tests/golden by default.
  */
 #include "golden/case.h"
 
-/* ---- what an op is given */
+/* ---- inputs */
 
-/* A symbol's maximum is above its count, so that plans are never exactly full. */
+/* A symbol's maximum is larger than its count, so that kernels run below the planned sizes. */
 static struct weft_shape shape_of(struct run *r, const json_t *stored, const char *symbol)
 {
     const json_t *dims = json_object_get(stored, "shape");
@@ -19,7 +19,7 @@ static struct weft_shape shape_of(struct run *r, const json_t *stored, const cha
     return s;
 }
 
-/* Absent in the file: NULL, which a builder takes for an optional input left out. */
+/* NULL if the file does not have it: an optional input. */
 static struct weft_value *param(struct run *r, const char *name)
 {
     const json_t *stored = tensor_of(r->c, "in", name);
@@ -37,8 +37,8 @@ static struct weft_value *input(struct run *r, const char *name, const char *sym
     return remember(r, stored, v);
 }
 
-/* By what an input is: activations of the call's rows and of the key store, one whole number per row, or f32 always
- * (the residual stream, biases, scalars). */
+/* Kinds of inputs: activations of the call's rows, integers per row, always f32 (the residual stream, biases, scalars),
+ * and activations of the key store. */
 static struct weft_value *rows(struct run *r, const char *name) { return input(r, name, "rows", r->way->compute); }
 static struct weft_value *ints(struct run *r, const char *name) { return input(r, name, "rows", WEFT_I32); }
 
@@ -47,7 +47,7 @@ static struct weft_value *floats(struct run *r, const char *name, const char *sy
     return input(r, name, symbol, WEFT_F32);
 }
 
-/* The key store is the call's own rows, unless it holds more. */
+/* The symbol of the key store's rows: the call's own rows, unless it has more. */
 static const char *store(const struct run *r)
 {
     bool own = stored_rows(tensor_of(r->c, "in", "k")) == stored_rows(tensor_of(r->c, "in", "q"));
@@ -56,7 +56,7 @@ static const char *store(const struct run *r)
 
 static struct weft_value *keys(struct run *r, const char *name) { return input(r, name, store(r), r->way->compute); }
 
-static struct weft_rows places(struct run *r)
+static struct weft_rows row_positions(struct run *r)
 {
     return (struct weft_rows){
         .seq = ints(r, "seq"), .pos = ints(r, "pos"), .tiles = input(r, "tiles", "sequences", WEFT_I32)};
@@ -74,7 +74,7 @@ static bool flag(const struct run *r, const char *name)
     return json_is_true(json_object_get(json_object_get(r->c, "attr"), name));
 }
 
-/* ---- how each op is built */
+/* ---- builders */
 
 static struct weft_value *add(struct run *r) { return weft_add(r->g, rows(r, "a"), rows(r, "b")); }
 static struct weft_value *mul(struct run *r) { return weft_mul(r->g, rows(r, "a"), rows(r, "b")); }
@@ -115,7 +115,7 @@ static struct weft_value *linear(struct run *r)
     return weft_linear(r->g, rows(r, "x"), param(r, "w"), param(r, "b"), floats(r, "addend", "rows"), WEFT_F32);
 }
 
-/* There by w and back by its transpose. */
+/* Multiplies with w, then with its transpose. */
 static struct weft_value *transpose(struct run *r)
 {
     struct weft_value *w = param(r, "w");
@@ -163,7 +163,7 @@ static struct weft_value *head_bias(struct run *r)
     return weft_head_bias(r->g, floats(r, "n", "rows"), param(r, "scale"));
 }
 
-/* In training the key store's queries are the call's own; else they stand in its rows, or in a ring. */
+/* The stored queries: in training q itself, else in the rows of the key store or in a ring. */
 static struct weft_attention geometry(struct run *r)
 {
     const char *queries = tensor_of(r->c, "in", "q_tiles") ? "queries" : store(r);
@@ -178,7 +178,7 @@ static struct weft_attention geometry(struct run *r)
         .q_bias = floats(r, "q_bias", queries),
         .q_tiles = input(r, "q_tiles", "sequences", WEFT_I32),
         .k_own = rows(r, "k_own"),
-        .rows = places(r),
+        .rows = row_positions(r),
         .heads = whole(r, "heads"),
         .kv_heads = whole(r, "kv_heads"),
         .ra_alpha = number(r, "ra_alpha"),
@@ -202,7 +202,7 @@ static enum weft_route_mode route_mode(const char *name)
     return !strcmp(name, "rms") ? WEFT_ROUTE_RMS : WEFT_ROUTE_NONE;
 }
 
-/* Output 1 is attention's, where the case has one. */
+/* Output 1 is the output of attention, if the case has it. */
 static struct weft_value *route(struct run *r)
 {
     struct weft_attention a = geometry(r);
@@ -223,7 +223,7 @@ static struct weft_value *route(struct run *r)
 
 static struct weft_value *prefix_mean(struct run *r)
 {
-    struct weft_rows at = places(r);
+    struct weft_rows at = row_positions(r);
     return weft_prefix_mean(r->g, rows(r, "x"), &at, NULL, flag(r, "whole"));
 }
 
@@ -234,7 +234,7 @@ static struct weft_value *square_mean(struct run *r)
 
 static struct weft_value *info_nce(struct run *r)
 {
-    struct weft_rows at = places(r);
+    struct weft_rows at = row_positions(r);
     enum weft_positives positives = strcmp(word(r, "positives"), "self") ? WEFT_POSITIVES_HALVES : WEFT_POSITIVES_SELF;
     return weft_info_nce(r->g, rows(r, "z"), &at, whole(r, "heads"), positives, number(r, "tau"),
                          number(r, "lambda_c"));
@@ -294,7 +294,7 @@ static enum weft_status build_graph(struct run *r)
             return weft_graph_status(r->g);
         }
     }
-    return FAIL(WEFT_FORMAT, "this program does not know the op");
+    return FAIL(WEFT_FORMAT, "op %s has no builder in tests/golden.c; add one", text(r->c, "op"));
 }
 
 int main(int argc, char **argv)

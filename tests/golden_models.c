@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * golden_models.c - small models of every variant against golden/models.json, which PyTorch computed in double
+ * golden_models.c - compares small models of every variant with golden/models.json, which PyTorch computed in double
  * precision.
  *
- * Each model is built for training and run as the fast path in f32, the same with recomputation, and as the reference
- * in f64. One line per model gives for each way the worst error of its outputs (logits and loss terms) and of its
- * gradients, with the tensor. An error of outputs is the largest difference over the largest magnitude expected; of
- * gradients see gradient_error. The argument is the folder, tests/golden by default; further ones are the names of the
- * models to run.
+ * Each model is built for training and run in f32 on the fast path, with and without recomputation, and in f64 as the
+ * reference. One line per model gives, for each of these, the largest error of outputs (logits and loss terms) and of
+ * gradients, with the name of the tensor. An error of outputs is the largest difference divided by the largest expected
+ * magnitude; for gradients see gradient_error. The first argument is the folder, tests/golden by default; the others
+ * are the models to run, by default all.
  */
 #include "golden/stored.h"
 #include "nn/model.h"
@@ -21,12 +21,12 @@ static const struct way {
     double limit;
 } ways[] = {
     {"f32", "recompute=no", WEFT_FAST, 1e-4},
-    {"again", "recompute=yes", WEFT_FAST, 1e-4},
+    {"recomputed", "recompute=yes", WEFT_FAST, 1e-4},
     {"f64", "recompute=no", WEFT_REFERENCE, 1e-9},
 };
 enum { WAYS = sizeof ways / sizeof *ways, SPARE = 1, PROBES = 4 };
 
-/* ---- numbers by counter, as models.py makes them */
+/* ---- numbers from a counter, the same as in models.py */
 
 static uint64_t key_of(const char *key, const char *name, const char *suffix)
 {
@@ -61,7 +61,7 @@ static double centre_of(const char *name)
     return 0;
 }
 
-/* ---- what the file says */
+/* ---- reading the file */
 
 static double number(const json_t *object, const char *name)
 {
@@ -73,7 +73,7 @@ static int64_t stored_dim(const json_t *stored, const char *shape, size_t d)
     return json_integer_value(json_array_get(json_object_get(stored, shape), d));
 }
 
-/* ---- one model, one way */
+/* ---- one model in one mode */
 
 struct run {
     const json_t *c;
@@ -84,7 +84,7 @@ struct run {
     struct weft_net net;
     struct weft_value *logits;
     struct weft_exec *exec;
-    double **memory; /* of each weight, and behind them of each gradient */
+    double **memory; /* of each weight, then of each gradient */
     struct worst {
         double error;
         char name[64];
@@ -117,7 +117,7 @@ static enum weft_status add_settings(struct run *r)
     return WEFT_OK;
 }
 
-/* The weights the model has must be those the file knows, by name and shape. */
+/* The model must have the same weights as the file, by name and shape. */
 static enum weft_status check_weights(const struct run *r)
 {
     const json_t *grads = json_object_get(r->c, "grad");
@@ -136,7 +136,8 @@ static enum weft_status check_weights(const struct run *r)
         for (int d = 0; same && d < p->ndim; d++)
             same = p->dim[d] == stored_dim(stored, "of", (size_t)d);
         if (!same)
-            return FAIL(WEFT_FORMAT, "the weight %s is %s", p->name, stored ? "of another shape" : "not expected");
+            return FAIL(WEFT_FORMAT, "the weight %s %s", p->name,
+                        stored ? "has another shape in the file" : "is not in the file");
     }
     return WEFT_OK;
 }
@@ -151,7 +152,7 @@ static struct weft_value *find_loss(const struct weft_graph *g)
     return NULL;
 }
 
-/* Training has no whole array of logits: the product is added behind what the loss reads. */
+/* Training does not store logits: adds the product with the input of the loss. */
 static enum weft_status add_logits(struct run *r)
 {
     const struct weft_value *loss = find_loss(r->net.g);
@@ -177,7 +178,7 @@ static enum weft_status build(struct run *r)
     return weft_exec_create(&r->exec, r->net.g, r->way->mode);
 }
 
-/* Zeroed, and room enough for either mode's type. */
+/* Zeroed, and large enough for the dtype of either mode. */
 static double *bind(struct weft_exec *exec, const struct weft_value *v, int64_t count)
 {
     double *data = calloc((size_t)count, sizeof *data);
@@ -229,8 +230,8 @@ static void fill_batch(struct run *r)
 
 /* ---- comparing */
 
-/* The error of the norm, or of the projection that is farthest off, over the norm. A component of a probe has a
- * variance of 1/12: with its root taken out, the error of a projection is about the norm of the error. */
+/* The largest error of the norm and the projections, divided by the norm. Components of a probe have a variance of
+ * 1/12; with the factor sqrt(12), the error of a projection is about the norm of the error. */
 static double gradient_error(const struct weft_tensor *t, const json_t *stored, const char *key, const char *name)
 {
     const json_t *probes = json_object_get(stored, "probe");
@@ -308,9 +309,9 @@ static void release(struct run *r)
     weft_settings_release(&r->settings);
 }
 
-/* ---- all of them */
+/* ---- all models */
 
-/* This way's part of the model's line. */
+/* This mode's part of the model's line. */
 static void print_way(const struct run *r, bool good)
 {
     printf("  %s%s %.1e %s %.1e %s", r->way->name, good ? "" : " WRONG", r->output.error, r->output.name,

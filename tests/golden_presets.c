@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * golden_presets.c - small models of the presets, in bf16 too, against the values in golden/, which PyTorch computed in
- * double precision: see golden/case.h. The argument is the folder, tests/golden by default.
+ * golden_presets.c - compares small models of the presets, also in bf16, with golden values that PyTorch computed in
+ * double precision, see golden/case.h. The argument is the folder, tests/golden by default.
  */
 #include "golden/case.h"
 
@@ -24,7 +24,7 @@ static enum weft_status add_settings(struct run *r)
     return WEFT_OK;
 }
 
-/* Built as for evaluation, that is without dropout, and then differentiated like any loss. */
+/* Built for evaluation, that is without dropout, and then differentiated. */
 static enum weft_status build_graph(struct run *r)
 {
     struct weft_net net;

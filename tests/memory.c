@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory.c - running allocates nothing, in any library; and what was planned is what the process grew by.
+ * memory.c - running allocates nothing, in any library; and the process grows by the planned number of bytes.
  *
- * malloc and its kin are this program's own here, for every library in the process: they count, then call glibc's.
+ * This program defines malloc and related functions for every library in the process: they count, then call glibc's.
  */
 #include "infer/infer.h"
 #include "unit/stage.h"
@@ -94,13 +94,13 @@ static void running_allocates_nothing(void **state)
     (void)state;
     long probe = atomic_load(&allocations);
     free(malloc(1));
-    assert_true(atomic_load(&allocations) > probe); /* the counter counts */
+    assert_true(atomic_load(&allocations) > probe); /* the counter works */
     for (int i = 0; i < 4; i++) {
         struct stage s;
         open_spec(&s, &subjects[i]);
         plan_stage(&s);
         long before = atomic_load(&allocations);
-        for (int64_t batch = 1; batch <= 3; batch++) { /* other counts make nothing new either */
+        for (int64_t batch = 1; batch <= 3; batch++) { /* other counts allocate nothing either */
             weft_net_plain_rows(&s.net, s.exec, batch, s.spec.context - batch);
             weft_exec_prepare(s.exec);
             weft_exec_run(s.exec);
@@ -154,7 +154,7 @@ static void planned_is_what_it_takes(void **state)
         {"llama", "width=512 heads=8 layers=4 vocab=4096 context=256 batch=4"},
     };
     (void)state;
-    struct stage warm; /* threads, libraries and their tables are in memory before the first reading */
+    struct stage warm; /* loads threads, libraries and their tables before the first measurement */
     open_spec(&warm, &(struct subject){"gpt2", "batch=1"});
     plan_stage(&warm);
     close_planned(&warm);
@@ -172,7 +172,7 @@ static void planned_is_what_it_takes(void **state)
     }
 }
 
-/* Steps of several micro-batches, and the memory of their sums. */
+/* Steps with several micro-batches, including the memory of their sums. */
 static void steps_take_what_is_accounted(void **state)
 {
     if (!COUNTING)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.c - ops broken on purpose: the harness must catch each, and for the reason it was broken for.
+ * mutants.c - ops broken on purpose: the harness must catch each one and report the right defect.
  *
- * A mutant is the right descriptor with one kernel wrapped. The wrapper calls the right kernel and then (or before)
- * does one thing wrong, so that nothing but the intended defect is there.
+ * A mutant is the original descriptor with one kernel wrapped. The wrapper calls the original kernel and does one thing
+ * wrong before or after it, so that the intended defect is the only one.
  */
 #include "base/vmath_inl.h"
 #include "check/check.h"
 #include "unit/test.h"
 
-static const struct weft_op *right; /* the op that is being broken */
+static const struct weft_op *right; /* the original of the op that is broken */
 
 /* ---- the defects */
 
-/* A sign in a backward. */
+/* A wrong sign in a gradient. */
 static void negated_gradient(const struct weft_call *call)
 {
     right->bwd.run(call);
@@ -22,7 +22,7 @@ static void negated_gradient(const struct weft_call *call)
         weft_tensor_set(g, i, -weft_tensor_get(g, i));
 }
 
-/* A mask dropped: the kernel is told that every query stands one position later, so it sees one key of the future. */
+/* A wrong causal mask: every query gets a position one too large, so it sees one future key. */
 static void look_ahead(const struct weft_call *call, void (*kernel)(const struct weft_call *), int pos)
 {
     struct weft_call mutant = *call;
@@ -30,7 +30,7 @@ static void look_ahead(const struct weft_call *call, void (*kernel)(const struct
     int64_t n = weft_tensor_count(&later);
     int32_t *copy = malloc((size_t)n * sizeof *copy + 1);
     const int32_t *now = later.data;
-    for (int64_t i = 0; i < n; i++) /* not past the last key of the sequence */
+    for (int64_t i = 0; i < n; i++) /* but not past the last key of the sequence */
         copy[i] = i + 1 < n && now[i + 1] == now[i] + 1 ? now[i] + 1 : now[i];
     later.data = copy;
     mutant.in[pos] = &later;
@@ -42,7 +42,7 @@ enum { POSITION_INPUT = 7 }; /* of attention */
 
 static void unmasked(const struct weft_call *call) { look_ahead(call, right->fwd.run, POSITION_INPUT); }
 
-/* A sum in thread order: each thread adds up what it happens to get, and the threads' sums are added. */
+/* A sum whose order depends on threads: each thread sums the tiles it happens to get, then these sums are added. */
 struct racing {
     const struct weft_tensor *dy;
     float *db;
@@ -82,7 +82,7 @@ static void one_too_many(const struct weft_call *call)
     weft_tensor_set(call->out[0], weft_tensor_count(call->out[0]), 1);
 }
 
-/* A saved value recomputed wrong: the backward believes another rstd than the forward used. */
+/* A wrong saved value: the backward kernel gets another rstd than the forward kernel wrote. */
 static void stale_statistic(const struct weft_call *call)
 {
     struct weft_call mutant = *call;
@@ -97,7 +97,7 @@ static void stale_statistic(const struct weft_call *call)
     free(copy);
 }
 
-/* Overwriting where gradients are to be added. */
+/* A gradient that is overwritten instead of accumulated. */
 static void overwritten(const struct weft_call *call)
 {
     struct weft_tensor *g = call->gin[1];
@@ -106,7 +106,7 @@ static void overwritten(const struct weft_call *call)
     right->bwd.run(call);
 }
 
-/* A derivative that forgets a factor in kernel and reference alike: only finite differences can tell. */
+/* A wrong factor in both kernel and reference of a derivative: only finite differences can detect it. */
 static void scaled_reference(const struct weft_call *call)
 {
     right->bwd.ref(call);
@@ -121,7 +121,7 @@ static void scaled_kernel(const struct weft_call *call)
         weft_tensor_set(call->gin[0], i, 0.999 * weft_tensor_get(call->gin[0], i));
 }
 
-/* A row that depends on how many rows come with it. */
+/* A row that depends on the number of rows. */
 static void row_dependent(const struct weft_call *call)
 {
     right->fwd.run(call);
@@ -131,7 +131,7 @@ static void row_dependent(const struct weft_call *call)
         weft_tensor_set(call->out[0], i, (float)weft_tensor_get(call->out[0], i) * nudge);
 }
 
-/* Memory shared in a way the kernel cannot bear: it reads its neighbour after writing it. */
+/* An in-place kernel that reads its input after it has overwritten it. */
 static void not_elementwise(const struct weft_call *call)
 {
     const struct weft_tensor *x = call->in[0];
@@ -140,7 +140,7 @@ static void not_elementwise(const struct weft_call *call)
     weft_tensor_set(call->out[0], 0, weft_tensor_get(call->out[0], 0) + 1e-7 * first);
 }
 
-/* A row of a state changed that nobody asked for, by one bit. */
+/* A changed bit in a row of a state that should not be written. */
 static void stray_bit(const struct weft_call *call)
 {
     right->fwd.run(call);
@@ -153,21 +153,22 @@ struct mutant {
     const char *name;
     enum weft_op_id op;
     void (*fwd)(const struct weft_call *), (*bwd)(const struct weft_call *), (*bwd_ref)(const struct weft_call *);
-    const char *found; /* a part of the story it must be caught with */
+    const char *found; /* a part of the expected message */
 };
 
 static const struct mutant mutants[] = {
-    {"a sign in a backward", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference says"},
-    {"a mask dropped", WEFT_OP_attention, .fwd = unmasked, .found = "the reference says"},
+    {"a wrong sign in a gradient", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference says"},
+    {"a wrong causal mask", WEFT_OP_attention, .fwd = unmasked, .found = "the reference says"},
     {"a sum in thread order", WEFT_OP_bias, .bwd = summed_by_thread, .found = "threads"},
     {"a write past the end", WEFT_OP_silu, .fwd = one_too_many, .found = "writes outside"},
-    {"a saved value recomputed wrong", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference says"},
-    {"a gradient overwritten, not added to", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference says"},
-    {"a factor forgotten in kernel and reference", WEFT_OP_gelu, .bwd = scaled_kernel, .bwd_ref = scaled_reference,
+    {"a wrong saved value", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference says"},
+    {"a gradient overwritten, not accumulated", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference says"},
+    {"a wrong factor in kernel and reference", WEFT_OP_gelu, .bwd = scaled_kernel, .bwd_ref = scaled_reference,
      .found = "differences say"},
-    {"a row that knows how many there are", WEFT_OP_scale, .fwd = row_dependent, .found = "rows when they come alone"},
-    {"a row of a state touched unasked", WEFT_OP_store, .fwd = stray_bit, .found = "the reference says"},
-    {"not elementwise but in place", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
+    {"a row that depends on the number of rows", WEFT_OP_scale, .fwd = row_dependent,
+     .found = "rows when they come alone"},
+    {"a changed bit in another row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference says"},
+    {"an in-place kernel that is not elementwise", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
 };
 
 struct findings {

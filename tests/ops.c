@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * ops.c - every op of the registry through the harness, one test an op: what `weft check` does.
+ * ops.c - runs the harness of `weft check` on every op of the registry, one test per op.
  */
 #include "check/check.h"
 #include "unit/test.h"
 
-static void tell(void *context, const struct weft_opcheck_case *c)
+static void print_failure(void *context, const struct weft_opcheck_case *c)
 {
     (void)context;
     if (c->failed)
@@ -16,7 +16,7 @@ static void passes(void **state)
 {
     struct weft_opcheck sum;
     const struct weft_op *op = *state;
-    assert_int_equal(weft_opcheck_run(op->name, &sum, tell, NULL), WEFT_OK);
+    assert_int_equal(weft_opcheck_run(op->name, &sum, print_failure, NULL), WEFT_OK);
     assert_int_equal(sum.ops, 1);
     assert_true(sum.cases >= 16); /* eight sizes, two types */
     assert_int_equal(sum.failed, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * case.h - runs the cases of the files beside it as the fast path in f32 and in bf16, and as the reference in f64.
+ * case.h - runs golden cases on the fast path in f32 and bf16, and as the reference in f64.
  *
- * One line per comparison gives the error over the root mean square of what was expected: the largest error, or in bf16
- * the root mean square of all. A table at the end gives the worst of every op. A program says how a case becomes a
- * graph and which files it is about.
+ * One line per comparison gives the error divided by the root mean square of the expected values: the largest error, or
+ * in bf16 the root mean square of all errors. A table at the end gives the largest error of every op. A program that
+ * includes this defines build_graph, and passes the names of its files to run_files.
  */
 #ifndef WEFT_GOLDEN_CASE_H
 #define WEFT_GOLDEN_CASE_H
@@ -17,8 +17,8 @@
 
 static int compared, failed;
 
-/* The ways a case is run, and the error allowed. Inputs are exact in all. In bf16 a single number may be far off where
- * rounded ones cancel (the backward pass of attention takes its output as stored), hence the mean. */
+/* The modes a case is run in, and the error allowed. Inputs are exact in all of them. In bf16 a single element can have
+ * a large error if rounded numbers cancel (attention's backward pass uses its stored output), hence the mean. */
 static const struct way {
     const char *name;
     enum weft_dtype compute;
@@ -54,10 +54,10 @@ struct run {
     struct weft_value *out[MAX_OUTPUTS];
 };
 
-/* The program's: makes r->g and r->out[0], and remembers inputs and parameters. */
+/* Defined by the program: builds r->g and r->out[0], and remembers inputs and parameters. */
 static enum weft_status build_graph(struct run *r);
 
-/* The tensor `name` of a case's group "in" or "grad"; NULL: not there. */
+/* The tensor `name` of a case's group "in" or "grad"; NULL if absent. */
 static const json_t *tensor_of(const json_t *c, const char *group, const char *name)
 {
     return json_object_get(json_object_get(c, group), name);
@@ -70,14 +70,14 @@ static int64_t stored_rows(const json_t *stored)
 
 static const char *word(const struct run *r, const char *name) { return text(json_object_get(r->c, "attr"), name); }
 
-/* ---- what is reported */
+/* ---- reporting */
 
 static struct worst {
     char op[32];
     double error[WAYS];
 } worst[MAX_OPS];
 
-/* An op's line is found by name, or is the first free one. */
+/* Finds the op's line by name, or takes the first free one. */
 static void note_worst(const struct run *r, double error)
 {
     const char *op = text(r->c, "op");
@@ -135,7 +135,7 @@ static void check(const struct run *r, const char *what, const char *name, const
         most = larger(most, off);
     }
     double error = r->way->mean ? sqrt(total / (double)n) : most;
-    error = squares > 0 ? error / sqrt(squares / (double)n) : error; /* of zeros: as it is */
+    error = squares > 0 ? error / sqrt(squares / (double)n) : error; /* absolute if zeros are expected */
     report(r, error <= r->way->limit, error, what, name);
 }
 
@@ -153,7 +153,7 @@ static enum weft_status build(struct run *r)
     size_t outputs = json_array_size(json_object_get(r->c, "out"));
     TRY(build_graph(r));
     if (outputs > MAX_OUTPUTS || r->leaf_count == MAX_LEAVES)
-        return FAIL(WEFT_FORMAT, "more tensors than this program has room for");
+        return FAIL(WEFT_FORMAT, "too many tensors; increase MAX_OUTPUTS or MAX_LEAVES in tests/golden/case.h");
     for (size_t o = 0; o < outputs; o++) {
         if (!r->out[o])
             r->out[o] = weft_sibling(r->out[0], (int)o);
@@ -162,8 +162,8 @@ static enum weft_status build(struct run *r)
     return WEFT_OK;
 }
 
-/* A case with gradients and no cotangents is a loss; an output without one is not differentiated. */
-static enum weft_status reverse(struct run *r)
+/* A case with gradients but no cotangents is a loss. An output without a cotangent is not differentiated. */
+static enum weft_status backward(struct run *r)
 {
     struct weft_value *values[MAX_OUTPUTS], *seeds[MAX_OUTPUTS];
     const json_t *cotangents = json_object_get(r->c, "cotangent"), *stored;
@@ -186,7 +186,7 @@ static enum weft_status differentiate(struct run *r)
 {
     if (!json_object_get(r->c, "grad"))
         return WEFT_OK;
-    TRY(reverse(r));
+    TRY(backward(r));
     for (int i = 0; i < r->leaf_count; i++) {
         struct weft_value *v = r->leaves[i].value;
         if (v->kind == WEFT_INPUT && v->wants_grad)
@@ -195,7 +195,7 @@ static enum weft_status differentiate(struct run *r)
     return WEFT_OK;
 }
 
-/* Zeroed, and room enough for either mode's type. */
+/* Zeroed, and large enough for the dtype of either mode. */
 static void *bind(struct weft_exec *exec, const struct weft_value *v, int64_t count)
 {
     void *data = calloc((size_t)count, sizeof(double));
@@ -219,7 +219,7 @@ static enum weft_status load(struct weft_tensor *t, const json_t *stored, const 
     return WEFT_OK;
 }
 
-/* Counts first: they decide what the tensors are. */
+/* Sets counts first: they determine the shapes of tensors. */
 static enum weft_status fill(struct run *r, struct weft_exec *exec)
 {
     for (int i = 0; i < r->leaf_count; i++) {
@@ -323,7 +323,7 @@ static void run_file(const char *folder, const char *family)
     json_decref(cases);
 }
 
-/* The argument is the folder, tests/golden by default. Returns what main is to return. */
+/* The argument is the folder, tests/golden by default. Returns the exit status. */
 static int run_files(int argc, char **argv, const char *const *families)
 {
     for (; *families; families++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stored.h - numbers as the files beside it have them: see README.md.
+ * stored.h - reads numbers in the format of the golden files, see README.md.
  */
 #ifndef WEFT_GOLDEN_STORED_H
 #define WEFT_GOLDEN_STORED_H
@@ -26,7 +26,7 @@ static inline double stored_number(const json_t *stored, int64_t i)
     return unit ? whole * json_number_value(unit) : whole;
 }
 
-/* NaN is larger than everything, and so is never lost. */
+/* NaN counts as larger than any number, so that it is never lost. */
 static inline double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout.c - dropout has no golden values, for its masks are its own: its statistics are checked.
+ * dropout.c - checks the statistics of dropout. It has no golden values, since PyTorch draws other masks.
  */
 #include "ops/ops.h"
 #include "test.h"
@@ -9,7 +9,7 @@
 
 enum { TRIAL_ROWS = 128, TRIAL_WIDTH = 128, TRIALS = TRIAL_ROWS * TRIAL_WIDTH };
 
-/* Of ones, with a cotangent of ones, both the output and the gradient are the mask over 1 - p. */
+/* With an input and a cotangent of ones, both the output and the gradient are the mask divided by 1 - p. */
 static void count_kept(const struct weft_tensor *y, const struct weft_tensor *dx, double p)
 {
     int64_t kept = 0, wrong = 0;

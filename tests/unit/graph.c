@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph itself: states that outlive a run, what has no gradient, and values made again instead of kept.
+ * graph.c - the graph: states that outlive a run, values without a gradient, and recomputation.
  */
 #include "ops/ops.h"
 #include "test.h"
@@ -9,7 +9,7 @@ enum { ROWS = 3, WIDTH = 4, SLOTS = 8 };
 
 /* ---- states */
 
-struct cache { /* x goes into a state, and y is twice the state before and after */
+struct cache { /* stores x in a state; before and after are twice the state's content before and after that */
     struct weft_graph *g;
     struct weft_value *x, *index, *state, *stored, *before, *after;
 };
@@ -27,7 +27,7 @@ static void open_cache(struct cache *c, enum weft_dtype dtype)
     assert_int_equal(weft_graph_status(c->g), WEFT_OK);
 }
 
-/* Sets every element of x to `value` and its rows' places, then runs. */
+/* Sets every element of x to `value` and the indices of its rows, then runs. */
 static void put(const struct cache *c, struct weft_exec *exec, double value, const int32_t index[ROWS])
 {
     struct weft_tensor *x = weft_exec_tensor(exec, c->x);
@@ -108,7 +108,7 @@ static void states_are_refused_when_misused(void **state)
     (void)state;
     struct cache c;
     open_cache(&c, WEFT_F32);
-    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* memory no longer holds that */
+    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* that content is gone */
     open_cache(&c, WEFT_F32);
     expect_broken(&c, weft_store(c.g, c.state, c.x, c.index), "before an update");
     open_cache(&c, WEFT_F32);
@@ -124,7 +124,8 @@ static void states_are_refused_when_misused(void **state)
     expect_broken(&c, weft_graph_state(c.g, "more", WEFT_I32, c.state->shape), "float");
 }
 
-/* Differentiating moves the loss, and with it what reads it, to the reverse pass: the store stays behind the reader. */
+/* Differentiation moves the loss, and so the nodes that read it, to the backward pass. The store must stay after them.
+ */
 static void a_delayed_reader_still_comes_first(void **state)
 {
     (void)state;
@@ -186,13 +187,13 @@ static void what_is_detached_has_no_gradient(void **state)
     weft_graph_free(g);
 }
 
-/* ---- values made again */
+/* ---- recomputation */
 
 enum { LAYERS = 3, NARROW = 16, BROAD = 64, BATCH = 32 };
 enum way { KEPT, ONE, CHAIN, LAYER };
 
-/* Residual layers x += W2 gelu(W1 norm(x)), where each layer also adds to the next one's hidden values what it had
- * itself: so the reverse pass of two layers reads them. */
+/* Residual layers x += W2 gelu(W1 norm(x)). Each layer also multiplies its hidden values with those of the layer
+ * before, so that the backward pass of two layers reads them. */
 static void build_layers(struct weft_graph *g, enum way way, struct weft_value *params[4 * LAYERS])
 {
     struct weft_value *x = weft_case_input(g, "x", WEFT_F32, BATCH, NARROW), *last = NULL;
@@ -228,7 +229,7 @@ static void build_layers(struct weft_graph *g, enum way way, struct weft_value *
         assert_int_equal(weft_graph_recompute_marked(g), WEFT_OK);
 }
 
-/* Runs the layers, gives all gradients one after another, and returns the planned bytes. */
+/* Runs the layers, writes all gradients to `to`, and returns the planned bytes. */
 static size_t gradients(enum way way, float *to)
 {
     struct weft_graph *g = weft_graph_new(WEFT_F32);
@@ -263,7 +264,7 @@ static size_t gradients(enum way way, float *to)
 
 static void recomputed_values_have_the_same_bits(void **state)
 {
-    static const char *const names[] = {"kept", "one of a layer", "a chain of a layer", "all of a layer"};
+    static const char *const names[] = {"all kept", "one value per layer", "a chain per layer", "whole layers"};
     (void)state;
     size_t room = 4 * LAYERS * NARROW * BROAD, bytes[4];
     float *want = calloc(room, sizeof *want), *got = calloc(room, sizeof *got);
@@ -282,7 +283,7 @@ static void recomputed_values_have_the_same_bits(void **state)
     free(got);
 }
 
-/* A state holds something else by the time of the reverse pass: what reads it is kept, marked or not. */
+/* A state has other content by the time of the backward pass: values computed from it are kept, marked or not. */
 static void state_readers_are_not_recomputed(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The registry, and what every builder promises: a bad call breaks the graph with a story and nothing after it crashes.
+ * registry.c - the registry, and errors of builders: a bad call fails the graph with a message, and later calls return
+ * NULL.
  */
 #include "ops/ops.h"
 #include "test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tensor.c - sizes that do not wrap, rounding to bf16, and conversion between types.
+ * tensor.c - sizes without overflow, rounding to bf16, and conversion between types.
  */
 #include "tensor/tensor.h"
 #include "test.h"
@@ -40,14 +40,14 @@ static void names(void **state)
     assert_true(weft_dtype_is_float(WEFT_F64) && !weft_dtype_is_float(WEFT_I32));
 }
 
-/* The nearest of the two neighbours, found by comparing distances; the even one when they are equal. */
+/* The nearer of the two neighbours, found by comparing distances; the even one if they are equal. */
 static uint16_t nearest(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     uint16_t low = (uint16_t)(bits >> 16), high = (uint16_t)(low + 1);
     double below = fabs((double)x - weft_f32_from_bf16(low)), above = fabs(weft_f32_from_bf16(high) - (double)x);
-    if (isinf(weft_f32_from_bf16(high))) /* the next finite number there would be, were there one more exponent */
+    if (isinf(weft_f32_from_bf16(high))) /* 2^128, the next number if the exponent had a larger range */
         above = 0x1p128 - fabs((double)x);
     if (below == above)
         return low & 1 ? high : low;
@@ -64,7 +64,7 @@ static void bf16_rounds_to_nearest_even(void **state)
         if (isfinite(x))
             assert_int_equal(weft_bf16_from_f32(x), nearest(x));
     }
-    for (uint32_t h = 0; h < 1 << 16; h++) { /* what is a bf16 already stays */
+    for (uint32_t h = 0; h < 1 << 16; h++) { /* bf16 numbers are unchanged */
         float x = weft_f32_from_bf16((uint16_t)h);
         if (x == x)
             assert_int_equal(weft_bf16_from_f32(x), h);
@@ -84,7 +84,7 @@ static void conversion(void **state)
     static const enum weft_dtype types[] = {WEFT_F32, WEFT_BF16, WEFT_F64};
     enum { N = 37 };
     double values[N];
-    for (int i = 0; i < N; i++) /* representable in all three, so that every way there and back is exact */
+    for (int i = 0; i < N; i++) /* representable in all three types, so that every conversion is exact */
         values[i] = weft_f32_from_bf16(weft_bf16_from_f32((float)weft_normal(1, (uint64_t)i)));
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++) {
