@@ -68,7 +68,7 @@ fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
 fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
 fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
 fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
-fails 1 "nor a good checkpoint" "$scratch" --data "$scratch/text"
+fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
 fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
 fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
 fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train

@@ -3,29 +3,14 @@
  * run.c - a library caller trains a run as `weft train` does: the same weights with and without a folder, stopped by
  * another thread and resumed; what fails a gate is refused; nothing is printed.
  */
-#define _GNU_SOURCE
 #include "run/run.h"
+#include "test.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-static void must(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
-
-/* ---- a caller, and what it was told */
+/* ---- a caller, and what was reported to it */
 
 struct caller {
     struct weft_settings settings;
@@ -71,13 +56,10 @@ static void count_step(void *context, const struct weft_progress *now)
 
 static void open_caller(struct caller *c, const char *model, const char *settings)
 {
-    char text[512], *rest = text;
     *c = (struct caller){0};
-    snprintf(text, sizeof text, "%s", settings);
-    for (char *one; (one = strtok_r(rest, " ", &rest));)
-        must(weft_settings_add(&c->settings, one));
-    must(weft_spec_init(&c->spec, model, &c->settings));
-    must(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
+    check(add_settings(&c->settings, settings));
+    check(weft_spec_init(&c->spec, model, &c->settings));
+    check(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
     c->run = (struct weft_run){.spec = &c->spec,
                                .recipe = &c->recipe,
                                .settings = &c->settings,
@@ -99,25 +81,11 @@ static void close_caller(struct caller *c)
 static const char small[] =
     "dtype=f32 layers=1 width=16 heads=2 ffn_width=32 context=16 recall_length=8 batch=4 steps=5 eval_samples=8 ";
 
-/* ---- folders, and what is printed */
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-static char *in_scratch(const char *scratch, const char *name, char path[4096])
-{
-    snprintf(path, 4096, "%s/%s", scratch, name);
-    return path;
-}
-
 /* Trains with stdout and stderr in a file, which must stay empty. */
 static enum weft_status train_in_silence(struct weft_run *run)
 {
-    char path[] = "/tmp/weft-test-output-XXXXXX";
-    int file = mkstemp(path), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    const char *path = in_scratch("output");
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
     struct stat st;
     fflush(NULL);
     assert_true(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
@@ -130,7 +98,6 @@ static enum weft_status train_in_silence(struct weft_run *run)
     assert_int_equal(fstat(file, &st), 0);
     assert_int_equal(st.st_size, 0);
     close(file);
-    unlink(path);
     return status;
 }
 
@@ -139,12 +106,10 @@ static enum weft_status train_in_silence(struct weft_run *run)
 static void gives_the_same_weights(void **state)
 {
     (void)state;
-    char scratch[] = "/tmp/weft-test-run-XXXXXX", path[4096];
+    char path[256];
     struct caller plain, whole, stopped, resumed;
-    assert_non_null(mkdtemp(scratch));
-
     open_caller(&plain, "gpt2", small);
-    must(train_in_silence(&plain.run));
+    check(train_in_silence(&plain.run));
     assert_true(plain.run.finished && plain.steps == 5 && plain.run.progress.step == 5);
     assert_true(plain.run.gates_checks > 0 && plain.run.gates_failed == 0 && plain.run.scores.test.loss > 0);
     assert_int_equal(strlen(plain.run.weights_sha256), 64);
@@ -152,21 +117,22 @@ static void gives_the_same_weights(void **state)
     assert_int_equal(plain.notices[WEFT_RUN_BEGINS], 1);
 
     open_caller(&whole, "gpt2", small);
-    whole.run.folder = in_scratch(scratch, "whole", path);
-    must(train_in_silence(&whole.run));
+    whole.run.folder = in_scratch("whole");
+    check(train_in_silence(&whole.run));
     assert_string_equal(whole.run.weights_sha256, plain.run.weights_sha256);
 
     open_caller(&stopped, "gpt2", small);
-    stopped.run.folder = in_scratch(scratch, "stopped", path);
+    snprintf(path, sizeof path, "%s", in_scratch("stopped"));
+    stopped.run.folder = path;
     stopped.stop_at = 2;
-    must(train_in_silence(&stopped.run));
+    check(train_in_silence(&stopped.run));
     assert_true(!stopped.run.finished && stopped.run.progress.step == 2 && stopped.steps == 2);
     close_caller(&stopped);
 
     open_caller(&resumed, path, ""); /* the folder is the model, too */
     resumed.run.folder = path;
     resumed.run.resume = true;
-    must(train_in_silence(&resumed.run));
+    check(train_in_silence(&resumed.run));
     assert_true(resumed.run.finished && resumed.steps == 3);
     assert_int_equal(resumed.notices[WEFT_RUN_RESUMED], 1);
     assert_int_equal(resumed.notices[WEFT_RUN_GATES], 0); /* their result is in the folder */
@@ -176,7 +142,6 @@ static void gives_the_same_weights(void **state)
     close_caller(&resumed);
     close_caller(&whole);
     close_caller(&plain);
-    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void does_without_callbacks(void **state)
@@ -188,7 +153,7 @@ static void does_without_callbacks(void **state)
     c.run.on_failed_check = NULL;
     c.run.on_notice = NULL;
     c.run.on_progress = NULL;
-    must(train_in_silence(&c.run));
+    check(train_in_silence(&c.run));
     assert_true(c.run.finished);
     close_caller(&c);
 }
@@ -214,7 +179,7 @@ static void refuses_what_fails_a_gate(void **state)
 
     open_caller(&c, "gpt2", settings);
     c.run.unsafe = true;
-    must(train_in_silence(&c.run));
+    check(train_in_silence(&c.run));
     assert_true(c.run.finished && c.run.gates_failed > 0 && c.steps == 5);
     close_caller(&c);
 }
@@ -226,5 +191,5 @@ int main(void)
         cmocka_unit_test(does_without_callbacks),
         cmocka_unit_test(refuses_what_fails_a_gate),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

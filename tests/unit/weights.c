@@ -111,7 +111,7 @@ static void what_does_not_fit_is_named(void **state)
     write_changed(model, &(struct weft_entry){"wte", WEFT_I32, 2, {20, 16}, zeros, 0, NULL});
     check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "wte is i32");
     write_changed(model, &(struct weft_entry){"spare", WEFT_F32, 1, {4}, zeros, 0, NULL});
-    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is no weight of the model");
+    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is not a weight of the model");
     open_small(&wide, &other, "tie=no");
     check(weft_model_save(model, in_scratch("tied")));
     check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "head is missing");
@@ -119,7 +119,7 @@ static void what_does_not_fit_is_named(void **state)
     open_small(&wide, &other, "layers=40");
     check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "blocks.1.");
     close_model(&wide, other);
-    check_error(weft_model_load(model, scratch), WEFT_INVALID, "nor a good checkpoint");
+    check_error(weft_model_load(model, scratch), WEFT_INVALID, "nor a valid checkpoint");
     check_error(weft_model_load(model, in_scratch("nothing")), WEFT_IO, "nothing");
     close_model(&spec, model);
 }
