@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "cmd/cmd.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,11 +70,13 @@ int main(int argc, char **argv)
     const struct weft_cmd *cmd = find(argv[1]);
     if (!cmd)
         return 2;
+    /* A parent that ignores SIGCHLD hands that down, and then no child could be waited for. */
+    signal(SIGCHLD, SIG_DFL);
     enum weft_status status = run(cmd, argc - 1, argv + 1);
     if (status == WEFT_OK)
         return 0;
     if (status == WEFT_STOPPED) /* the command has said how to continue */
-        return 3;
+        return WEFT_EXIT_STOPPED;
     fprintf(stderr, "weft: %s\n", weft_error());
     return 1;
 }

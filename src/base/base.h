@@ -35,6 +35,8 @@ enum weft_status weft_fail(enum weft_status status, const char *file, int line, 
     __attribute__((format(printf, 4, 5), cold));
 void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
+/* The program's exit code for WEFT_STOPPED. */
+enum { WEFT_EXIT_STOPPED = 3 };
 
 /* ---- checked sizes (status.c) */
 

@@ -109,20 +109,24 @@ static void lose(struct job *job, int how)
     job->state = DONE;
 }
 
-/* A worker that ended before its time loses its model, and another goes on in its place. */
+/* A worker that ended before it was done with a model loses it, and another takes its place. One that cannot be waited
+ * for has ended too: somebody else has waited for it. */
 static enum weft_status replace_lost(struct crew *crew)
 {
     for (int w = 0; w < crew->workers; w++) {
         int how = 0;
-        if (!crew->pid[w] || waitpid(crew->pid[w], &how, WNOHANG) != crew->pid[w])
+        bool lost = false;
+        pid_t ended = crew->pid[w] ? waitpid(crew->pid[w], &how, WNOHANG) : 0;
+        if (ended == 0 || (ended < 0 && errno == EINTR))
             continue;
         crew->pid[w] = 0;
-        if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
-            continue;
         for (int i = 0; i < crew->jobs; i++)
-            if (crew->board->jobs[i].state == TAKEN && crew->board->jobs[i].worker == w)
+            if (crew->board->jobs[i].state == TAKEN && crew->board->jobs[i].worker == w) {
                 lose(&crew->board->jobs[i], how);
-        TRY(start(crew, w));
+                lost = true;
+            }
+        if (lost)
+            TRY(start(crew, w));
     }
     return WEFT_OK;
 }

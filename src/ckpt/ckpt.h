@@ -24,9 +24,12 @@ struct weft_file {
 
 enum weft_status weft_file_begin(struct weft_file *f, const char *path);
 enum weft_status weft_file_add(struct weft_file *f, const void *data, size_t bytes);
-/* Puts the file in its place if all went well so far, else removes what there is of it; gives the first failure. Every
+/* Renames the file to its final name if everything succeeded so far, else removes it; returns the first failure. Every
  * file that began must end. */
 enum weft_status weft_file_end(struct weft_file *f, enum weft_status so_far);
+/* The same for several files: if one of them cannot be replaced, none is. Only a kill or a power cut between the renames
+ * can leave old files beside new ones, each of them whole. */
+enum weft_status weft_files_end(const struct weft_file *files, int count, enum weft_status so_far);
 /* All of that for a small file: config.json, the head of a log. */
 enum weft_status weft_file_replace(const char *path, const void *data, size_t bytes);
 

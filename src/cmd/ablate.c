@@ -231,27 +231,46 @@ static enum weft_status print_result(const struct args *a, const struct weft_que
     return status;
 }
 
-/* The command's words, if any: the plan is written once the folder is this process's. */
-static enum weft_status run_queue(const struct args *a, struct weft_queue *q, const char *const *words)
+static enum weft_status check_failures(const struct args *a, const struct weft_queue *q)
 {
-    TRY(weft_queue_init(q));
-    if (words)
-        TRY(weft_study_save(q->study, a->out, words));
-    TRY(a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run));
-    if (a->run < 0 && !caught)
-        TRY(weft_report_write(a->out));
     for (int64_t i = 0; i < q->count; i++)
         if (q->job[i].state == WEFT_FAILED)
             return FAIL(
                 WEFT_CHECK,
                 "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them "
-                "again; %s/%s has all of its words",
+                "again; the full output of this run is in %s/%s",
                 (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[q->job[i].run.arm].name,
                 (long long)q->job[i].run.seed, q->job[i].story, a->out, q->job[i].run.folder);
-    if (caught)
-        fputs("stopped and saved: the same command goes on\n", stderr);
-    TRY(print_result(a, q));
     return WEFT_OK;
+}
+
+/* Prints how to continue if a run that was asked for is not done. */
+static enum weft_status check_stopped(const struct args *a, const struct weft_queue *q, const char *const *words)
+{
+    bool done = a->run < 0 ? !weft_queue_count(q, WEFT_WAITING) : q->job[a->run].state == WEFT_DONE;
+    if (done)
+        return WEFT_OK;
+    fprintf(stderr, "stopped and saved with %lld of %lld runs done. To continue: weft ",
+            (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count);
+    weft_shell_words(words, stderr);
+    if (a->run >= 0)
+        fprintf(stderr, " --run %lld", (long long)a->run);
+    fputc('\n', stderr);
+    return WEFT_STOPPED;
+}
+
+/* The plan is saved once this process has the folder; that of a single run is the whole study's. */
+static enum weft_status run_queue(const struct args *a, struct weft_queue *q, const char *const *words)
+{
+    TRY(weft_queue_init(q));
+    if (a->run < 0)
+        TRY(weft_study_save(q->study, a->out, words));
+    TRY(a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run));
+    if (a->run < 0 && !caught)
+        TRY(weft_report_write(a->out));
+    TRY(check_failures(a, q));
+    TRY(print_result(a, q));
+    return check_stopped(a, q, words);
 }
 
 static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads,
@@ -285,9 +304,13 @@ static enum weft_status make_command(const struct args *a, struct command *c)
 {
     const struct weft_settings *s = &a->common.settings;
     int n = 0;
-    const char *const head[] = {"ablate", "--config", a->config, "--out", a->out, a->unsafe ? "--unsafe" : NULL};
-    for (size_t i = 0; i < sizeof head / sizeof *head && head[i]; i++)
+    const char *const head[] = {"ablate", "--config", a->config, "--out", a->out};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         c->words[n++] = head[i];
+    if (a->unsafe)
+        c->words[n++] = "--unsafe";
+    if (a->endless)
+        c->words[n++] = "--long";
     for (int i = 0; i < s->count; i++) {
         c->words[n++] = "--set";
         c->words[n] = weft_arena_print(&c->arena, "%s=%s", s->setting[i].name, s->setting[i].value);
@@ -312,7 +335,7 @@ static enum weft_status run_study(const struct args *a, struct weft_study *s, co
     struct weft_estimate e;
     if (a->run >= 0) {
         TRY(weft_study_plan(s, false, tell_plan, NULL));
-        return run_all(a, s, 1, weft_threads_limit(), NULL);
+        return run_all(a, s, 1, weft_threads_limit(), c->words);
     }
     TRY(plan(a, s, &e));
     if (a->dry_run)

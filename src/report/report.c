@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * report.c - the files that tell of a study. All are made in memory and brought to disk before the first of them takes
- * its place.
+ * report.c - writes report.html, report.md and report.csv. If one of them cannot be replaced, all stay as they were.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -55,9 +54,7 @@ static enum weft_status save(const char *folder, const struct output out[FILES])
             break;
         status = weft_file_add(&file[begun], out[begun].text, out[begun].bytes);
     }
-    for (int i = 0; i < begun; i++)
-        status = weft_file_end(&file[i], status);
-    return status;
+    return weft_files_end(file, begun, status);
 }
 
 enum weft_status weft_report_write(const char *folder)

@@ -34,6 +34,8 @@ static enum weft_status folder_of(const struct weft_queue *q, const struct weft_
     return WEFT_OK;
 }
 
+static bool is_stopping(const struct weft_queue *q) { return q->signal && *q->signal; }
+
 static void tell(struct weft_queue *q, const struct weft_job *job)
 {
     if (q->tell)
@@ -83,7 +85,7 @@ static enum weft_status lock(struct weft_queue *q)
     for (int i = 0; flock(q->lock, LOCK_EX | LOCK_NB); i++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
-        if (i == TRIES || (q->signal && *q->signal))
+        if (i == TRIES || is_stopping(q))
             return FAIL(WEFT_INVALID, "another process works on the study in %s: wait for it, or give another --out",
                         q->folder);
         nanosleep(&moment, NULL);
@@ -193,16 +195,16 @@ static void fail(struct weft_job *job, const char *folder, int how)
     if (WIFSIGNALED(how))
         snprintf(job->story, sizeof job->story, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else if (WEXITSTATUS(how) == 0)
-        snprintf(job->story, sizeof job->story, "was stopped before its last step");
+        snprintf(job->story, sizeof job->story, "it ended without a score");
     else
         weft_launched_words(folder, job->story, sizeof job->story);
 }
 
-/* A run has ended. What was stopped because all were goes on another time. */
+/* A run has ended. One that was stopped, alone or with the study, waits for the next time. */
 static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int how)
 {
     char folder[4096];
-    bool finished = false, stopping = q->signal && *q->signal;
+    bool finished = false, stopped = is_stopping(q) || (WIFEXITED(how) && WEXITSTATUS(how) == WEFT_EXIT_STOPPED);
     struct weft_finished *f = &job->finished;
     TRY(folder_of(q, job, folder));
     bool readable = true;
@@ -216,13 +218,21 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
         f->tokens_per_s = f->seconds > 0 ? tokens_of(arm_of(q, job)) / f->seconds : 0;
         TRY(weft_ledger_add(q->folder, f));
         job->state = WEFT_DONE;
-    } else if (stopping) {
+    } else if (stopped) {
         job->state = WEFT_WAITING;
     } else {
         fail(job, folder, how);
     }
     tell(q, job);
     return WEFT_OK;
+}
+
+/* Nobody will hear of its end: somebody else waited for it, or the system did because SIGCHLD is ignored. */
+static void lose(struct weft_queue *q, struct weft_job *job)
+{
+    job->state = WEFT_FAILED;
+    snprintf(job->story, sizeof job->story, "its process cannot be waited for: %s", strerror(errno));
+    tell(q, job);
 }
 
 static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end, int *running)
@@ -234,10 +244,14 @@ static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end
         int how = 0;
         if (job->state != WEFT_RUNNING)
             continue;
-        if (waitpid(job->pid, &how, WNOHANG) == job->pid) {
+        pid_t ended = waitpid(job->pid, &how, WNOHANG);
+        if (ended == job->pid) {
             --*running;
-            enum weft_status ended = finish(q, job, how);
-            status = status == WEFT_OK ? ended : status;
+            enum weft_status finished = finish(q, job, how);
+            status = status == WEFT_OK ? finished : status;
+        } else if (ended < 0 && errno != EINTR) {
+            --*running;
+            lose(q, job);
         } else if (folder_of(q, job, folder) == WEFT_OK) {
             weft_launched_progress(folder, &job->step, &job->loss);
         }
@@ -266,7 +280,7 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
                 status = start(q, &q->job[next]);
                 running += q->job[next].state == WEFT_RUNNING;
             }
-        if (!stopped && ((q->signal && *q->signal) || status != WEFT_OK)) {
+        if (!stopped && (is_stopping(q) || status != WEFT_OK)) {
             stopped = true;
             stop(q);
         }

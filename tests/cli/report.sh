@@ -58,6 +58,18 @@ result $? "the same runs in another order give the same page but for times"
 cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
 result $? "told again it is the same"
 
+# One file that cannot be replaced: the others stay as they are.
+study blocked 2
+"$weft" report "$scratch/blocked" >/dev/null
+edit blocked 's["machine"] = "another machine"'
+for ending in html md csv; do
+    cp -r "$scratch/blocked" "$scratch/obstacle" && rm "$scratch/obstacle/report.$ending" && mkdir -p "$scratch/obstacle/report.$ending/x"
+    refuses obstacle "report.$ending cannot be replaced" && rm -r "$scratch/obstacle/report.$ending" &&
+        diff -rq -x "report.$ending" "$scratch/blocked" "$scratch/obstacle"
+    result $? "a folder named report.$ending: nothing is replaced and nothing is left behind"
+    rm -rf "$scratch/obstacle"
+done
+
 study twelve 12 5 3
 "$weft" report "$scratch/twelve" >"$scratch/out" && json twelve 'd["reproduced"] == 1 and d["again.verdict"] == "reproduced"
     and d["dot.lr"] == 1e-3 and d["latent-128.verdict"] == "worse" and d["alibi.verdict"] == "not resolved"'

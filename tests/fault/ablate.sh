@@ -92,9 +92,15 @@ for signal in INT TERM; do
     kill -$signal $!
     wait $!
     status=$?
-    ((status == 0)) && grep -q 'the same command goes on' err && [[ -n $(compgen -G "$signal/runs/*/*/step-*") ]]
-    result $? "SIG$signal: runs save and end, with 0"
+    ((status == 3)) && [[ -n $(compgen -G "$signal/runs/*/*/step-*") ]] && [[ $(field done <out) == 0 ]] &&
+        grep -qx "stopped and saved with 0 of 4 runs done. To continue: $(field command <"$signal/study.json")" err
+    result $? "SIG$signal: runs save and end, the exit code is 3, and the command to continue is printed"
 done
+
+timeout 120 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], ["weft", *sys.argv[2:]])' "$weft" ablate --config tiny --json --out ignored >out 2>err && timeless ignored | cmp -s - ledger
+result $? "a parent that ignores SIGCHLD changes nothing"
 
 kills=0
 for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
@@ -116,6 +122,9 @@ result $? "$kills kills in all"
 
 study --out array --slurm >out 2>err && bash -n array/study.sbatch && grep -q '^#SBATCH --array=0-3$' array/study.sbatch
 result $? "--slurm writes an array job"
+study --out "with long" --slurm --long --unsafe --set lr=0.002 --seeds 1 >out 2>err &&
+    [[ $(field command <"with long/study.json") == "weft ablate --config tiny --out 'with long' --unsafe --long --set lr=0.002 --set seeds=1" ]]
+result $? "study.json has every option that is needed to run the study again"
 for task in 3 0 2 1; do
     SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$task bash array/study.sbatch >out 2>err &
 done

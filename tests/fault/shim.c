@@ -336,6 +336,16 @@ int mkdir(const char *path, mode_t mode)
     return result;
 }
 
+int link(const char *from, const char *to)
+{
+    if (ours(to) && strike(true))
+        return -1;
+    int result = (int)syscall(SYS_link, from, to);
+    if (result == 0 && ours(to))
+        note_change(MADE, to, "", "");
+    return result;
+}
+
 int unlink(const char *path) { return ours(path) && strike(false) ? -1 : (int)syscall(SYS_unlink, path); }
 
 int rmdir(const char *path) { return ours(path) && strike(false) ? -1 : (int)syscall(SYS_rmdir, path); }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * queue.c - how runs of a study end. The queue starts the program that runs, `weft train FOLDER ...`: here that is this
+ * test, which ends as the arm in the folder's name says.
+ */
+#define _GNU_SOURCE
+#include "study/queue.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char scratch[] = "/tmp/weft-queue-XXXXXX";
+
+static void must(enum weft_status status)
+{
+    if (status != WEFT_OK)
+        fail_msg("%s", weft_error());
+}
+
+/* ---- as a run */
+
+static int train(const char *folder)
+{
+    if (strstr(folder, "/stopped/"))
+        return WEFT_EXIT_STOPPED;
+    if (strstr(folder, "/broken/")) {
+        fputs("weft: the data are missing\n", stderr);
+        return 1;
+    }
+    if (strstr(folder, "/killed/"))
+        raise(SIGKILL);
+    printf("{\"steps\": 1, \"params\": 1, \"loss\": 1, \"eval_loss\": 1, \"accuracy\": 1, \"threads\": 1, \"seconds\": 1");
+    if (!strstr(folder, "/silent/"))
+        printf(", \"test_loss\": 1, \"test_accuracy\": 1");
+    printf(", \"isa\": \"%s\", \"weights_sha256\": \"%064d\"}\n", weft_isa_name(weft_isa()), 0);
+    return 0;
+}
+
+/* ---- as a study */
+
+static struct weft_study study;
+static struct weft_queue queue;
+
+static int setup(void **state)
+{
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof path, "%s/config", scratch);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("CONFIG_WEFT_LAYERS=1\nCONFIG_WEFT_WIDTH=32\nCONFIG_WEFT_SEEDS=1\nCONFIG_WEFT_ARMS=\"good: ffn_width=32 | "
+          "stopped: ffn_width=33 | broken: ffn_width=34 | killed: ffn_width=35 | silent: ffn_width=36\"\n",
+          f);
+    fclose(f);
+    must(weft_study_init(&study, path, NULL));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    weft_study_release(&study);
+    return 0;
+}
+
+/* Runs all arms in a folder of that name. */
+static void run(const char *folder)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", scratch, folder);
+    queue = (struct weft_queue){.study = &study, .folder = path, .slots = 2, .threads = 1};
+    alarm(60); /* a queue that waits for ever must fail, not hang */
+    must(weft_queue_init(&queue));
+    must(weft_queue_run(&queue));
+    alarm(0);
+}
+
+static void check(int arm, enum weft_job_state state, const char *text)
+{
+    assert_int_equal(queue.job[arm].run.arm, arm);
+    assert_int_equal(queue.job[arm].state, state);
+    if (!strstr(queue.job[arm].story, text))
+        fail_msg("\"%s\" is not in \"%s\"", text, queue.job[arm].story);
+}
+
+static void ends_of_runs(void **state)
+{
+    (void)state;
+    run("ends");
+    check(0, WEFT_DONE, "");
+    check(1, WEFT_WAITING, "");
+    check(2, WEFT_FAILED, "the data are missing");
+    check(3, WEFT_FAILED, "signal 9");
+    check(4, WEFT_FAILED, "ended without a score");
+    weft_queue_release(&queue);
+}
+
+/* The kernel then discards how a child ended, and waitpid fails. */
+static void sigchld_ignored(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    run("ignored");
+    signal(SIGCHLD, SIG_DFL);
+    for (int i = 0; i < queue.count; i++)
+        check(i, WEFT_FAILED, "cannot be waited for");
+    weft_queue_release(&queue);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_of_runs),
+        cmocka_unit_test(sigchld_ignored),
+    };
+    if (argc > 2 && strcmp(argv[1], "train") == 0)
+        return train(argv[2]);
+    if (!mkdtemp(scratch))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", scratch);
+    return failed || system(command);
+}
