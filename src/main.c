@@ -60,9 +60,16 @@ static enum weft_status run(const struct weft_cmd *cmd, int argc, char **argv)
     return status;
 }
 
+static void print_notice(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "weft: %s\n", text);
+}
+
 int main(int argc, char **argv)
 {
     spin_briefly(argv);
+    weft_log_set(print_notice, NULL);
     if (argc < 2) {
         fputs("usage: weft COMMAND [OPTION...]; `weft help` lists the commands\n", stderr);
         return 2;

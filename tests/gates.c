@@ -39,7 +39,7 @@ static void passes(void **state)
     for (int d = 0; d < 2; d++) {
         struct weft_settings settings = {0};
         struct weft_spec spec;
-        struct weft_gates report = {.tell = tell, .context = (void *)(uintptr_t)dtypes[d]};
+        struct weft_gates report = {.on_check = tell, .context = (void *)(uintptr_t)dtypes[d]};
         check(add_settings(&settings, s->settings));
         check(add_settings(&settings, dtypes[d]));
         check(weft_spec_init(&spec, s->preset, &settings));

@@ -18,7 +18,7 @@ static void add(void *context, const struct weft_sweep_result *r)
     sum->checks += r->checks;
     sum->failed += r->failed;
     if (r->failed)
-        print_message("%s: %s: %s\n", weft_dtype_name(r->dtype), r->story, pairs.rows[r->row]);
+        print_message("%s: %s: %s\n", weft_dtype_name(r->dtype), r->message, pairs.rows[r->row]);
 }
 
 /* First of all, since it starts processes. */
@@ -82,9 +82,9 @@ static void is_noticed(void **state)
 {
     const struct weft_mutant *m = *state;
     bool caught = false;
-    char story[400];
-    assert_int_equal(weft_mutant_run(m, &caught, story), WEFT_OK);
-    print_message("%s\n", story);
+    char message[400];
+    assert_int_equal(weft_mutant_run(m, &caught, message), WEFT_OK);
+    print_message("%s\n", message);
     assert_true(caught);
 }
 

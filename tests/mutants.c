@@ -181,7 +181,7 @@ static void note(void *context, const struct weft_opcheck_case *c)
 {
     struct findings *f = context;
     f->failed += c->failed;
-    f->as_expected += c->failed && strstr(c->story, f->expected);
+    f->as_expected += c->failed && strstr(c->message, f->expected);
 }
 
 static void is_caught(void **state)

@@ -9,7 +9,7 @@ static void print_failure(void *context, const struct weft_opcheck_case *c)
 {
     (void)context;
     if (c->failed)
-        print_error("%s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->story);
+        print_error("%s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->message);
 }
 
 static void passes(void **state)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # lint.sh [rule...] - what a machine can check of the house rules, on the tree in the current folder.
-# A rule is a function check_<rule> that prints its complaints; without arguments every rule runs.
+# A rule is a function check_<rule> that prints its complaints; without arguments every rule runs but `words`.
 set -u -o pipefail
 
 # Which floor a room stands on: a room includes itself and what is below, nothing else.
@@ -71,12 +71,47 @@ check_onednn() {
         sed 's/:[^:]*$/: oneDNN outside src\/dnn/'
 }
 
-# (The processes of sweep.c and launch.c are their own to end.)
+# The library reports through return values and callbacks. (_exit: processes that sweep.c and launch.c made.)
 check_printing() {
-    matches '(^|[^_[:alnum:]])(printf|puts|putchar|exit|_exit|abort)\(' ! -path 'src/cmd/*' ! -path src/main.c \
-        ! -path src/check/sweep.c ! -path src/study/launch.c |
-        sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
+    local calls='printf|vprintf|puts|putchar|perror|exit|abort' streams='stderr|stdout'
+    {
+        matches "(^|[^_[:alnum:]])(($calls)\\(|($streams)([^_[:alnum:]]|$))" ! -path 'src/cmd/*' ! -path src/main.c
+        matches '(^|[^_[:alnum:]])_exit\(' ! -path 'src/cmd/*' ! -path src/check/sweep.c ! -path src/study/launch.c
+    } | sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
+
+check_circles() { python3 tools/lint_circles.py; }
+
+# Code belongs into .c files, or into an _inl.h where several share it; other headers have inline functions of a few lines.
+most_inline_lines=5
+check_headers() {
+    find src include -name '*.h' ! -name '*_inl.h' -exec awk -v most=$most_inline_lines '
+        /^\{/ { first = FNR }
+        /^\}/ && first {
+            if (FNR - first - 1 > most)
+                printf "%s:%d: a function of %d lines in a header; more than %d belong into a .c or _inl.h file\n",
+                    FILENAME, first, FNR - first - 1, most
+            first = 0
+        }' {} + | sort
+}
+
+most_lines=460
+check_size() {
+    find src -name '*.[ch]' -exec awk -v most=$most_lines '
+        FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines: split the file" }' {} + | sort
+}
+
+# Words that tools/words.txt has a plainer one for. Runs only when it is named.
+check_words() {
+    local pattern plain
+    while IFS=$'\t' read -r pattern plain; do
+        [[ $pattern == '' || $pattern == '#'* ]] && continue
+        find . \( -name build -o -name third_party -o -name .git -o -path ./tests/lint/rules.sh \) -prune -o -type f \
+            \( -name '*.md' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.html' \) -exec grep -EnHoi -- "$pattern" {} + |
+            sed -E "s|^\./||; s|\$|: write: $plain|"
+    done <tools/words.txt | sort
+}
+on_request=words
 
 # both_ways TABLE MACRO FOLDER...: every MACRO(name row of the table has its file in one of the folders, and every file its
 # row, except the files that serve the others.
@@ -105,7 +140,7 @@ check_rows() {
 }
 
 rules=("$@")
-((${#rules[@]})) || mapfile -t rules < <(declare -F | sed -n 's/.* check_//p')
+((${#rules[@]})) || mapfile -t rules < <(declare -F | sed -n 's/.* check_//p' | grep -vx "$on_request")
 failed=0
 for rule in "${rules[@]}"; do
     complaints=$("check_$rule" 2>&1)

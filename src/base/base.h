@@ -150,8 +150,12 @@ void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
 enum weft_status weft_program_hash(char hex[65]); /* of the program that runs */
 
-/* ---- messages (log.c): one line on stderr, for notices that belong to no result. Each distinct key is said once. */
+/* ---- notices (log.c): one line each, for what belongs to no result */
 
+/* Who receives them. Without a receiver, which is the default, they are dropped: only the program prints. */
+typedef void weft_log_fn(void *context, const char *text);
+void weft_log_set(weft_log_fn *fn, void *context);
+/* Each distinct key is sent once. */
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The name among names[0..count) nearest to `wrong`, or NULL when nothing is close (suggest.c). */

@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - notices on stderr, each said once.
+ * log.c - notices that belong to no result, each sent once to whoever asked for them.
  */
 #include "base/base.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-void weft_note_once(const char *key, const char *format, ...)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weft_log_fn *receiver;
+static void *receiver_context;
+
+void weft_log_set(weft_log_fn *fn, void *context)
 {
-    static char said[32][48];
+    pthread_mutex_lock(&lock);
+    receiver = fn;
+    receiver_context = context;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Remembers the first 32 keys. */
+static bool is_new(const char *key)
+{
+    static char sent[32][48];
     static int count;
     for (int i = 0; i < count; i++)
-        if (strncmp(said[i], key, sizeof said[i] - 1) == 0)
-            return;
+        if (strncmp(sent[i], key, sizeof sent[i] - 1) == 0)
+            return false;
     if (count < 32)
-        snprintf(said[count++], sizeof said[0], "%s", key);
+        snprintf(sent[count++], sizeof sent[0], "%s", key);
+    return true;
+}
+
+void weft_note_once(const char *key, const char *format, ...)
+{
+    char text[1024];
     va_list args;
     va_start(args, format);
-    fputs("weft: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    pthread_mutex_lock(&lock);
+    if (receiver && is_new(key)) {
+        vsnprintf(text, sizeof text, format, args);
+        receiver(receiver_context, text);
+    }
+    pthread_mutex_unlock(&lock);
     va_end(args);
 }

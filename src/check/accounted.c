@@ -22,10 +22,10 @@ enum { TOKENS_KEY = 61, LEAST_BYTES = 32 << 20 };
 #define SANITIZED 0
 #endif
 
-static void tell_equal(const struct weft_trial *t, double found, double predicted, const char *name)
+static void report_equal(const struct weft_trial *t, double found, double predicted, const char *name)
 {
-    weft_trial_tell(t, found == predicted, found, predicted, name, "%.17g were predicted, %.17g found", predicted,
-                    found);
+    weft_trial_report(t, found == predicted, found, predicted, name, "%.17g were predicted, %.17g found", predicted,
+                      found);
 }
 
 /* What running a graph takes. */
@@ -68,8 +68,8 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
 {
     const double limit = 0.05;
     double error = fabs(grown / planned - 1);
-    weft_trial_tell(t, error <= limit, error, limit, "memory of a step, off what was planned",
-                    "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
+    weft_trial_report(t, error <= limit, error, limit, "memory of a step, off what was planned",
+                      "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
 }
 
 static enum weft_status check_runs(const struct weft_trial *t, const struct weft_account *a)
@@ -79,9 +79,9 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     double planned = (double)a->activation_bytes + 2.0 * sizeof(float) * (double)model->params.total;
     TRY(take(model, WEFT_TRAIN, model->spec->batch, &step));
     TRY(take(model, WEFT_FORWARD, 1, &forward));
-    tell_equal(t, step.weights, (double)a->params, "weights");
-    tell_equal(t, step.flops, a->flops_train, "FLOPs of a token in training");
-    tell_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
+    report_equal(t, step.weights, (double)a->params, "weights");
+    report_equal(t, step.flops, a->flops_train, "FLOPs of a token in training");
+    report_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
     if (weft_resident_bytes() >= 0 && !SANITIZED)
         check_memory(t, step.bytes, planned);
     return WEFT_OK;
@@ -95,8 +95,8 @@ static enum weft_status check_cache(const struct weft_trial *t, const struct wef
     double rows = 2 * (double)weft_round_up(spec->context, WEFT_KEY_TILE) * (double)spec->layers;
     enum weft_status status = weft_session_create(&session, t->model, size);
     if (status == WEFT_OK)
-        tell_equal(t, (double)weft_session_cache_bytes(session).store / rows, a->cache_bytes_layer,
-                   "cache bytes of a token in a layer");
+        report_equal(t, (double)weft_session_cache_bytes(session).store / rows, a->cache_bytes_layer,
+                     "cache bytes of a token in a layer");
     weft_session_free(session);
     return status;
 }

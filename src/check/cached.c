@@ -89,9 +89,9 @@ static void check_bits(const struct weft_trial *t, const struct stage *s, const 
         if (differing++ == 0 || r % length < first % length)
             first = r;
     }
-    weft_trial_tell(t, differing == 0, (double)differing, 0, name,
-                    "from position %lld of sequence %lld on, by up to %g", (long long)(first % length),
-                    (long long)(first / length), weft_tensor_distance(&s->got, want));
+    weft_trial_report(t, differing == 0, (double)differing, 0, name,
+                      "from position %lld of sequence %lld on, by up to %g", (long long)(first % length),
+                      (long long)(first / length), weft_tensor_distance(&s->got, want));
 }
 
 static void run_whole(struct stage *s, uint64_t key)
@@ -113,7 +113,7 @@ static enum weft_status check_absorbed_f32(const struct weft_trial *t, struct st
     }
     snprintf(name, sizeof name, "error of absorbed decoding, in the logits' rms (%d of %d tries)", (int)tried,
              ATTEMPTS);
-    weft_trial_tell(t, error <= limit, error, limit, name, "the whole pass and absorbed decoding disagree");
+    weft_trial_report(t, error <= limit, error, limit, name, "the whole pass and absorbed decoding disagree");
     return WEFT_OK;
 }
 
@@ -144,8 +144,8 @@ static enum weft_status check_absorbed_bf16(const struct weft_trial *t, struct s
         absorbed = rms_error(&s->got, logits_of(&s->exact));
         whole = rms_error(logits_of(&s->whole), logits_of(&s->exact));
     }
-    weft_trial_tell(t, absorbed <= limit * whole, absorbed / whole, limit,
-                    "error of absorbed decoding, in that of the whole pass", "%.3g and %.3g", absorbed, whole);
+    weft_trial_report(t, absorbed <= limit * whole, absorbed / whole, limit,
+                      "error of absorbed decoding, in that of the whole pass", "%.3g and %.3g", absorbed, whole);
     return WEFT_OK;
 }
 

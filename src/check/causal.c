@@ -76,15 +76,15 @@ static void run(struct batch *b, bool cut)
     weft_exec_run(b->probe.exec);
 }
 
-static void tell(const struct weft_trial *t, struct batch *b, bool cut, double factor)
+static void report(const struct weft_trial *t, struct batch *b, bool cut, double factor)
 {
     char name[96];
     int64_t first = 0, seen = 0;
     int64_t differing = compare(b, &first, &seen);
     snprintf(name, sizeof name, "rows that change when later tokens %s, matrices x %g", cut ? "are missing" : "change",
              factor);
-    weft_trial_tell(t, differing == 0, (double)differing, 0, name,
-                    "logits of position %lld depend on the token at %lld", (long long)first, (long long)seen);
+    weft_trial_report(t, differing == 0, (double)differing, 0, name,
+                      "logits of position %lld depend on the token at %lld", (long long)first, (long long)seen);
 }
 
 /* Matrices alone: temperatures and gains are exponents or factors of them. */
@@ -117,13 +117,13 @@ enum weft_status weft_gate_causal(const struct weft_trial *t)
     if (status == WEFT_OK) {
         weft_exec_prepare(b.probe.exec);
         run(&b, false);
-        tell(t, &b, false, 1);
+        report(t, &b, false, 1);
         run(&b, true);
-        tell(t, &b, true, 1);
+        report(t, &b, true, 1);
         double factor = enlarge_much(&b);
-        tell(t, &b, false, factor);
+        report(t, &b, false, factor);
         run(&b, true);
-        tell(t, &b, true, factor);
+        report(t, &b, true, factor);
     }
     weft_probe_close(&b.probe);
     return status;

@@ -18,7 +18,7 @@ struct weft_opcheck_case {
     double error;          /* worst error against the reference, in units of what is allowed */
     double gradient_error; /* worst error of the derivative against finite differences, likewise; NAN: no derivative */
     bool failed;
-    char story[200]; /* the first defect found */
+    char message[200]; /* the first defect found */
 };
 
 struct weft_opcheck {
@@ -30,7 +30,8 @@ struct weft_opcheck {
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
 /* Every op, or the one named. Sets the thread limit to 8 while it runs. A defect is counted, not a failed status. */
-enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context);
+enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report,
+                                  void *context);
 
 /* ---- gates (gates.c first): what a model must pass before anything it shows is believed */
 
@@ -61,7 +62,7 @@ typedef void weft_check_fn(void *context, const struct weft_check *check);
 
 /* Who is told of every check, and how many there were. */
 struct weft_gates {
-    weft_check_fn *tell;
+    weft_check_fn *on_check; /* may be NULL */
     void *context;
     int checks, failed;
 };
@@ -74,8 +75,9 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
 
 /* What the gates found, in a file beside a run (record.c). It is the same, and the report is filled in, if config,
  * program and instruction set are. */
-enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *report);
-enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *report);
+enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
+                                       struct weft_gates *report);
+enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);
 
 /* ---- combinations of a model's choices (combine.c), all at one tiny size */
 
@@ -102,13 +104,13 @@ struct weft_sweep_result {
     int row; /* of the combinations */
     enum weft_dtype dtype;
     int checks, failed;
-    char story[400]; /* the first failure */
+    char message[400]; /* the first failure */
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
 /* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are told in order. To
  * be called before anything ran on several threads: a process that is copied loses them. */
-enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context);
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
 /* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must notice */
 
@@ -121,9 +123,9 @@ struct weft_mutant {
     void (*install)(void);
 };
 const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
-/* Caught: the gate passes without the mutant, and with it fails by that check. `story` is of the failure, or says what
- * was missed. */
-enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400]);
+/* Caught: the gate passes without the mutant, and with it fails by that check. `message` is of the failure, or says
+ * what was missed. */
+enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char message[400]);
 
 /* ---- the four checks that the source study's code came with (source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);

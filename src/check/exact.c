@@ -43,7 +43,7 @@ static void compare(const struct weft_trial *t, const struct weft_probe *p, cons
         differing++;
     }
     snprintf(name, sizeof name, "tensors that differ with %d threads", threads);
-    weft_trial_tell(t, differing == 0, differing, 0, name, "%s", first ? first : "");
+    weft_trial_report(t, differing == 0, differing, 0, name, "%s", first ? first : "");
 }
 
 static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct given *one)

@@ -16,9 +16,9 @@ struct weft_trial {
     struct weft_gates *report;
 };
 
-/* Tells of one check. `where` is a format, told of failures alone. */
-void weft_trial_tell(const struct weft_trial *t, bool passed, double figure, double limit, const char *name,
-                     const char *where, ...) __attribute__((format(printf, 6, 7)));
+/* Counts and reports one check (trial.c). `where` is a format, used for failures only. */
+void weft_trial_report(const struct weft_trial *t, bool passed, double figure, double limit, const char *name,
+                       const char *where, ...) __attribute__((format(printf, 6, 7)));
 
 /* A model with noise on its weights. Freed like any. */
 enum weft_status weft_twin_create(struct weft_model **model, const struct weft_spec *spec);

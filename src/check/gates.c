@@ -4,9 +4,6 @@
  */
 #include "check/gate.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 static const struct {
     const char *name, *summary;
     enum weft_status (*run)(const struct weft_trial *t);
@@ -25,22 +22,6 @@ const char *weft_gate_at(int i, const char **summary)
         return NULL;
     *summary = gates[i].summary;
     return gates[i].name;
-}
-
-void weft_trial_tell(const struct weft_trial *t, bool passed, double figure, double limit, const char *name,
-                     const char *where, ...)
-{
-    struct weft_check check = {.gate = t->gate, .passed = passed, .figure = figure, .limit = limit};
-    va_list args;
-    va_start(args, where);
-    snprintf(check.name, sizeof check.name, "%s", name);
-    if (!passed)
-        vsnprintf(check.where, sizeof check.where, where, args);
-    va_end(args);
-    t->report->checks++;
-    t->report->failed += !passed;
-    if (t->report->tell)
-        t->report->tell(t->report->context, &check);
 }
 
 static enum weft_status run_on(const struct weft_model *twin, unsigned which, struct weft_gates *report)

@@ -95,8 +95,8 @@ static void check_differences(const struct weft_trial *t, struct weft_probe *tra
         weft_probe_run(trained);
         worst = worst_error(trained, loss, &at);
     }
-    weft_trial_tell(t, worst <= 1, 1e-6 * worst, 1e-6, "gradients against differences of the loss in f64", "%s",
-                    trained->model->params.list[at].name);
+    weft_trial_report(t, worst <= 1, 1e-6 * worst, 1e-6, "gradients against differences of the loss in f64", "%s",
+                      trained->model->params.list[at].name);
 }
 
 /* ---- f32 */
@@ -145,8 +145,8 @@ static enum weft_status check_f32(const struct weft_trial *t, struct weft_probe 
         error = compare(exact, &fast, &at);
     }
     if (status == WEFT_OK)
-        weft_trial_tell(t, error <= limit, error, limit, "f32 gradients against f64's", "%s",
-                        t->model->params.list[at].name);
+        weft_trial_report(t, error <= limit, error, limit, "f32 gradients against f64's", "%s",
+                          t->model->params.list[at].name);
     weft_probe_close(&fast);
     return status;
 }

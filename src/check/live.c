@@ -71,9 +71,9 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
             worst = i;
         }
     }
-    weft_trial_tell(t, dead == 0, least, limit, "every weight gets gradient", "%s %s (%d of %d weights)",
-                    p->list[worst].name, trained->net.weights[worst] ? "gets none" : "is not in the graph", dead,
-                    p->count);
+    weft_trial_report(t, dead == 0, least, limit, "every weight gets gradient", "%s %s (%d of %d weights)",
+                      p->list[worst].name, trained->net.weights[worst] ? "gets none" : "is not in the graph", dead,
+                      p->count);
 }
 
 /* ---- mechanisms */
@@ -172,7 +172,7 @@ static enum weft_status check_switch(const struct weft_trial *t, const struct ba
     if (status == WEFT_OK)
         status = effect_on(base, model, limit, &effect);
     if (status == WEFT_OK)
-        weft_trial_tell(t, effect > limit, effect, limit, name, "logits and gradients are the same with %s", setting);
+        weft_trial_report(t, effect > limit, effect, limit, name, "logits and gradients are the same with %s", setting);
     weft_model_free(model);
     weft_spec_release(&spec);
     return status;
@@ -208,8 +208,8 @@ static enum weft_status check_positions(const struct weft_trial *t, const struct
         weft_probe_run(&p);
         double moved = change(weft_exec_tensor(base->forward.exec, base->forward.net.logits),
                               weft_exec_tensor(p.exec, p.net.logits));
-        weft_trial_tell(t, moved <= limit, moved, limit, "positions count by distance alone",
-                        "logits change when all positions move by %d", SHIFT);
+        weft_trial_report(t, moved <= limit, moved, limit, "positions count by distance alone",
+                          "logits change when all positions move by %d", SHIFT);
     }
     weft_probe_close(&p);
     return status;

@@ -416,7 +416,7 @@ const struct weft_mutant *weft_mutant_at(int i)
 struct findings {
     const char *check; /* looked for */
     bool found;
-    char *story; /* room for 400 */
+    char *message; /* room for 400 */
 };
 
 static void note(void *context, const struct weft_check *c)
@@ -425,7 +425,7 @@ static void note(void *context, const struct weft_check *c)
     if (c->passed || f->found)
         return;
     f->found = strstr(c->name, f->check) != NULL;
-    snprintf(f->story, 400, "%s: %s: %.3g, limit %.3g; %s", c->gate, c->name, c->figure, c->limit, c->where);
+    snprintf(f->message, 400, "%s: %s: %.3g, limit %.3g; %s", c->gate, c->name, c->figure, c->limit, c->where);
 }
 
 static enum weft_status look(const struct weft_mutant *m, const char *settings, struct weft_gates *report)
@@ -438,13 +438,13 @@ static enum weft_status look(const struct weft_mutant *m, const char *settings, 
     return status;
 }
 
-enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char story[400])
+enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char message[400])
 {
     char settings[256];
-    struct findings sound = {.check = m->check, .story = story}, broken = sound;
-    struct weft_gates before = {.tell = note, .context = &sound}, after = {.tell = note, .context = &broken};
+    struct findings sound = {.check = m->check, .message = message}, broken = sound;
+    struct weft_gates before = {.on_check = note, .context = &sound}, after = {.on_check = note, .context = &broken};
     *caught = false;
-    story[0] = '\0';
+    message[0] = '\0';
     TRY(look(m, m->settings, &before));
     if (before.failed)
         return WEFT_OK;
@@ -455,6 +455,6 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char
     put_right();
     *caught = broken.found;
     if (status == WEFT_OK && after.failed == 0)
-        snprintf(story, 400, "nothing failed");
+        snprintf(message, 400, "nothing failed");
     return status;
 }

@@ -48,7 +48,7 @@ static void defect(struct trial *t, const char *format, ...)
     t->verdict->failed = true;
     va_list args;
     va_start(args, format);
-    vsnprintf(t->verdict->story, sizeof t->verdict->story, format, args);
+    vsnprintf(t->verdict->message, sizeof t->verdict->message, format, args);
     va_end(args);
 }
 
@@ -405,14 +405,14 @@ static enum weft_status try_case(struct trial *t, enum weft_dtype dtype, struct 
     return WEFT_OK;
 }
 
-static void check_op(const struct weft_op *op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context)
+static void check_op(const struct weft_op *op, struct weft_opcheck *sum, weft_opcheck_fn *report, void *context)
 {
     static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
     sum->ops++;
     if (!op->build || op->case_count < 8 || (!op->is_view && !op->fwd.ref) || (op->bwd.run && !op->bwd.ref)) {
         struct weft_opcheck_case bare = {op->name, "", WEFT_F32, 0, NAN, true, "needs a reference and 8 cases or more"};
         sum->failed++;
-        tell(context, &bare);
+        report(context, &bare);
         return;
     }
     for (int c = 0; c < op->case_count; c++)
@@ -432,11 +432,11 @@ static void check_op(const struct weft_op *op, struct weft_opcheck *sum, weft_op
             free(t);
             sum->cases++;
             sum->failed += verdict.failed;
-            tell(context, &verdict);
+            report(context, &verdict);
         }
 }
 
-enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *tell, void *context)
+enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report, void *context)
 {
     const char *names[WEFT_OP_COUNT];
     int threads = weft_threads_limit();
@@ -447,7 +447,7 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
         const struct weft_op *op = weft_op((enum weft_op_id)id);
         names[id] = op->name;
         if (!only_op || strcmp(only_op, op->name) == 0)
-            check_op(op, sum, tell, context);
+            check_op(op, sum, report, context);
     }
     TRY(weft_threads_set(threads));
     if (sum->ops)

@@ -35,7 +35,8 @@ static enum weft_status read_entry(void *context, const char *name, const char *
     return WEFT_OK;
 }
 
-enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bool *same, struct weft_gates *gates)
+enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
+                                       struct weft_gates *gates)
 {
     struct stamp s = {.config = config_sha256};
     *same = false;
@@ -51,7 +52,7 @@ enum weft_status weft_stamp_load(const char *path, const char *config_sha256, bo
     return WEFT_OK;
 }
 
-enum weft_status weft_stamp_save(const char *path, const char *config_sha256, const struct weft_gates *gates)
+enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *gates)
 {
     char program[65], *text = NULL;
     size_t bytes = 0;

@@ -84,7 +84,7 @@ static enum weft_status check_rope(const struct weft_trial *t)
         const struct weft_tensor *x = weft_exec_tensor(b.exec, b.x[0]), *y = weft_exec_tensor(b.exec, b.y);
         bool shape = has_shape(y, ROWS, HEADS * WIDTH);
         double stretched = shape ? fabs(weft_tensor_rms(y) / weft_tensor_rms(x) - 1) : INFINITY;
-        weft_trial_tell(t, stretched <= limit, stretched, limit, "RoPE shapes", "lengths or shapes change");
+        weft_trial_report(t, stretched <= limit, stretched, limit, "RoPE shapes", "lengths or shapes change");
     }
     clear_away(&b);
     return status;
@@ -108,7 +108,7 @@ static enum weft_status check_attention(const struct weft_trial *t)
         double error = has_shape(o, ROWS, HEADS * WIDTH) && is_finite(o) ? 0 : INFINITY;
         for (int64_t i = 0; error < INFINITY && i < HEADS * WIDTH; i++)
             error = fmax(error, fabs(weft_tensor_get(o, i) - weft_tensor_get(v, i)));
-        weft_trial_tell(t, error <= limit, error, limit, "attention forward", "the first row is not its own value");
+        weft_trial_report(t, error <= limit, error, limit, "attention forward", "the first row is not its own value");
     }
     clear_away(&b);
     return status;
@@ -132,7 +132,7 @@ static enum weft_status check_block(const struct weft_trial *t)
     if (status == WEFT_OK) {
         const struct weft_tensor *logits = weft_exec_tensor(p.exec, p.net.logits);
         bool good = has_shape(logits, 2 * ROWS, t->model->spec->vocab) && is_finite(logits);
-        weft_trial_tell(t, good, !good, 0, "block forward", "the logits are not finite, or not of their shape");
+        weft_trial_report(t, good, !good, 0, "block forward", "the logits are not finite, or not of their shape");
     }
     weft_probe_close(&p);
     return status;
@@ -152,7 +152,7 @@ static enum weft_status check_gradients(const struct weft_trial *t)
         bad++;
     }
     if (status == WEFT_OK)
-        weft_trial_tell(t, bad == 0, bad, 0, "gradients", "%s has none, or not finite ones", first);
+        weft_trial_report(t, bad == 0, bad, 0, "gradients", "%s has none, or not finite ones", first);
     weft_probe_close(&p);
     return status;
 }

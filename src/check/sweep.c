@@ -52,15 +52,15 @@ struct crew {
 static void note(void *context, const struct weft_check *c)
 {
     struct weft_sweep_result *r = context;
-    if (!c->passed && !r->story[0])
-        snprintf(r->story, sizeof r->story, "%s: %s: %.3g, limit %.3g; %s", c->gate, c->name, c->figure, c->limit,
+    if (!c->passed && !r->message[0])
+        snprintf(r->message, sizeof r->message, "%s: %s: %.3g, limit %.3g; %s", c->gate, c->name, c->figure, c->limit,
                  c->where);
 }
 
 static void run_job(const struct crew *crew, int i)
 {
     struct weft_sweep_result *r = &crew->board->jobs[i].result;
-    struct weft_gates report = {.tell = note, .context = r};
+    struct weft_gates report = {.on_check = note, .context = r};
     struct weft_spec spec;
     enum weft_status status = weft_combination_spec(&spec, crew->combinations->rows[r->row], r->dtype);
     if (status == WEFT_OK)
@@ -69,7 +69,7 @@ static void run_job(const struct crew *crew, int i)
     r->checks = report.checks;
     r->failed = report.failed + (status != WEFT_OK);
     if (status != WEFT_OK)
-        snprintf(r->story, sizeof r->story, "%s", weft_error());
+        snprintf(r->message, sizeof r->message, "%s", weft_error());
 }
 
 static void work(const struct crew *crew, int worker)
@@ -105,7 +105,7 @@ static void lose(struct job *job, int how)
 {
     struct weft_sweep_result *r = &job->result;
     r->failed++;
-    snprintf(r->story, sizeof r->story, "the check crashed (signal %d)", WIFSIGNALED(how) ? WTERMSIG(how) : 0);
+    snprintf(r->message, sizeof r->message, "the check crashed (signal %d)", WIFSIGNALED(how) ? WTERMSIG(how) : 0);
     job->state = DONE;
 }
 
@@ -131,7 +131,7 @@ static enum weft_status replace_lost(struct crew *crew)
     return WEFT_OK;
 }
 
-static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *tell, void *context)
+static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *report, void *context)
 {
     const struct timespec moment = {0, 5000000};
     for (int i = 0; i < crew->jobs; i++) {
@@ -140,12 +140,12 @@ static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *tell, voi
             TRY(replace_lost(crew));
             nanosleep(&moment, NULL);
         }
-        tell(context, &job->result);
+        report(context, &job->result);
     }
     return WEFT_OK;
 }
 
-static enum weft_status run(struct crew *crew, weft_sweep_fn *tell, void *context)
+static enum weft_status run(struct crew *crew, weft_sweep_fn *report, void *context)
 {
     for (int i = 0; i < crew->jobs; i++) {
         crew->board->jobs[i].result.row = i / KINDS;
@@ -153,10 +153,10 @@ static enum weft_status run(struct crew *crew, weft_sweep_fn *tell, void *contex
     }
     for (int w = 0; w < crew->workers; w++)
         TRY(start(crew, w));
-    return wait_for_all(crew, tell, context);
+    return wait_for_all(crew, report, context);
 }
 
-enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *tell, void *context)
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context)
 {
     struct crew crew = {.combinations = c, .jobs = c->count * KINDS, .parent = getpid()};
     crew.workers = (int)weft_min(weft_min(weft_threads(), MAX_WORKERS), crew.jobs);
@@ -164,7 +164,7 @@ enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *te
     crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (crew.board == MAP_FAILED)
         return FAIL(WEFT_NOMEM, "no memory for what checks find");
-    enum weft_status status = run(&crew, tell, context);
+    enum weft_status status = run(&crew, report, context);
     for (int w = 0; w < crew.workers; w++) {
         if (crew.pid[w] && status != WEFT_OK)
             kill(crew.pid[w], SIGKILL);

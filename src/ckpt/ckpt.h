@@ -27,8 +27,8 @@ enum weft_status weft_file_add(struct weft_file *f, const void *data, size_t byt
 /* Renames the file to its final name if everything succeeded so far, else removes it; returns the first failure. Every
  * file that began must end. */
 enum weft_status weft_file_end(struct weft_file *f, enum weft_status so_far);
-/* The same for several files: if one of them cannot be replaced, none is. Only a kill or a power cut between the renames
- * can leave old files beside new ones, each of them whole. */
+/* The same for several files: if one of them cannot be replaced, none is. Only a kill or a power cut between the
+ * renames can leave old files beside new ones, each of them whole. */
 enum weft_status weft_files_end(const struct weft_file *files, int count, enum weft_status so_far);
 /* All of that for a small file: config.json, the head of a log. */
 enum weft_status weft_file_replace(const char *path, const void *data, size_t bytes);
@@ -85,8 +85,8 @@ enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size
 /* Makes that folder RUN/step-STEP, in the place of one that there may be; then removes, of the steps before it, all but
  * the last `keep` - 1. A failure before the folder stands leaves the run as it was. */
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep);
-/* The newest checkpoint that verify (NULL: none) accepts; says on stderr which damaged ones it passed over. Step -1:
- * there is none, or no such run. Running out of memory is no damage: it ends the search and fails. */
+/* The newest checkpoint that verify (NULL: none) accepts; damaged ones are skipped with a notice (weft_note_once). Step
+ * -1: there is none, or no such run. Running out of memory is no damage: it ends the search and fails. */
 enum weft_status weft_ckpt_latest(const char *run, enum weft_status (*verify)(const char *path, void *context),
                                   void *context, int64_t *step, char *path, size_t room);
 

@@ -121,7 +121,7 @@ static enum weft_status check_gates(const struct weft_study *s)
                 return FAIL(WEFT_CHECK,
                             "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: mend it, "
                             "or say --unsafe",
-                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].story);
+                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
     return WEFT_OK;
 }
 
@@ -240,7 +240,7 @@ static enum weft_status check_failures(const struct args *a, const struct weft_q
                 "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them "
                 "again; the full output of this run is in %s/%s",
                 (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[q->job[i].run.arm].name,
-                (long long)q->job[i].run.seed, q->job[i].story, a->out, q->job[i].run.folder);
+                (long long)q->job[i].run.seed, q->job[i].message, a->out, q->job[i].run.folder);
     return WEFT_OK;
 }
 
@@ -284,7 +284,7 @@ static enum weft_status run_all(const struct args *a, const struct weft_study *s
                            .unsafe = a->unsafe,
                            .shared = a->run >= 0,
                            .signal = &caught,
-                           .tell = weft_queue_view,
+                           .report = weft_queue_view,
                            .context = &view};
     catch_signals();
     enum weft_status status = run_queue(a, &q, words);

@@ -85,7 +85,7 @@ static void tell(void *context, const struct weft_opcheck_case *c)
     t->error = fmax(t->error, c->error);
     t->gradient_error = fmax(t->gradient_error, c->gradient_error);
     if (c->failed)
-        fprintf(stderr, "weft check: %s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->story);
+        fprintf(stderr, "weft check: %s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->message);
     if (t->args->verbose && !t->args->json)
         printf("  %-6s %-5s %-28s error %.3f\n", c->failed ? "FAILED" : "passed", weft_dtype_name(c->dtype), c->name,
                c->error);

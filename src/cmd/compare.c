@@ -78,18 +78,22 @@ static void print_scores(const struct weft_results *r, bool by_val)
 
 static void print_text(const struct weft_results *r, bool by_val)
 {
-    printf("A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].apart, r->arm[1].apart, "option", "A", "B");
+    printf("A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].description, r->arm[1].description, "option", "A", "B");
     print_options(r);
     putchar('\n');
     print_scores(r, by_val);
     putchar('\n');
     weft_results_print(r, stdout);
+    if (r->not_comparable)
+        printf("\nNOTE: A and B were scored on different samples: %s. Losses in nats per token of different samples or "
+               "vocabularies cannot be compared, so there is no verdict\n",
+               r->not_comparable);
     if (r->finished < r->planned)
         printf("\n%lld of %lld runs are finished: this tells of these alone\n", (long long)r->finished,
                (long long)r->planned);
     if (by_val)
         printf("\nnot all runs were scored on test: losses are those of validation\n");
-    if (r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
+    if (!r->not_comparable && r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
         printf("\none seed shows nothing about noise: another seed may turn the difference around\n");
 }
 
@@ -101,6 +105,7 @@ static enum weft_status tell(const struct args *a, const struct weft_results *r,
     }
     struct weft_result *out = weft_result_create();
     weft_result_text(out, "scored_on", by_val ? "validation" : "test");
+    weft_result_text(out, "not_comparable", r->not_comparable ? r->not_comparable : "");
     weft_results_add(r, out);
     enum weft_status status = weft_result_print(out, stdout, true);
     weft_result_free(out);

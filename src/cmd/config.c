@@ -76,7 +76,7 @@ static void print_study(const struct weft_study *s)
            s->arm_count, s->lr_count ? s->lr_count : 1, (long long)s->seeds);
     for (int i = 0; i < s->arm_count; i++) {
         const struct weft_arm *arm = &s->arm[i];
-        printf("  %-16s %s%s%s\n", arm->name, arm->apart, arm->repeats < 0 ? "" : "; again ",
+        printf("  %-16s %s%s%s\n", arm->name, arm->settings_text, arm->repeats < 0 ? "" : "; again ",
                arm->repeats < 0 ? "" : s->arm[arm->repeats].name);
     }
 }

@@ -107,7 +107,7 @@ static void tell_check(void *context, const struct weft_check *c)
 
 static enum weft_status check_in(struct tally *t, const struct weft_spec *spec, unsigned gates)
 {
-    struct weft_gates report = {.tell = tell_check, .context = t};
+    struct weft_gates report = {.on_check = tell_check, .context = t};
     snprintf(t->subject, sizeof t->subject, "%s %s", spec->preset, weft_dtype_name(spec->compute));
     return weft_gates_run(spec, gates, &report);
 }
@@ -128,7 +128,7 @@ static enum weft_status check_model(struct tally *t, const struct weft_spec *spe
 static enum weft_status check_presets(struct tally *t, unsigned gates)
 {
     const char *summary, *preset;
-    struct weft_gates report = {.tell = tell_check, .context = t};
+    struct weft_gates report = {.on_check = tell_check, .context = t};
     snprintf(t->subject, sizeof t->subject, "tiny f32");
     TRY(weft_source_checks(&report));
     for (int i = 0; (preset = weft_preset_at(i, &summary)); i++) {
@@ -170,7 +170,7 @@ static void tell_result(void *context, const struct weft_sweep_result *r)
     t->failed += r->failed;
     t->combinations_failed += r->failed > 0;
     if (r->failed)
-        fprintf(t->json ? stderr : stdout, "FAILED %s %s: %s\n", weft_dtype_name(r->dtype), r->story, settings);
+        fprintf(t->json ? stderr : stdout, "FAILED %s %s: %s\n", weft_dtype_name(r->dtype), r->message, settings);
     if (weft_seconds() - t->said < (isatty(STDERR_FILENO) ? 0.5 : 20))
         return;
     t->said = weft_seconds();
@@ -225,11 +225,11 @@ static enum weft_status check_mutants(struct tally *t)
     const struct weft_mutant *m;
     for (; (m = weft_mutant_at(t->mutants)); t->mutants++) {
         bool caught;
-        char story[400];
-        TRY(weft_mutant_run(m, &caught, story));
+        char message[400];
+        TRY(weft_mutant_run(m, &caught, message));
         t->caught += caught;
         if (!t->json || !caught)
-            fprintf(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, story);
+            fprintf(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, message);
     }
     return WEFT_OK;
 }

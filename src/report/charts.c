@@ -16,8 +16,8 @@ static const struct chart {
 } charts[] = {
     {"train", "Training loss", "Cross-entropy of the batches, in nats", offsetof(struct weft_arm_curves, train)},
     {"val", "Validation loss", "Cross-entropy of held-out samples, in nats", offsetof(struct weft_arm_curves, val)},
-    {"apart", "Difference from the first arm", "Seed by seed, in nats; below 0 is better",
-     offsetof(struct weft_arm_curves, apart)},
+    {"difference", "Difference from the first arm", "Seed by seed, in nats; below 0 is better",
+     offsetof(struct weft_arm_curves, difference)},
 };
 enum { CHARTS = sizeof charts / sizeof *charts };
 
@@ -43,8 +43,8 @@ static void put_cell(const struct weft_band *band, double step, FILE *to)
 {
     for (int i = 0; i < band->count; i++)
         if (band->step[i] == step) {
-            fprintf(to, "<td>%s <small>%s to %s</small></td>", weft_tell_loss(band->mean[i]).text,
-                    weft_tell_loss(band->low[i]).text, weft_tell_loss(band->high[i]).text);
+            fprintf(to, "<td>%s <small>%s to %s</small></td>", weft_loss_text(band->mean[i]).text,
+                    weft_loss_text(band->low[i]).text, weft_loss_text(band->high[i]).text);
             return;
         }
     fputs("<td>-</td>", to);
@@ -81,16 +81,16 @@ static void put_label(const struct weft_results *r, const struct weft_curves *c,
     for (int i = 0; i < r->arm_count; i++) {
         const struct weft_band *band = band_of(c, i, chart);
         if (band->count)
-            fprintf(to, " %s %s (%s to %s);", r->arm[i].name, weft_tell_loss(band->mean[band->count - 1]).text,
-                    weft_tell_loss(band->low[band->count - 1]).text, weft_tell_loss(band->high[band->count - 1]).text);
+            fprintf(to, " %s %s (%s to %s);", r->arm[i].name, weft_loss_text(band->mean[band->count - 1]).text,
+                    weft_loss_text(band->low[band->count - 1]).text, weft_loss_text(band->high[band->count - 1]).text);
     }
 }
 
 static void put_chart(const struct weft_results *r, const struct weft_curves *c, const struct chart *chart, FILE *to)
 {
     fprintf(to, "<figure class=\"chart\"><figcaption><h3>%s</h3><p>%s", chart->title, chart->about);
-    if (chart->offset == offsetof(struct weft_arm_curves, apart))
-        fprintf(to, ". Of the %s loss", c->apart_in_val ? "validation" : "training");
+    if (chart->offset == offsetof(struct weft_arm_curves, difference))
+        fprintf(to, ". Of the %s loss", c->difference_in_val ? "validation" : "training");
     fprintf(to, ".</p></figcaption><div class=\"plot\" id=\"plot-%s\" role=\"img\" aria-label=\"", chart->id);
     put_label(r, c, chart, to);
     fputs("\"></div>\n", to);

@@ -69,7 +69,7 @@
     const axis = { stroke: style("--muted"), font: "12px system-ui, sans-serif", grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--line"), width: 1 } };
     const zero = (u) => {
       const y = u.valToPos(0, "y", true);
-      if (chart.id !== "apart" || y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
+      if (chart.id !== "difference" || y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
       u.ctx.save();
       u.ctx.strokeStyle = style("--muted");
       u.ctx.lineWidth = 1.5 * devicePixelRatio;

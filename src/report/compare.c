@@ -54,6 +54,7 @@ static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *s
     arm->activation_bytes = a.activation_bytes;
     arm->peak_bytes = a.state_bytes + a.activation_bytes;
     arm->cache_bytes = (double)a.cache_bytes;
+    arm->sample_tokens = recipe->task->length(recipe->task_options);
     return WEFT_OK;
 }
 
@@ -81,7 +82,7 @@ static enum weft_status check_same(const struct weft_result_arm *arm, const stru
 {
     for (int i = 0; i < one->entry_count; i++) {
         const char *name = one->entry[i].name, *value = weft_result_option(arm, name);
-        if (!weft_is_runs_own(name) && (!value || strcmp(value, one->entry[i].value) != 0))
+        if (!weft_option_is_per_run(name) && (!value || strcmp(value, one->entry[i].value) != 0))
             return FAIL(WEFT_INVALID,
                         "%s has %s=%s, the runs beside it have not: give the folder of an arm, whose runs differ in "
                         "seed and learning rate alone",
@@ -108,7 +109,19 @@ static enum weft_status read_config(struct weft_results *r, struct weft_result_a
     return WEFT_OK;
 }
 
-/* One that never came to a score is passed over. */
+static enum weft_status check_data(struct weft_result_arm *arm, const char *folder)
+{
+    char hash[65];
+    TRY(weft_run_data_hash(folder, hash));
+    if (!*arm->data_sha256)
+        memcpy(arm->data_sha256, hash, sizeof hash);
+    else if (*hash && strcmp(hash, arm->data_sha256) != 0)
+        return FAIL(WEFT_INVALID, "%s was trained on other data than the runs beside it: their scores do not compare",
+                    folder);
+    return WEFT_OK;
+}
+
+/* A run without a score is skipped. */
 static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
 {
     struct weft_result_arm one;
@@ -122,6 +135,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
         return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it a run's?", folder);
     if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
         return WEFT_OK;
+    TRY(check_data(arm, folder));
     for (int i = 0; i < arm->run_count; i++)
         if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
             return FAIL(WEFT_INVALID, "%s is a second run with seed=%s and lr=%s: one run would count twice", folder,
@@ -171,8 +185,8 @@ static enum weft_status add_arm(struct weft_results *r, const char *name, const 
 {
     struct weft_result_arm *arm = &r->arm[r->arm_count++];
     arm->name = name;
-    arm->apart = weft_arena_print(&r->arena, "%s", folder);
-    if (!arm->apart)
+    arm->description = weft_arena_print(&r->arena, "%s", folder);
+    if (!arm->description)
         return WEFT_NOMEM;
     if (!is_run(folder))
         return add_runs(r, arm, folder);
@@ -208,6 +222,7 @@ enum weft_status weft_results_pair(struct weft_results *r, const char *a, const 
     TRY(add_arm(r, "B", b));
     *by_val = stand_in(r);
     weft_results_choose_lr(r);
+    TRY(weft_results_check_samples(r));
     TRY(weft_results_judge(r));
     return WEFT_OK;
 }

@@ -24,7 +24,7 @@ static void put_gate(const struct weft_result_gate *gate, FILE *to)
         fprintf(to, "<td class=\"good\">passed <small>%d checks</small></td>", gate->checks);
     else {
         fprintf(to, "<td class=\"bad\">FAILED <small>%d of %d: ", gate->failed, gate->checks);
-        weft_html(to, gate->story);
+        weft_html(to, gate->message);
         fputs("</small></td>", to);
     }
 }

@@ -137,9 +137,9 @@ static enum weft_status make_arm(struct weft_curves *c, const struct weft_result
     TRY(make_band(&arm->train, &t, NULL, false, &c->arena));
     TRY(make_band(&arm->val, &t, NULL, true, &c->arena));
     if (i == 0)
-        c->apart_in_val = arm->val.count > 1;
+        c->difference_in_val = arm->val.count > 1;
     else
-        TRY(make_band(&arm->apart, &t, base, c->apart_in_val, &c->arena));
+        TRY(make_band(&arm->difference, &t, base, c->difference_in_val, &c->arena));
     return WEFT_OK;
 }
 

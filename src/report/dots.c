@@ -61,10 +61,10 @@ static void put_label(const struct weft_finding *f, FILE *to)
 {
     fputs("test loss by seed:", to);
     for (int i = 0; i < f->seeds; i++)
-        fprintf(to, "%s %s", i ? "," : "", weft_tell_loss(f->run[i].test_loss).text);
+        fprintf(to, "%s %s", i ? "," : "", weft_loss_text(f->run[i].test_loss).text);
     if (f->against.seeds && isfinite(f->against.family.low))
         fprintf(to, "; difference from the first arm %+.4f %s", f->against.mean,
-                weft_tell_interval(f->against.family).text);
+                weft_interval_text(f->against.family).text);
 }
 
 void weft_html_dots(const struct weft_results *r, int arm, FILE *to)
@@ -91,6 +91,6 @@ void weft_html_dots_axis(const struct weft_results *r, FILE *to)
 {
     struct axis a = find_axis(r);
     if (isfinite(a.low))
-        fprintf(to, "<span class=\"axis\"><span>%s</span><span>%s</span></span>", weft_tell_loss(a.low).text,
-                weft_tell_loss(a.high).text);
+        fprintf(to, "<span class=\"axis\"><span>%s</span><span>%s</span></span>", weft_loss_text(a.low).text,
+                weft_loss_text(a.high).text);
 }

@@ -32,10 +32,10 @@ static void print_row(const struct weft_result_arm *arm, FILE *to)
 {
     const struct weft_finding *f = &arm->found;
     fprintf(to, "| %s | ", arm->name);
-    print_cell(to, arm->apart);
-    fprintf(to, " | %s | %s | %s | %s |", weft_tell_count((double)arm->params).text, weft_tell_count(arm->flops).text,
-            weft_tell_bytes((double)arm->peak_bytes).text, weft_tell_bytes(arm->cache_bytes).text);
-    fprintf(to, " %s | %s | %d | ", weft_tell_lr(arm->lr).text, weft_tell_loss(f->loss).text, f->seeds);
+    print_cell(to, arm->description);
+    fprintf(to, " | %s | %s | %s | %s |", weft_count_text((double)arm->params).text, weft_count_text(arm->flops).text,
+            weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text);
+    fprintf(to, " %s | %s | %d | ", weft_lr_text(arm->lr).text, weft_loss_text(f->loss).text, f->seeds);
     print_cell(to, f->text);
     if (f->seeds)
         fprintf(to, " | %.0f |\n", f->tokens_per_s);

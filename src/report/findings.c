@@ -66,7 +66,7 @@ static enum weft_status pair(struct weft_results *r, const struct weft_finding *
 static enum weft_status tell_compared(struct weft_results *r, struct weft_finding *f)
 {
     char text[WEFT_VERDICT_TEXT];
-    weft_verdict_tell(&f->against, 0, "nats", text);
+    weft_verdict_text(&f->against, 0, "nats", text);
     f->bootstrap = weft_bootstrap(&f->against);
     return say(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
 }
@@ -80,6 +80,10 @@ static enum weft_status compare_all(struct weft_results *r)
         struct weft_finding *f = &r->arm[i].found;
         if (r->arm[i].repeats)
             continue;
+        if (r->not_comparable) {
+            TRY(say(f, "not comparable", "no verdict: it was scored on other samples"));
+            continue;
+        }
         TRY(pair(r, &r->arm[0].found, f));
         if (!f->against.seeds) {
             TRY(say(f, f->seeds ? "not paired" : "not run",
@@ -119,17 +123,18 @@ static const struct weft_finished *find_run(const struct weft_result_arm *arm, d
 static enum weft_status tell_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
 {
     const char *name = of->name;
-    double apart = f->loss - of->found.loss;
+    double difference = f->loss - of->found.loss;
     if (!f->seeds || !of->found.seeds)
         return say(f, "not run", "nothing of it is finished");
     if (isnan(f->loss_sd))
-        return say(f, "noise",
-                   weft_arena_print(&r->arena, "the model of %s with another seed: %+.4f nats of noise", name, apart));
+        return say(
+            f, "noise",
+            weft_arena_print(&r->arena, "the model of %s with another seed: %+.4f nats of noise", name, difference));
     return say(f, "noise",
                weft_arena_print(&r->arena,
                                 "the model of %s with other seeds: %+.4f nats apart in the mean, which is noise; its "
                                 "seeds scatter by %.4f",
-                                name, apart, f->loss_sd));
+                                name, difference, f->loss_sd));
 }
 
 static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_arm *arm)

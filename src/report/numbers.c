@@ -33,7 +33,7 @@ static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, FI
 {
     const struct weft_comparison *c = &arm->found.against;
     fprintf(to, "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%+.4f</td><td>%s</td><td>%s</td>", arm->name,
-            (long long)c->seeds, c->mean, weft_tell_interval(c->family).text, weft_tell_interval(c->alone).text);
+            (long long)c->seeds, c->mean, weft_interval_text(c->family).text, weft_interval_text(c->alone).text);
     put_p(c->p, to);
     put_p(c->p_holm, to);
     if (isfinite(c->over_noise))
@@ -46,7 +46,7 @@ static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, FI
     else
         fputs("<td>-</td>", to);
     if (bootstrap)
-        fprintf(to, "<td>%s</td>", weft_tell_interval(arm->found.bootstrap).text);
+        fprintf(to, "<td>%s</td>", weft_interval_text(arm->found.bootstrap).text);
     fputs("</tr>\n", to);
 }
 
@@ -85,18 +85,18 @@ static void put_lr_cell(const struct weft_result_arm *arm, double lr, FILE *to)
             count++;
         }
     bool chosen = arm->lr == lr;
-    fprintf(to, "<td>%s%s%s</td>", chosen ? "<strong>" : "", weft_tell_loss(count ? mean / count : NAN).text,
+    fprintf(to, "<td>%s%s%s</td>", chosen ? "<strong>" : "", weft_loss_text(count ? mean / count : NAN).text,
             chosen ? " chosen</strong>" : "");
 }
 
 void weft_html_lrs(const struct weft_results *r, FILE *to)
 {
     const char *columns[WEFT_MAX_LRS + 2] = {"Arm"};
-    struct weft_told told[WEFT_MAX_LRS];
+    struct weft_text told[WEFT_MAX_LRS];
     if (r->lr_count < 2)
         return;
     for (int64_t i = 0; i < r->lr_count; i++) {
-        told[i] = weft_tell_lr(r->lr[i]);
+        told[i] = weft_lr_text(r->lr[i]);
         columns[i + 1] = told[i].text;
     }
     fputs("<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds; the least was chosen.</p>\n", to);
@@ -117,8 +117,8 @@ enum { MOST_RUNS = 1000 }; /* so that the page stays small */
 static void put_run(const char *arm, const struct weft_finished *run, FILE *to)
 {
     fprintf(to, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%lld</td><td>%s</td><td>%s</td>", arm,
-            weft_tell_lr(run->lr).text, (long long)run->seed, weft_tell_loss(run->val_loss).text,
-            weft_tell_loss(run->test_loss).text);
+            weft_lr_text(run->lr).text, (long long)run->seed, weft_loss_text(run->val_loss).text,
+            weft_loss_text(run->test_loss).text);
     fprintf(to, "<td>%.1f %%</td><td>%d</td><td class=\"time\">%.0f</td><td><code>%s</code></td></tr>\n",
             100 * run->test_accuracy, run->threads, run->tokens_per_s, run->weights_sha256);
 }

@@ -7,22 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-void weft_html(FILE *to, const char *text)
-{
-    for (; *text; text++) {
-        const char *name = *text == '&'    ? "&amp;"
-                           : *text == '<'  ? "&lt;"
-                           : *text == '>'  ? "&gt;"
-                           : *text == '"'  ? "&quot;"
-                           : *text == '\'' ? "&#39;"
-                                           : NULL;
-        if (name)
-            fputs(name, to);
-        else
-            fputc(*text, to);
-    }
-}
-
 /* ---- small slots */
 
 struct page {

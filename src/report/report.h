@@ -15,7 +15,7 @@ enum weft_verdict weft_verdict(const struct weft_comparison *c);
 /* One sentence with the interval; where nothing is resolved, with the seeds that a difference of `size` would need (0:
  * of the interval's half width). */
 enum { WEFT_VERDICT_TEXT = 320 };
-void weft_verdict_tell(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT]);
+void weft_verdict_text(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT]);
 
 /* ---- what came out (results.c, results_runs.c): from the folder alone */
 
@@ -29,8 +29,8 @@ struct weft_results {
     int64_t left_out;          /* lines of the ledger that are of other settings or another program */
     int arm_count;
     struct weft_result_arm {
-        const char *name, *apart, *repeats; /* repeats: NULL, or the arm's name */
-        int64_t first_seed;                 /* of as many as the study has */
+        const char *name, *description, *repeats; /* repeats: NULL, or the arm's name */
+        int64_t first_seed;                       /* of as many as the study has */
         int64_t params, peak_bytes, activation_bytes, state_bytes, matched;
         double flops, cache_bytes; /* per trained token; per token, all layers */
         const char *config;        /* the whole config, flat JSON */
@@ -38,8 +38,10 @@ struct weft_results {
             const char *name, *value;
         } * entry; /* of the config, as one would write them as settings */
         int entry_count;
+        char data_sha256[65];  /* fingerprint of its data; "": not known. Of `weft compare` alone, as is the next */
+        int64_t sample_tokens; /* tokens of a sample */
         struct weft_result_gate {
-            const char *gate, *story; /* the first failure */
+            const char *gate, *message; /* the first failure */
             int checks, failed;
         } * gate;
         int gate_count;
@@ -58,6 +60,7 @@ struct weft_results {
             const char *text;    /* in a sentence */
         } found;
     } * arm;
+    const char *not_comparable; /* NULL, or in what the samples differ that the arms were scored on */
     int reproduced; /* repeats with the same seeds came to the same weights: 1 all, 0 not all; -1: there are none */
 };
 /* A study that is not done is told as far as it is. */
@@ -68,7 +71,12 @@ void weft_results_release(struct weft_results *r);
 enum weft_status weft_results_pair(struct weft_results *r, const char *a, const char *b, bool *by_val);
 /* Fills in what was found, from arms and runs alone (findings.c). */
 enum weft_status weft_results_judge(struct weft_results *r);
+
+/* ---- options of the arms (options.c) */
+
 const char *weft_result_option(const struct weft_result_arm *arm, const char *name); /* NULL: it has none */
+/* Whether an option differs between arms. */
+bool weft_results_differ(const struct weft_results *r, const char *option);
 
 /* ---- telling it (folder report) */
 
@@ -79,8 +87,6 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
 void weft_results_print(const struct weft_results *r, FILE *to);
 struct weft_result;
 void weft_results_add(const struct weft_results *r, struct weft_result *to);
-/* Whether an option differs between arms. */
-bool weft_results_differ(const struct weft_results *r, const char *option);
 /* report.html, report.md and report.csv, each whole or not at all. */
 enum weft_status weft_report_write(const char *folder);
 

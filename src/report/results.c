@@ -19,6 +19,12 @@ static const char *copy(struct weft_results *r, struct weft_fields *f, const cha
     return text;
 }
 
+/* Weft 0.1.0 had another name for it. */
+static const char *either(const struct weft_fields *f, const char *name, const char *before)
+{
+    return json_object_get(f->object, name) || !json_object_get(f->object, before) ? name : before;
+}
+
 static void *room(struct weft_results *r, struct weft_fields *f, size_t count, size_t bytes)
 {
     void *memory = weft_arena_alloc(&r->arena, count * bytes); /* counts are bounded by the limits of study.h */
@@ -37,7 +43,7 @@ static void read_gates(struct weft_results *r, struct weft_fields *f, struct wef
         struct weft_fields g = {.object = json_array_get(list, i), .where = f->where};
         struct weft_result_gate *gate = &arm->gate[arm->gate_count++];
         gate->gate = copy(r, &g, "gate");
-        gate->story = copy(r, &g, "story");
+        gate->message = copy(r, &g, either(&g, "message", "story"));
         gate->checks = (int)weft_field_int(&g, "checks", 0, 1 << 30);
         gate->failed = (int)weft_field_int(&g, "failed", 0, gate->checks);
         arm->gates_checks += gate->checks;
@@ -109,7 +115,7 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     struct weft_fields f = {.object = object, .where = where};
     snprintf(where, sizeof where, "%s: arms[%d]", path, i);
     arm->name = copy(r, &f, "name");
-    arm->apart = copy(r, &f, "apart");
+    arm->description = copy(r, &f, either(&f, "settings", "apart"));
     arm->first_seed = weft_field_int(&f, "first_seed", 0, INT64_MAX - WEFT_MAX_SEEDS);
     arm->params = weft_field_int(&f, "params", 0, INT64_MAX);
     arm->flops = weft_field_real(&f, "flops");
@@ -196,11 +202,3 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
 }
 
 void weft_results_release(struct weft_results *r) { weft_arena_release(&r->arena); }
-
-const char *weft_result_option(const struct weft_result_arm *arm, const char *name)
-{
-    for (int i = 0; i < arm->entry_count; i++)
-        if (strcmp(arm->entry[i].name, name) == 0)
-            return arm->entry[i].value;
-    return NULL;
-}

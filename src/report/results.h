@@ -12,10 +12,17 @@
 /* The runs of the ledger that are this study's (results_runs.c), and the learning rates that they choose. */
 enum weft_status weft_results_take_runs(struct weft_results *r);
 void weft_results_choose_lr(struct weft_results *r);
-/* An arm may have another number of steps than the first. */
+
+/* Of an arm, which may differ from the first in it (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
-/* Whether runs of one arm may differ in an option. */
-bool weft_is_runs_own(const char *option);
+/* Whether runs of one arm may differ in an option: seed and learning rate. */
+bool weft_option_is_per_run(const char *option);
+
+/* The fingerprint of the data that the run in a folder was trained on, from its newest checkpoint; "": not known
+ * (samples.c). */
+enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
+/* Fills in not_comparable, of two arms. */
+enum weft_status weft_results_check_samples(struct weft_results *r);
 
 /* A run's log.jsonl (runlog.c). What it does not have is NAN, -1 or empty. */
 struct weft_curve {
@@ -40,9 +47,9 @@ struct weft_band {
 };
 struct weft_curves {
     struct weft_arena arena;
-    bool apart_in_val; /* else the differences are those of the training loss */
+    bool difference_in_val; /* else the differences are those of the training loss */
     struct weft_arm_curves {
-        struct weft_band train, val, apart; /* apart: from the first arm, seed by seed */
+        struct weft_band train, val, difference; /* difference: from the first arm, seed by seed */
     } * arm;
 };
 enum weft_status weft_curves_init(struct weft_curves *c, const struct weft_results *r);
@@ -50,14 +57,14 @@ void weft_curves_release(struct weft_curves *c);
 
 /* ---- numbers for people (text.c) */
 
-struct weft_told {
+struct weft_text {
     char text[64];
 };
-struct weft_told weft_tell_count(double n); /* "1.235 M" */
-struct weft_told weft_tell_bytes(double n); /* "12.3 MiB" */
-struct weft_told weft_tell_loss(double x);  /* four digits that count; "-": none */
-struct weft_told weft_tell_lr(double x);
-struct weft_told weft_tell_interval(struct weft_interval i);
+struct weft_text weft_count_text(double n); /* "1.235 M" */
+struct weft_text weft_bytes_text(double n); /* "12.3 MiB" */
+struct weft_text weft_loss_text(double x);  /* four digits that count; "-": none */
+struct weft_text weft_lr_text(double x);
+struct weft_text weft_interval_text(struct weft_interval i);
 
 /* ---- the files */
 
@@ -66,7 +73,7 @@ void weft_report_csv(const struct weft_results *r, FILE *to);
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 
 /* Parts of the page. Everything that a file says is escaped. */
-void weft_html(FILE *to, const char *text);
+void weft_html(FILE *to, const char *text);                           /* html.c */
 void weft_html_verdicts(const struct weft_results *r, FILE *to);      /* verdict_table.c */
 void weft_html_dots(const struct weft_results *r, int arm, FILE *to); /* dots.c */
 void weft_html_dots_axis(const struct weft_results *r, FILE *to);

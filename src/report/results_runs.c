@@ -21,13 +21,11 @@ struct comparing {
     int same;
 };
 
-bool weft_is_runs_own(const char *option) { return strcmp(option, "seed") == 0 || strcmp(option, "lr") == 0; }
-
 static enum weft_status compare_entry(void *context, const char *name, const char *value)
 {
     struct comparing *c = context;
     const char *ours = weft_result_option(c->arm, name);
-    c->same += ours && (weft_is_runs_own(name) || strcmp(ours, value) == 0);
+    c->same += ours && (weft_option_is_per_run(name) || strcmp(ours, value) == 0);
     return WEFT_OK;
 }
 
@@ -49,12 +47,6 @@ static enum weft_status has_settings(const struct weft_results *r, const struct 
 }
 
 /* ---- choosing lines */
-
-int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm)
-{
-    const char *own = weft_result_option(arm, "steps");
-    return own ? strtoll(own, NULL, 10) : r->steps;
-}
 
 static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
 {

@@ -11,10 +11,10 @@
 
 /* ---- numbers */
 
-struct weft_told weft_tell_count(double n)
+struct weft_text weft_count_text(double n)
 {
     static const char units[] = " kMGTPE";
-    struct weft_told told;
+    struct weft_text told;
     int unit = 0;
     for (; n >= 999.5 && units[unit + 1]; unit++)
         n /= 1000;
@@ -25,10 +25,10 @@ struct weft_told weft_tell_count(double n)
     return told;
 }
 
-struct weft_told weft_tell_bytes(double n)
+struct weft_text weft_bytes_text(double n)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    struct weft_told told;
+    struct weft_text told;
     int unit = 0;
     for (; n >= 1023.5 && unit < 6; unit++)
         n /= 1024;
@@ -36,39 +36,28 @@ struct weft_told weft_tell_bytes(double n)
     return told;
 }
 
-struct weft_told weft_tell_loss(double x)
+struct weft_text weft_loss_text(double x)
 {
-    struct weft_told told = {"-"};
+    struct weft_text told = {"-"};
     if (isfinite(x))
         snprintf(told.text, sizeof told.text, fabs(x) < 1e-3 && x != 0 ? "%.2e" : "%.4f", x);
     return told;
 }
 
-struct weft_told weft_tell_lr(double x)
+struct weft_text weft_lr_text(double x)
 {
-    struct weft_told told = {"-"};
+    struct weft_text told = {"-"};
     if (isfinite(x))
         snprintf(told.text, sizeof told.text, "%g", x);
     return told;
 }
 
-struct weft_told weft_tell_interval(struct weft_interval i)
+struct weft_text weft_interval_text(struct weft_interval i)
 {
-    struct weft_told told = {"-"};
+    struct weft_text told = {"-"};
     if (isfinite(i.low))
         snprintf(told.text, sizeof told.text, "[%+.4f, %+.4f]", i.low, i.high);
     return told;
-}
-
-bool weft_results_differ(const struct weft_results *r, const char *option)
-{
-    const char *first = weft_result_option(&r->arm[0], option);
-    for (int i = 1; i < r->arm_count; i++) {
-        const char *value = weft_result_option(&r->arm[i], option);
-        if (!first != !value || (first && strcmp(first, value) != 0))
-            return true;
-    }
-    return false;
 }
 
 /* ---- what a reader must know */
@@ -117,7 +106,7 @@ static void note_design(const struct weft_results *r, const struct noting *n)
     char lrs[WEFT_MAX_LRS * 16] = "";
     size_t used = 0;
     for (int64_t i = 0; i < r->lr_count; i++)
-        used += (size_t)snprintf(lrs + used, sizeof lrs - used, "%s%s", i ? ", " : "", weft_tell_lr(r->lr[i]).text);
+        used += (size_t)snprintf(lrs + used, sizeof lrs - used, "%s%s", i ? ", " : "", weft_lr_text(r->lr[i]).text);
     say(n, false, "%lld seed%s, %lld steps, %s%s%s.", (long long)r->seed_count, r->seed_count == 1 ? "" : "s",
         (long long)r->steps,
         r->lr_count > 1             ? "each arm at the best of the learning rates "
@@ -128,14 +117,14 @@ static void note_design(const struct weft_results *r, const struct noting *n)
 
 static void note_size(const struct weft_results *r, const struct noting *n)
 {
-    double apart = 0;
+    double most = 0;
     for (int i = 1; i < r->arm_count; i++)
-        apart = fmax(apart, fabs((double)r->arm[i].params / (double)weft_max(1, r->arm[0].params) - 1));
+        most = fmax(most, fabs((double)r->arm[i].params / (double)weft_max(1, r->arm[0].params) - 1));
     if (strcmp(r->match, "none") != 0)
         say(n, false, "Arms are matched in %s by %s.", r->match, r->match_by);
-    else if (apart > 0.02)
+    else if (most > 0.02)
         say(n, false, "Arms are not matched in size: parameters differ from those of %s by up to %.0f %%.",
-            r->arm[0].name, 100 * apart);
+            r->arm[0].name, 100 * most);
 }
 
 static void note_gates(const struct weft_results *r, const struct noting *n)
@@ -153,7 +142,7 @@ static void note_edges(const struct weft_results *r, const struct noting *n)
     for (int i = 0; i < r->arm_count && used < sizeof list; i++)
         if (r->arm[i].lr_at_edge && !r->arm[i].repeats)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "", r->arm[i].name,
-                                     weft_tell_lr(r->arm[i].lr).text);
+                                     weft_lr_text(r->arm[i].lr).text);
     if (used)
         say(n, true, "At the edge of the grid of learning rates, where a better one may stand beyond: %s.", list);
 }
@@ -232,9 +221,9 @@ void weft_results_print(const struct weft_results *r, FILE *to)
     for (int i = 0; i < r->arm_count; i++) {
         const struct weft_result_arm *arm = &r->arm[i];
         fprintf(to, "%-*s  %10s  %11s  %9s  %11s  %8.0f  %9s  %s\n", width, arm->name,
-                weft_tell_count((double)arm->params).text, weft_tell_count(arm->flops).text,
-                weft_tell_bytes((double)arm->peak_bytes).text, weft_tell_bytes(arm->cache_bytes).text,
-                arm->found.tokens_per_s, weft_tell_loss(arm->found.loss).text, arm->found.text);
+                weft_count_text((double)arm->params).text, weft_count_text(arm->flops).text,
+                weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text,
+                arm->found.tokens_per_s, weft_loss_text(arm->found.loss).text, arm->found.text);
     }
 }
 

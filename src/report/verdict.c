@@ -80,7 +80,7 @@ static void tell_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_T
              c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
 }
 
-void weft_verdict_tell(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT])
+void weft_verdict_text(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     switch (weft_verdict(c)) {
     case WEFT_TOO_FEW_SEEDS:

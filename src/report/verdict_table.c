@@ -22,7 +22,7 @@ static void open_cell(const char *label, const char *class, FILE *to)
     fprintf(to, "<td role=\"cell\" class=\"%s\" data-label=\"%s\">", class, label);
 }
 
-static void put_figure(const char *label, struct weft_told told, double exact, double x, double first, FILE *to)
+static void put_figure(const char *label, struct weft_text told, double exact, double x, double first, FILE *to)
 {
     open_cell(label, "figure", to);
     fprintf(to, "<span title=\"%.0f\">%s</span>", exact, told.text);
@@ -37,9 +37,9 @@ static void put_name(const struct weft_results *r, int i, FILE *to)
             "<th role=\"rowheader\" scope=\"row\"><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">"
             "<path class=\"line d%d\" d=\"M0 5H26\"/></svg> %s",
             i / 7 % 4, arm->name);
-    fputs(*arm->apart ? " <code>" : "", to);
-    weft_html(to, arm->apart);
-    fputs(*arm->apart ? "</code>" : "", to);
+    fputs(*arm->description ? " <code>" : "", to);
+    weft_html(to, arm->description);
+    fputs(*arm->description ? "</code>" : "", to);
     if (arm->matched) {
         fputs(" <small>", to);
         weft_html(to, r->match_by);
@@ -55,11 +55,11 @@ static void put_loss(const struct weft_results *r, int i, FILE *to)
     const struct weft_finding *f = &r->arm[i].found;
     open_cell("Test loss by seed", "loss", to);
     weft_html_dots(r, i, to);
-    fprintf(to, "<small>mean %s", weft_tell_loss(f->loss).text);
+    fprintf(to, "<small>mean %s", weft_loss_text(f->loss).text);
     if (isfinite(f->loss_sd))
-        fprintf(to, ", scatter %s", weft_tell_loss(f->loss_sd).text);
+        fprintf(to, ", scatter %s", weft_loss_text(f->loss_sd).text);
     if (r->lr_count != 1 && isfinite(r->arm[i].lr))
-        fprintf(to, ", lr %s%s", weft_tell_lr(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
+        fprintf(to, ", lr %s%s", weft_lr_text(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
     fputs("</small></td>", to);
 }
 
@@ -93,16 +93,16 @@ static void put_row(const struct weft_results *r, int i, FILE *to)
     const struct weft_result_arm *arm = &r->arm[i], *first = &r->arm[0];
     fprintf(to, "<tr role=\"row\" class=\"c%d\">", i % 7);
     put_name(r, i, to);
-    put_figure("Parameters", weft_tell_count((double)arm->params), (double)arm->params, (double)arm->params,
+    put_figure("Parameters", weft_count_text((double)arm->params), (double)arm->params, (double)arm->params,
                (double)first->params, to);
-    put_figure("FLOPs per token", weft_tell_count(arm->flops), arm->flops, arm->flops, first->flops, to);
-    put_figure("Memory", weft_tell_bytes((double)arm->peak_bytes), (double)arm->peak_bytes, (double)arm->peak_bytes,
+    put_figure("FLOPs per token", weft_count_text(arm->flops), arm->flops, arm->flops, first->flops, to);
+    put_figure("Memory", weft_bytes_text((double)arm->peak_bytes), (double)arm->peak_bytes, (double)arm->peak_bytes,
                (double)first->peak_bytes, to);
-    put_figure("Cache per token", weft_tell_bytes(arm->cache_bytes), arm->cache_bytes, arm->cache_bytes,
+    put_figure("Cache per token", weft_bytes_text(arm->cache_bytes), arm->cache_bytes, arm->cache_bytes,
                first->cache_bytes, to);
     open_cell("Tokens/s", "figure time", to);
     if (arm->found.seeds)
-        fputs(weft_tell_count(arm->found.tokens_per_s).text, to);
+        fputs(weft_count_text(arm->found.tokens_per_s).text, to);
     fputs("</td>", to);
     put_loss(r, i, to);
     fputs("<td role=\"cell\" data-label=\"Verdict\" class=\"verdict ", to);

@@ -50,9 +50,9 @@ static double squares(const double *x, const double *less, int64_t n, double *me
 static void spread(struct weft_comparison *c)
 {
     double freedom = (double)(c->seeds - 1), arm, base;
-    double apart = squares(c->arm, c->base, c->seeds, &c->mean);
+    double within = squares(c->arm, c->base, c->seeds, &c->mean);
     double between = squares(c->arm, NULL, c->seeds, &arm) + squares(c->base, NULL, c->seeds, &base);
-    c->sd = sqrt(apart / freedom);
+    c->sd = sqrt(within / freedom);
     if (c->sd < 4 * DBL_EPSILON * (fabs(arm) + fabs(base)))
         c->sd = 0;
     c->over_noise = between > 0 ? c->mean / sqrt(between / (2 * freedom)) : NAN;

@@ -24,7 +24,8 @@ static char *cut(char **rest, char stop)
     return from + strspn(from, " ");
 }
 
-static enum weft_status add(struct weft_study *s, const char *where, const char *name, const char *apart, int repeats)
+static enum weft_status add(struct weft_study *s, const char *where, const char *name, const char *settings,
+                            int repeats)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     if (!*name || name[strspn(name, letters)] || strlen(name) > LONGEST_NAME)
@@ -37,9 +38,9 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
         return FAIL(WEFT_INVALID, "%smore than %d arms", where, WEFT_MAX_ARMS);
     struct weft_arm *arm = &s->arm[s->arm_count++];
     arm->name = weft_arena_print(&s->arena, "%s", name);
-    arm->apart = weft_arena_print(&s->arena, "%s", apart);
+    arm->settings_text = weft_arena_print(&s->arena, "%s", settings);
     arm->repeats = repeats;
-    if (!arm->name || !arm->apart)
+    if (!arm->name || !arm->settings_text)
         return FAIL(WEFT_NOMEM, "no memory for a study's arms");
     return WEFT_OK;
 }

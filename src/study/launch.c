@@ -118,7 +118,7 @@ void weft_launched_progress(const char *folder, int64_t *step, double *loss)
     }
 }
 
-void weft_launched_words(const char *folder, char *text, size_t size)
+void weft_launched_output(const char *folder, char *text, size_t size)
 {
     char end[600];
     snprintf(text, size, "%s", read_end(folder, OUTPUT, end, sizeof end));

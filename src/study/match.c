@@ -137,8 +137,8 @@ static enum weft_status check_free(const struct weft_study *s, const struct weft
 {
     const char *name = weft_match_by_names[s->match_by];
     size_t n = strlen(name);
-    for (const char *at = arm->apart; (at = strstr(at, name)); at += n)
-        if ((at == arm->apart || at[-1] == ' ') && at[n] == '=')
+    for (const char *at = arm->settings_text; (at = strstr(at, name)); at += n)
+        if ((at == arm->settings_text || at[-1] == ' ') && at[n] == '=')
             return FAIL(WEFT_INVALID, "arm %s sets %s, which match solves for: leave that out, or set match=none",
                         arm->name, name);
     return WEFT_OK;

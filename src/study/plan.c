@@ -29,8 +29,8 @@ static enum weft_status account(struct weft_arm *arm)
 static void note(void *context, const struct weft_check *c)
 {
     struct weft_arm_gate *gate = context;
-    if (!c->passed && !*gate->story)
-        snprintf(gate->story, sizeof gate->story, "%.60s: %.3g, limit %.3g; %.90s", c->name, c->figure, c->limit,
+    if (!c->passed && !*gate->message)
+        snprintf(gate->message, sizeof gate->message, "%.60s: %.3g, limit %.3g; %.90s", c->name, c->figure, c->limit,
                  c->where);
 }
 
@@ -39,11 +39,11 @@ static enum weft_status check_gates(struct weft_arm *arm)
     const char *summary;
     for (int i = 0; i < WEFT_GATE_COUNT; i++) {
         struct weft_arm_gate *gate = &arm->gate[arm->gate_count++];
-        struct weft_gates report = {.tell = note, .context = gate};
+        struct weft_gates found = {.on_check = note, .context = gate};
         gate->gate = weft_gate_at(i, &summary);
-        TRY(weft_gates_run(&arm->spec, 1u << i, &report));
-        gate->checks = report.checks;
-        gate->failed = report.failed;
+        TRY(weft_gates_run(&arm->spec, 1u << i, &found));
+        gate->checks = found.checks;
+        gate->failed = found.failed;
     }
     return WEFT_OK;
 }
@@ -56,7 +56,7 @@ static void take_over(struct weft_arm *arm, const struct weft_arm *from)
     memcpy(arm->gate, from->gate, sizeof arm->gate);
 }
 
-enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *tell, void *context)
+enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *report, void *context)
 {
     TRY(weft_study_match(s));
     for (int i = 0; i < s->arm_count; i++) {
@@ -65,7 +65,7 @@ enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn 
             take_over(arm, &s->arm[arm->repeats]);
             continue;
         }
-        tell(context, s, i, gates ? "account and gates" : "account");
+        report(context, s, i, gates ? "account and gates" : "account");
         TRY(account(arm));
         if (gates)
             TRY(check_gates(arm));

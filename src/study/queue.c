@@ -36,10 +36,10 @@ static enum weft_status folder_of(const struct weft_queue *q, const struct weft_
 
 static bool is_stopping(const struct weft_queue *q) { return q->signal && *q->signal; }
 
-static void tell(struct weft_queue *q, const struct weft_job *job)
+static void report(struct weft_queue *q, const struct weft_job *job)
 {
-    if (q->tell)
-        q->tell(q->context, q, job);
+    if (q->report)
+        q->report(q->context, q, job);
 }
 
 /* ---- what there is to do */
@@ -155,14 +155,14 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
     struct weft_gates gates = {0};
     snprintf(stamp, sizeof stamp, "%s/gates.json", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
-    if (weft_stamp_load(stamp, job->finished.config_sha256, &same, &gates) != WEFT_OK)
+    if (weft_gate_record_load(stamp, job->finished.config_sha256, &same, &gates) != WEFT_OK)
         weft_error_clear(); /* a stamp that cannot be read is none */
     if (!same && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
         return FAIL(WEFT_IO, "%s is of another study and cannot be removed: %s", folder, strerror(errno));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
     if (!same && gates.checks) /* else the run checks its gates itself */
-        TRY(weft_stamp_save(stamp, job->finished.config_sha256, &gates));
+        TRY(weft_gate_record_save(stamp, job->finished.config_sha256, &gates));
     enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
     if (status == WEFT_OK)
         status = weft_file_replace(path, config, strlen(config));
@@ -179,7 +179,7 @@ static enum weft_status start(struct weft_queue *q, struct weft_job *job)
     TRY(prepare(q, job, folder));
     TRY(weft_launch(folder, job->threads, q->unsafe, &job->pid));
     job->state = WEFT_RUNNING;
-    tell(q, job);
+    report(q, job);
     return WEFT_OK;
 }
 
@@ -193,11 +193,11 @@ static void fail(struct weft_job *job, const char *folder, int how)
 {
     job->state = WEFT_FAILED;
     if (WIFSIGNALED(how))
-        snprintf(job->story, sizeof job->story, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+        snprintf(job->message, sizeof job->message, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else if (WEXITSTATUS(how) == 0)
-        snprintf(job->story, sizeof job->story, "it ended without a score");
+        snprintf(job->message, sizeof job->message, "it ended without a score");
     else
-        weft_launched_words(folder, job->story, sizeof job->story);
+        weft_launched_output(folder, job->message, sizeof job->message);
 }
 
 /* A run has ended. One that was stopped, alone or with the study, waits for the next time. */
@@ -212,7 +212,7 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
         readable = weft_launched_result(folder, f, &finished) == WEFT_OK;
     if (!readable) {
         job->state = WEFT_FAILED;
-        snprintf(job->story, sizeof job->story, "its result cannot be used: %s", weft_error());
+        snprintf(job->message, sizeof job->message, "its result cannot be used: %s", weft_error());
         weft_error_clear();
     } else if (finished) {
         f->tokens_per_s = f->seconds > 0 ? tokens_of(arm_of(q, job)) / f->seconds : 0;
@@ -223,7 +223,7 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     } else {
         fail(job, folder, how);
     }
-    tell(q, job);
+    report(q, job);
     return WEFT_OK;
 }
 
@@ -231,8 +231,8 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
 static void lose(struct weft_queue *q, struct weft_job *job)
 {
     job->state = WEFT_FAILED;
-    snprintf(job->story, sizeof job->story, "its process cannot be waited for: %s", strerror(errno));
-    tell(q, job);
+    snprintf(job->message, sizeof job->message, "its process cannot be waited for: %s", strerror(errno));
+    report(q, job);
 }
 
 static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end, int *running)
@@ -286,7 +286,7 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
         }
         enum weft_status collected = collect(q, first, end, &running);
         status = status == WEFT_OK ? collected : status;
-        tell(q, NULL);
+        report(q, NULL);
         if (running)
             nanosleep(&moment, NULL);
     }

@@ -16,7 +16,7 @@
 enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t *pid);
 /* How far its log is, if it has one; and the end of what it told. */
 void weft_launched_progress(const char *folder, int64_t *step, double *loss);
-void weft_launched_words(const char *folder, char *text, size_t size);
+void weft_launched_output(const char *folder, char *text, size_t size);
 /* Its result, when it has ended; not finished: it was stopped. */
 enum weft_status weft_launched_result(const char *folder, struct weft_finished *f, bool *finished);
 
@@ -32,18 +32,18 @@ struct weft_job {
     double loss;
     bool known; /* done before: it stood in the ledger */
     struct weft_finished finished;
-    char story[600]; /* of a failure */
+    char message[600]; /* of a failure */
 };
 
 /* All runs of a study, those that are done taken from the ledger. A run that another program or config left in its
- * folder is removed. `tell` is called when a job's state has changed, and with NULL some times a second. */
+ * folder is removed. `report` is called when a job's state has changed, and with NULL some times a second. */
 struct weft_queue {
     const struct weft_study *study;
     const char *folder;
     int slots, threads;
     bool unsafe, shared;                 /* shared: other processes run other runs of the study */
     const volatile sig_atomic_t *signal; /* ends all runs, which save, when it is not 0 */
-    void (*tell)(void *context, const struct weft_queue *q, const struct weft_job *job);
+    void (*report)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
     /* Filled in: */
     struct weft_job *job;
@@ -62,7 +62,7 @@ enum weft_status weft_queue_run(struct weft_queue *q);
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);
 
-/* ---- telling how far it is (queue_view.c): weft_queue_view is its `tell`, a view its context. */
+/* ---- telling how far it is (queue_view.c): weft_queue_view is its `report`, a view its context. */
 struct weft_queue_view {
     FILE *to;
     bool terminal;

@@ -92,7 +92,7 @@ static void say(const struct weft_queue_view *v, const struct weft_queue *q, con
     if (job->state == WEFT_DONE)
         fprintf(to, ", test loss %.4g; %lld of %lld, about %s left", job->finished.test_loss,
                 (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count, weft_duration(seconds_left(v, q)).text);
-    fprintf(to, "%s%s\n", job->state == WEFT_FAILED ? ": " : "", job->state == WEFT_FAILED ? job->story : "");
+    fprintf(to, "%s%s\n", job->state == WEFT_FAILED ? ": " : "", job->state == WEFT_FAILED ? job->message : "");
 }
 
 void weft_queue_view(void *context, const struct weft_queue *q, const struct weft_job *job)

@@ -19,7 +19,7 @@ static json_t *pack_gates(const struct weft_arm *arm)
     for (int i = 0; i < arm->gate_count; i++) {
         const struct weft_arm_gate *g = &arm->gate[i];
         json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:s}", "gate", g->gate, "checks", g->checks, "failed",
-                                              g->failed, "story", g->story));
+                                              g->failed, "message", g->message));
     }
     return list;
 }
@@ -38,10 +38,10 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
 {
     const struct weft_account *a = &arm->account;
     int64_t first = weft_study_run_at(s, arm - s->arm).seed;
-    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", arm->name, "apart",
-                     arm->apart, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name, "first_seed",
-                     (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train, "peak_bytes",
-                     (json_int_t)(a->state_bytes + a->activation_bytes), "activation_bytes",
+    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", arm->name,
+                     "settings", arm->settings_text, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name,
+                     "first_seed", (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train,
+                     "peak_bytes", (json_int_t)(a->state_bytes + a->activation_bytes), "activation_bytes",
                      (json_int_t)a->activation_bytes, "state_bytes", (json_int_t)a->state_bytes, "cache_bytes",
                      (json_int_t)a->cache_bytes, "matched", (json_int_t)arm->matched, "gates", pack_gates(arm),
                      "config", pack_config(arm));
@@ -139,8 +139,8 @@ void weft_study_print(const struct weft_study *s, FILE *to)
         print_gates(arm, to);
         if (arm->repeats >= 0)
             fprintf(to, "  %s again", s->arm[arm->repeats].name);
-        else if (*arm->apart)
-            fprintf(to, "  %s", arm->apart);
+        else if (*arm->settings_text)
+            fprintf(to, "  %s", arm->settings_text);
         if (arm->matched)
             fprintf(to, "  %s=%lld: %+.2f %% of %s", weft_match_by_names[s->match_by], (long long)arm->matched,
                     100 * weft_study_mismatch(s, arm), s->match == WEFT_MATCH_FLOPS ? "FLOPs" : "weights");

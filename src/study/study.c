@@ -144,9 +144,9 @@ static enum weft_status put_shared(const struct weft_study *s, struct weft_arm *
     return WEFT_OK;
 }
 
-static enum weft_status put_apart(struct weft_study *s, struct weft_arm *arm)
+static enum weft_status put_own(struct weft_study *s, struct weft_arm *arm)
 {
-    char where[512], *rest, *text = weft_arena_print(&s->arena, "%s", arm->apart);
+    char where[512], *rest, *text = weft_arena_print(&s->arena, "%s", arm->settings_text);
     weft_study_where(s, *s->steps_text ? "ablation_steps" : "arms", where, sizeof where);
     const char *file = weft_arena_print(&s->arena, "%sarm %s", where, arm->name);
     if (!text || !file)
@@ -161,7 +161,7 @@ static enum weft_status put_apart(struct weft_study *s, struct weft_arm *arm)
 static enum weft_status resolve(struct weft_study *s, struct weft_arm *arm)
 {
     TRY(put_shared(s, arm, 0, s->settings.loaded));
-    TRY(put_apart(s, arm));
+    TRY(put_own(s, arm));
     TRY(put_shared(s, arm, s->settings.loaded, s->settings.count));
     TRY(weft_spec_init(&arm->spec, s->preset, &arm->settings));
     TRY(weft_recipe_init(&arm->recipe, &arm->spec, &arm->settings));

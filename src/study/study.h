@@ -30,7 +30,7 @@ enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
 struct weft_arm {
     const char *name;              /* letters, digits, - and _: it names a folder too */
-    const char *apart;             /* the settings that make it, with spaces between */
+    const char *settings_text;     /* the settings that make it, with spaces between */
     int repeats;                   /* the arm that it trains once more; -1: none */
     struct weft_settings settings; /* of the study and the arm, all taken */
     struct weft_spec spec;
@@ -41,7 +41,7 @@ struct weft_arm {
     struct weft_arm_gate {
         const char *gate;
         int checks, failed;
-        char story[200]; /* the first failure */
+        char message[200]; /* the first failure */
     } gate[WEFT_GATE_COUNT];
     int gate_count;
     double seconds; /* of a run, estimated */
@@ -81,7 +81,7 @@ enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
 typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm, const char *doing);
 /* Solves for the widths, accounts for every arm and, if asked, runs its gates. A failed gate is no failed status. */
-enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *tell, void *context);
+enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *report, void *context);
 
 /* Gives every arm the width at which it has as many weights, or FLOPs, as the first: as near as widths come, and within
  * WEFT_MATCH_LIMIT (match.c). The plan does this. */

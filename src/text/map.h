@@ -27,15 +27,10 @@ static inline size_t weft_map_place(uint64_t key, size_t slots)
 /* -1: not there. */
 static inline int32_t weft_map_get(const struct weft_map *map, uint64_t key)
 {
-    if (!map->slots)
-        return -1;
     size_t i = weft_map_place(key, map->slots);
-    while (map->slot[i].key != key) {
-        if (map->slot[i].key == WEFT_NO_KEY)
-            return -1;
+    while (map->slots && map->slot[i].key != key && map->slot[i].key != WEFT_NO_KEY)
         i = (i + 1) & (map->slots - 1);
-    }
-    return map->slot[i].value;
+    return map->slots && map->slot[i].key == key ? map->slot[i].value : -1;
 }
 
 /* The key must not be there yet. */

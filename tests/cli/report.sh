@@ -58,6 +58,14 @@ result $? "the same runs in another order give the same page but for times"
 cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
 result $? "told again it is the same"
 
+study older 2
+"$weft" report "$scratch/older" >/dev/null && cp "$scratch/older/report.html" "$scratch/before"
+edit older 'for a in s["arms"]:
+    a["apart"] = a.pop("settings")
+    for g in a["gates"]: g["story"] = g.pop("message")'
+"$weft" report "$scratch/older" >/dev/null && cmp "$scratch/before" "$scratch/older/report.html"
+result $? "study.json of 0.1.0, with other names of two fields, is read"
+
 # One file that cannot be replaced: the others stay as they are.
 study blocked 2
 "$weft" report "$scratch/blocked" >/dev/null
@@ -129,9 +137,9 @@ result $? "and so are runs of another program"
 
 # Hostile and damaged files.
 study bad 2
-edit bad 's["command"] = "<script>alert(1)</script>"; s["arms"][1]["apart"] = "</td><img src=x onerror=alert(1)>|"
+edit bad 's["command"] = "<script>alert(1)</script>"; s["arms"][1]["settings"] = "</td><img src=x onerror=alert(1)>|"
 s["machine"] = "\"&\x27<img>"; s["match_by"] = "<script>alert(2)</script>"; s["arms"][1]["matched"] = 7
-s["arms"][0]["gates"][0].update(failed=1, story="</small><b onclick=x>")'
+s["arms"][0]["gates"][0].update(failed=1, message="</small><b onclick=x>")'
 "$weft" report "$scratch/bad" >/dev/null && ! grep -qE '<script>alert|<img|<b onclick' "$scratch/bad/report.html" &&
     ! grep -qE '(^|[^\\])<img' "$scratch/bad/report.md" && grep -qF '&lt;script&gt;alert(1)' "$scratch/bad/report.html"
 result $? "texts of the files are no markup"
@@ -169,6 +177,32 @@ assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] ==
 result $? "and as JSON"
 ! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither a run' "$scratch/out"
 result $? "a folder without runs is refused"
+
+# Losses of different samples are not compared.
+tiny=(gpt2 --set layers=1 --set width=16 --set heads=2 --set context=16 --set batch=2 --set steps=2 --set eval_samples=4 --set warmup=1)
+train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"$scratch/err"; }
+# differ TEXT A B: the comparison has no verdict and says the text.
+differ() {
+    "$weft" compare "$scratch/$2" "$scratch/$3" >"$scratch/out" && grep -qF "NOTE: A and B were scored on different samples: $1" "$scratch/out" &&
+        grep -q '^B .* no verdict: it was scored on other samples$' "$scratch/out"
+}
+train v64 --set recall_length=8 && train v32 --set recall_length=8 --set vocab=32 && train shorter --set recall_length=6
+differ 'vocab is 64 in A and 32 in B' v64 v32 && differ 'recall_length is 8 in A and 6 in B' v64 shorter
+result $? "runs with other vocabularies or samples get no verdict"
+"$weft" compare "$scratch/v64" "$scratch/v32" --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["B.verdict"] == "not comparable" and d["B.diff_mean"] is None and "vocab" in d["not_comparable"]'
+result $? "and as JSON"
+for i in 1 2; do
+    seq $((i * 1000)) $((i * 1000 + 2000)) >"$scratch/text" && "$weft" data prepare "$scratch/text" --tokenizer char --out "$scratch/data-$i" >/dev/null 2>&1
+done
+cp -r "$scratch/data-1" "$scratch/moved"
+for data in data-1 data-2 moved; do train "on-$data" --set task=text --set vocab=16 --set data="$scratch/$data" --set seed=7; done
+differ 'the contents of the data differ' on-data-1 on-data-2
+result $? "nor do runs on other data"
+"$weft" compare "$scratch/on-data-1" "$scratch/on-moved" >"$scratch/out" && ! grep -q NOTE "$scratch/out" && grep -q 'not enough seeds' "$scratch/out"
+result $? "but runs on the same data in another folder do"
 cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'one run would count twice' "$scratch/out"
 result $? "a copy of a run is no other seed"

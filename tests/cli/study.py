@@ -34,10 +34,10 @@ def config_of(arm, lr, seed):
 
 def arm_entry(name, arm, repeats):
     params = 420000 + 12345 * arm
-    return {"name": name, "apart": aparts[arm], "repeats": repeats, "first_seed": 1, "params": params, "flops": 6.0 * params,
+    return {"name": name, "settings": aparts[arm], "repeats": repeats, "first_seed": 1, "params": params, "flops": 6.0 * params,
             "peak_bytes": 16 * params + 9000000, "activation_bytes": 9000000, "state_bytes": 16 * params,
             "cache_bytes": 1024 if arm != 3 else 512, "matched": 0,
-            "gates": [{"gate": g, "checks": 12, "failed": 0, "story": ""} for g in gates],
+            "gates": [{"gate": g, "checks": 12, "failed": 0, "message": ""} for g in gates],
             "config": config_of(arm, lrs[0], 1)}
 
 

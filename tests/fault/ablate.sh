@@ -97,7 +97,7 @@ for signal in INT TERM; do
     result $? "SIG$signal: runs save and end, the exit code is 3, and the command to continue is printed"
 done
 
-timeout 120 python3 -c 'import os, signal, sys
+timeout -k 5 120 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execv(sys.argv[1], ["weft", *sys.argv[2:]])' "$weft" ablate --config tiny --json --out ignored >out 2>err && timeless ignored | cmp -s - ledger
 result $? "a parent that ignores SIGCHLD changes nothing"

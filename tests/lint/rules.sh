@@ -51,4 +51,30 @@ breaks rows "src/nn/parts.def: the row bad has no file src/nn/ffn/bad.c" append 
 breaks rows "src/train/task/bad.c has no row in src/train/tasks.def" new_file src/train/task/bad.c ''
 breaks format "src/tensor/bad.c:2:" new_file src/tensor/bad.c 'int   x ;'
 
+breaks printing "src/tensor/bad.c:2: prints or exits" new_file src/tensor/bad.c '    fprintf(stderr, "hello\n");'
+breaks printing "src/tensor/bad.c:2: prints or exits" new_file src/tensor/bad.c '    fputs("hello", stderr);'
+breaks printing "src/tensor/bad.c:2: prints or exits" new_file src/tensor/bad.c '    perror("hello");'
+breaks printing "src/tensor/bad.c:2: prints or exits" new_file src/tensor/bad.c '    _exit(1);'
+
+call_back() { # FILE FUNCTION CALLED: a function in the file that calls the other
+    printf '\nvoid %s(void);\nvoid %s(void);\nvoid %s(void)\n{\n    %s();\n}\n' "$2" "$3" "$2" "$3" >>"$1"
+}
+circle() { # FILE FILE FILE: each calls the next
+    call_back "$1" weft_one weft_two && call_back "$2" weft_two weft_three && call_back "$3" weft_three weft_one
+}
+breaks circles "src/graph/plan.c: circle of 2 files: src/graph/plan.c uses weft_one of src/graph/print.c; src/graph/print.c uses weft_two of src/graph/plan.c" \
+    eval 'call_back src/graph/print.c weft_one weft_two; call_back src/graph/plan.c weft_two weft_one'
+breaks circles "circle of 3 files: src/base/clock.c uses weft_two of src/tensor/tensor.c" \
+    circle src/base/clock.c src/tensor/tensor.c src/graph/place.c
+breaks circles "src/ops/power_inl.h uses weft_one of src/ops/whiten.c" \
+    eval 'call_back src/ops/whiten.c weft_one weft_two; append src/ops/whiten.c "#include \"ops/power_inl.h\""
+        append src/ops/power_inl.h "static void power(void) { weft_one(); }"'
+breaks circles "circle of 2 files: src/base/fields.h includes src/base/json.h; src/base/json.h includes src/base/fields.h" \
+    eval 'append src/base/json.h "#include \"base/fields.h\""; append src/base/fields.h "#include \"base/json.h\""'
+breaks headers "src/tensor/tensor.h:$(($(wc -l <src/tensor/tensor.h) + 2)): a function of 6 lines in a header" \
+    append src/tensor/tensor.h "static inline int six(int x)$(printf '\n{'; printf '\n    x++;%.0s' 1 2 3 4 5; printf '\n    return x;\n}')"
+breaks size "src/tensor/tensor.c:461: more than 460 lines" eval 'yes "" | head -n 460 >>src/tensor/tensor.c'
+breaks words "src/tensor/tensor.h:$(($(wc -l <src/tensor/tensor.h) + 1)):is held against: write: compared with" \
+    append src/tensor/tensor.h '/* which is held against the first */'
+
 finish

@@ -41,6 +41,25 @@ static void a_long_story_is_cut(void **state)
     assert_in_range(strlen(weft_error()), 100, sizeof text);
 }
 
+static void receive(void *context, const char *text)
+{
+    char *all = context;
+    snprintf(all + strlen(all), 100 - strlen(all), "[%s]", text);
+}
+
+static void notices_are_received_once(void **state)
+{
+    (void)state;
+    char all[100] = "";
+    weft_note_once("first", "nobody asked for this");
+    weft_log_set(receive, all);
+    weft_note_once("first", "number %d", 1);
+    weft_note_once("first", "number %d", 2);
+    weft_note_once("second", "number %d", 3);
+    weft_log_set(NULL, NULL);
+    assert_string_equal(all, "[number 1][number 3]");
+}
+
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
@@ -272,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_tells_its_way),
         cmocka_unit_test(a_long_story_is_cut),
+        cmocka_unit_test(notices_are_received_once),
         cmocka_unit_test(sizes_do_not_wrap),
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),

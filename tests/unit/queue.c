@@ -35,7 +35,8 @@ static int train(const char *folder)
     }
     if (strstr(folder, "/killed/"))
         raise(SIGKILL);
-    printf("{\"steps\": 1, \"params\": 1, \"loss\": 1, \"eval_loss\": 1, \"accuracy\": 1, \"threads\": 1, \"seconds\": 1");
+    printf(
+        "{\"steps\": 1, \"params\": 1, \"loss\": 1, \"eval_loss\": 1, \"accuracy\": 1, \"threads\": 1, \"seconds\": 1");
     if (!strstr(folder, "/silent/"))
         printf(", \"test_loss\": 1, \"test_accuracy\": 1");
     printf(", \"isa\": \"%s\", \"weights_sha256\": \"%064d\"}\n", weft_isa_name(weft_isa()), 0);
@@ -85,8 +86,8 @@ static void check(int arm, enum weft_job_state state, const char *text)
 {
     assert_int_equal(queue.job[arm].run.arm, arm);
     assert_int_equal(queue.job[arm].state, state);
-    if (!strstr(queue.job[arm].story, text))
-        fail_msg("\"%s\" is not in \"%s\"", text, queue.job[arm].story);
+    if (!strstr(queue.job[arm].message, text))
+        fail_msg("\"%s\" is not in \"%s\"", text, queue.job[arm].message);
 }
 
 static void ends_of_runs(void **state)

@@ -136,7 +136,7 @@ static void students_own_comparison(void **state)
 static void told(const struct weft_comparison *c, double size, const char *expected)
 {
     char text[WEFT_VERDICT_TEXT];
-    weft_verdict_tell(c, size, "nats", text);
+    weft_verdict_text(c, size, "nats", text);
     assert_string_equal(text, expected);
 }
 
