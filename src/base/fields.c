@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * fields.c - objects of files, field by field.
+ * fields.c - reads the fields of JSON objects in files.
  */
 #include "base/fields.h"
 
@@ -34,7 +34,8 @@ static enum weft_status check_object(const char *path, int64_t line, json_t **ob
         return WEFT_OK;
     json_decref(*object);
     *object = NULL;
-    return FAIL(WEFT_FORMAT, "%s:%lld: this is no JSON object: was the file changed by hand?", path, (long long)line);
+    return FAIL(WEFT_FORMAT, "%s:%lld: this is not a JSON object: was the file changed by hand?", path,
+                (long long)line);
 }
 
 enum weft_status weft_fields_load(const char *path, json_t **object)
@@ -45,7 +46,7 @@ enum weft_status weft_fields_load(const char *path, json_t **object)
     if (stat(path, &st))
         return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode) || st.st_size > LARGEST)
-        return FAIL(WEFT_FORMAT, "%s is no file of at most %d MiB", path, LARGEST >> 20);
+        return FAIL(WEFT_FORMAT, "%s is not a file of at most %d MiB", path, LARGEST >> 20);
     *object = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!*object)
         return refuse_json(path, error.line, error.text);
@@ -77,7 +78,7 @@ int64_t weft_field_int(struct weft_fields *f, const char *name, int64_t min, int
     char wish[80];
     if (json_is_integer(value) && n >= min && n <= max)
         return n;
-    snprintf(wish, sizeof wish, "is no whole number from %lld to %lld", (long long)min, (long long)max);
+    snprintf(wish, sizeof wish, "is not a whole number from %lld to %lld", (long long)min, (long long)max);
     weft_field_refuse(f, name, wish);
     return 0;
 }
@@ -86,8 +87,8 @@ double weft_field_real(struct weft_fields *f, const char *name)
 {
     const json_t *value = json_object_get(f->object, name);
     if (json_is_number(value))
-        return json_number_value(value); /* JSON has none that are not finite */
-    weft_field_refuse(f, name, "is no number");
+        return json_number_value(value); /* in JSON all numbers are finite */
+    weft_field_refuse(f, name, "is not a number");
     return 0;
 }
 
@@ -96,7 +97,7 @@ const char *weft_field_text(struct weft_fields *f, const char *name)
     const char *text = json_string_value(json_object_get(f->object, name));
     if (text && !has_control(text))
         return text;
-    weft_field_refuse(f, name, "is no text, or has control characters");
+    weft_field_refuse(f, name, "is not a text, or has control characters");
     return "";
 }
 
@@ -106,7 +107,7 @@ const json_t *weft_field_list(struct weft_fields *f, const char *name, int64_t m
     char wish[80];
     if (json_is_array(list) && (int64_t)json_array_size(list) <= most)
         return list;
-    snprintf(wish, sizeof wish, "is no list of at most %lld", (long long)most);
+    snprintf(wish, sizeof wish, "is not a list of at most %lld", (long long)most);
     weft_field_refuse(f, name, wish);
     return NULL;
 }

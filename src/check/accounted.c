@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * accounted.c - what is told of a model without running it (account.c) is what running takes: weights, FLOPs,
- * memory, cache.
+ * accounted.c - the predicted cost of a model (train/account.c) is what running it takes: weights, FLOPs, memory,
+ * cache.
  */
 #include "check/gate.h"
 #include "infer/infer.h"
@@ -11,7 +11,7 @@
 
 enum { TOKENS_KEY = 61, LEAST_BYTES = 32 << 20 };
 
-/* Sanitizers keep books of every byte in memory, so what a process grows by is not its own. */
+/* Sanitizers need memory for every byte, so the growth of the process says nothing about the model. */
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
@@ -28,7 +28,7 @@ static void report_equal(const struct weft_trial *t, double found, double predic
                       found);
 }
 
-/* What running a graph takes. */
+/* The measured cost of running a graph. */
 struct taken {
     double weights, flops; /* FLOPs of a token */
     double bytes;          /* of resident memory */
@@ -39,7 +39,7 @@ static double count_weights(const struct weft_probe *p)
     double sum = 0;
     for (int i = 0; i < p->model->params.count; i++) {
         const struct weft_param *w = &p->model->params.list[i];
-        /* what is in no graph has no shape but the declared one */
+        /* a weight that is in no graph has only its declared shape */
         sum += p->net.weights[i] ? (double)weft_tensor_count(weft_exec_tensor(p->exec, p->net.weights[i]))
                                  : (double)w->count;
     }
@@ -68,7 +68,7 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
 {
     const double limit = 0.05;
     double error = fabs(grown / planned - 1);
-    weft_trial_report(t, error <= limit, error, limit, "memory of a step, off what was planned",
+    weft_trial_report(t, error <= limit, error, limit, "memory of a step, relative difference from the plan",
                       "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
 }
 
@@ -101,7 +101,7 @@ static enum weft_status check_cache(const struct weft_trial *t, const struct wef
     return status;
 }
 
-/* With a batch so large that the books of the process do not matter beside it. */
+/* With a batch so large that other memory of the process does not matter. */
 enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;

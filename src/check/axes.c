@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is combined */
+/* ---- what to combine */
 
-/* Sizes of the models, with the sizes of parts below: large enough that nothing is degenerate. */
+/* Sizes of the models, and of parts below: large enough for every part to matter. */
 static const char *const sizes[] = {"layers=3",   "width=32", "heads=4", "ffn_width=24",
                                     "context=70", "vocab=17", "batch=2", NULL};
 
-/* Numbers that are axes, by a value of each kind. One value: a size. */
+/* Numbers that are axes, with one value of each kind. A single value is a size. */
 static const struct number {
     const char *name, *values[4];
 } numbers[] = {
@@ -26,11 +26,11 @@ static const struct number {
     {"ra_window", {"5"}},          {"relative_max", {"0", "5"}}, {"logits_z", {"0", "0.01"}},
 };
 
-/* Choices that are none here. */
-static const char *const left_out[] = {"dtype",            /* all combinations are for both */
-                                       "recompute",        /* the same bits by another plan: the graph's own test */
-                                       "tie",              /* which matrix the logits read; no other part knows */
-                                       "m1_mode=sequence", /* sees the future, and is not to be trained */
+/* Choices that are not combined. */
+static const char *const left_out[] = {"dtype",            /* every combination is checked in both */
+                                       "recompute",        /* changes the plan but no bits: tests/unit/graph.c */
+                                       "tie",              /* which matrix the logits use; independent of other parts */
+                                       "m1_mode=sequence", /* depends on later tokens, and cannot be trained */
                                        NULL};
 
 static bool is_left_out(const char *name, const char *value)
@@ -67,7 +67,7 @@ static void add_values(struct weft_axes *all, const struct weft_opt *opt)
             add_value(all, numbers[n].values[i]);
 }
 
-/* From "name=value" or "name!=value"; what is no axis is no condition. */
+/* From "name=value" or "name!=value". The name of something that is not an axis adds no condition. */
 static void add_condition(struct weft_axes *all, struct weft_axis *a, const char *text)
 {
     size_t n = text ? strcspn(text, "!=") : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * cached.c - sequences fed through a cache give the logits of the whole sequences.
+ * cached.c - sequences that go through a cache give the same logits as whole sequences.
  *
- * Two sequences side by side, their pages in a shuffled order: fed in random chunks, then token by token, to the bit.
- * Then decoded as a user would, a chunk first: to the bit too, unless latents are absorbed, which rounds otherwise.
- * In f32 that is held against the whole pass; a choice between near ties (the k largest routes) may fall otherwise, so
- * of a few sequences of tokens one must agree. In bf16 such choices differ everywhere, and both are held against f64:
- * on one of the sequences absorbing must not be much farther from it than the whole pass is.
+ * Two sequences in parallel, their pages in shuffled order: first in random chunks, then token by token; the logits
+ * must be the same bits. Then decoded as a user would, a chunk first: also the same bits, unless latents are absorbed,
+ * which rounds differently. In f32 the absorbed result is compared with the whole pass; a choice between near ties (the
+ * k largest routes) may differ, so one of a few token sequences must agree. In bf16 such choices differ everywhere, so
+ * both are compared with f64: for one of the sequences absorbing must not be much farther from it than the whole pass.
  */
 #include "check/gate.h"
 #include "infer/infer.h"
@@ -32,7 +32,7 @@ static const struct weft_tensor *logits_of(const struct weft_probe *p)
 
 /* ---- feeding */
 
-/* How many tokens of a sequence come next, given how many came already. */
+/* How many tokens of a sequence to feed next, given how many were fed. */
 typedef int64_t cut_fn(int64_t sequence, int64_t done);
 
 static int64_t random_chunk(int64_t sequence, int64_t done)
@@ -49,7 +49,7 @@ static int64_t single(int64_t sequence, int64_t done)
 
 static int64_t chunk_then_single(int64_t sequence, int64_t done) { return sequence == 0 && done == 0 ? MOST : 1; }
 
-/* Feeds the sequences of the whole from their beginning. */
+/* Feeds both sequences from their beginning. */
 static enum weft_status feed(struct stage *s, struct weft_session *session, cut_fn *cut)
 {
     const int32_t *tokens = weft_exec_tensor(s->whole.exec, s->whole.net.tokens)->data;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * causal.c - no row knows of later tokens, to the bit.
+ * causal.c - no row depends on later tokens: exactly, in all bits.
  *
- * One batch has the sequence itself and, for every position t, the same with other tokens behind t; another has it cut
- * off behind t. Their rows up to t must be the sequence's own. Then all again with matrices so large that a mask which
- * is a finite constant is outgrown.
+ * One batch has a sequence and, for every position t, the same sequence with other tokens after t; another batch has it
+ * cut off after t. Rows up to t must be the same. Then both again with matrices so large that a mask made of a finite
+ * constant no longer hides anything.
  */
 #include "check/gate.h"
 
@@ -44,7 +44,7 @@ static bool same(const float *a, const float *b, int64_t n)
     return true;
 }
 
-/* Counts rows that differ; says which is the first of them, and the last token that it can have seen. */
+/* Counts rows that differ; finds the first of them, and the first token that it must not depend on. */
 static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
 {
     const struct weft_tensor *logits = weft_exec_tensor(b->probe.exec, b->probe.net.logits);
@@ -66,7 +66,7 @@ static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
     return differing;
 }
 
-/* The sequence and its variants, changed or cut. */
+/* The sequence and its copies, changed or cut off. */
 static void run(struct batch *b, bool cut)
 {
     for (int64_t s = 0; s < b->count; s++)
@@ -87,7 +87,7 @@ static void report(const struct weft_trial *t, struct batch *b, bool cut, double
                       "logits of position %lld depend on the token at %lld", (long long)first, (long long)seen);
 }
 
-/* Matrices alone: temperatures and gains are exponents or factors of them. */
+/* Only matrices: temperatures and gains are exponents or factors of them. */
 static void enlarge(struct weft_probe *p, double factor)
 {
     for (int i = 0; i < p->model->params.count; i++) {
@@ -98,7 +98,7 @@ static void enlarge(struct weft_probe *p, double factor)
     weft_exec_prepare(p->exec);
 }
 
-/* As large as the model bears: scores beyond 1e9 have no probabilities in f32. The variants are run. */
+/* As large as the model allows: scores beyond 1e9 have no probabilities in f32. Runs the changed copies. */
 static double enlarge_much(struct batch *b)
 {
     for (double factor = 1000;; factor /= 10) {

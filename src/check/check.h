@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * check.h - what makes results believable: the op harness, the gates, and the benches.
+ * check.h - checks of ops and models: the op harness, the gates, combinations of choices, and mutants.
  *
- * Invariants: nothing here prints; findings go to a callback and into a summary. A bench compares by ratio inside one
- * interleaved run; absolute times are only ever told, never judged.
+ * Invariants: nothing here prints; results go to a callback and into a summary.
  */
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
@@ -15,10 +14,10 @@
 struct weft_opcheck_case {
     const char *op, *name;
     enum weft_dtype dtype;
-    double error;          /* worst error against the reference, in units of what is allowed */
-    double gradient_error; /* worst error of the derivative against finite differences, likewise; NAN: no derivative */
+    double error;          /* largest error against the reference, relative to the tolerance */
+    double gradient_error; /* the same of the derivative against finite differences; NAN: it has no derivative */
     bool failed;
-    char message[200]; /* the first defect found */
+    char message[200]; /* the first defect */
 };
 
 struct weft_opcheck {
@@ -29,24 +28,25 @@ struct weft_opcheck {
 
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
-/* Every op, or the one named. Sets the thread limit to 8 while it runs. A defect is counted, not a failed status. */
+/* Every op, or only one. Sets the thread limit to 8 while it runs. A defect is counted; it is not a failure of this
+ * function. */
 enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                   void *context);
 
-/* ---- gates (gates.c first): what a model must pass before anything it shows is believed */
+/* ---- gates (gates.c): checks that a model must pass before its results count */
 
 enum weft_gate {
     WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
-    WEFT_GATE_CAUSAL,    /* no row knows of later tokens */
+    WEFT_GATE_CAUSAL,    /* no row depends on later tokens */
     WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
     WEFT_GATE_EXACT,     /* the same bits with any number of threads */
-    WEFT_GATE_GRADIENT,  /* derivatives are those of the loss */
-    WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are what was predicted */
+    WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
+    WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT
 };
 enum {
     WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1,
-    /* Without these no model is trained. */
+    /* Required before training. */
     WEFT_GATES_TO_TRAIN =
         1u << WEFT_GATE_LIVE | 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT
 };
@@ -56,11 +56,11 @@ struct weft_check {
     char name[96];
     bool passed;
     double figure, limit;
-    char where[160]; /* of a failure: tensor, position, number of threads */
+    char where[160]; /* of a failure, such as tensor, position, number of threads */
 };
 typedef void weft_check_fn(void *context, const struct weft_check *check);
 
-/* Who is told of every check, and how many there were. */
+/* Who receives every check, and how many there were. */
 struct weft_gates {
     weft_check_fn *on_check; /* may be NULL */
     void *context;
@@ -69,12 +69,12 @@ struct weft_gates {
 
 /* NULL past the last. */
 const char *weft_gate_at(int i, const char **summary);
-/* The gates of the bit set on a tiny twin of the model, in the model's dtype. A defect is counted, not a failed status.
- */
+/* The gates of the bit set on a small copy of the model, in the model's dtype. A defect is counted; it is not a failure
+ * of this function. */
 enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
 
-/* What the gates found, in a file beside a run (record.c). It is the same, and the report is filled in, if config,
- * program and instruction set are. */
+/* The result of the gates as a file in a run's folder (record.c). It is valid, and the report is filled in, if config,
+ * program and instruction set are the same. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);
@@ -85,20 +85,20 @@ enum { WEFT_MAX_COMBINATIONS = 8192 };
 struct weft_combinations {
     struct weft_arena arena;
     int count;
-    const char *rows[WEFT_MAX_COMBINATIONS]; /* settings with spaces between */
+    const char *rows[WEFT_MAX_COMBINATIONS]; /* settings, separated by spaces */
     int64_t tuples;                          /* of values that occur in some row */
-    int64_t impossible;                      /* tuples that no legal row was found for */
+    int64_t impossible;                      /* tuples for which no legal row was found */
 };
 
 /* Few legal combinations in which all pairs (strength 2) or triples (3) of values occur, the same for the same seed. */
 enum weft_status weft_combinations_cover(struct weft_combinations *c, int strength, uint64_t seed);
-/* Legal combinations by chance. */
+/* Random legal combinations. */
 enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
 void weft_combinations_release(struct weft_combinations *c);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- running them through the gates (sweep.c), in processes of their own, as many as there are threads */
+/* ---- running the gates on them (sweep.c), in as many processes as there are threads */
 
 struct weft_sweep_result {
     int row; /* of the combinations */
@@ -108,26 +108,26 @@ struct weft_sweep_result {
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
-/* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are told in order. To
- * be called before anything ran on several threads: a process that is copied loses them. */
+/* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are reported in order.
+ * Must be called before anything has run on several threads, since fork copies only the calling one. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
-/* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must notice */
+/* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must detect it */
 
 struct weft_mutant {
     const char *name;
     const char *settings; /* of the model, at the size of combinations */
-    const char *broken;   /* more settings, where these are what is wrong; NULL: none */
+    const char *broken;   /* additional settings, if these are the defect; NULL: none */
     enum weft_gate gate;
-    const char *check; /* a part of the name of the check that must fail */
+    const char *check; /* part of the name of the check that must fail */
     void (*install)(void);
 };
 const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
-/* Caught: the gate passes without the mutant, and with it fails by that check. `message` is of the failure, or says
- * what was missed. */
+/* Caught: the gate passes without the mutant, and fails in that check with it. `message` is that of the failure, or
+ * says that there was none. */
 enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char message[400]);
 
-/* ---- the four checks that the source study's code came with (source_checks.c) */
+/* ---- the four checks of the source study's code (source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);
 
 #endif

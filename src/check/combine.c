@@ -15,7 +15,7 @@
 struct search {
     const struct weft_axes *axes;
     int strength;
-    uint64_t key, drawn; /* random numbers, and how many were drawn */
+    uint64_t key, drawn; /* of random numbers, and how many were drawn */
     uint8_t *state;      /* of every tuple of values, in every order: OUT, WANTED or DONE */
     int64_t wanted;
 };
@@ -42,7 +42,7 @@ struct members {
     int list[WEFT_MAX_AXES], count;
 };
 
-/* How many wanted tuples the value makes with these; `done`: and no longer wanted. */
+/* How many wanted tuples the value adds to these; `done`: marks them as done. */
 static int gain(struct search *s, const struct members *m, int value, bool done)
 {
     int sum = 0;
@@ -56,7 +56,7 @@ static int gain(struct search *s, const struct members *m, int value, bool done)
     return sum;
 }
 
-/* Axes in a random order, but behind those that they depend on. */
+/* Axes in random order, but after those that they depend on. */
 static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
 {
     const struct weft_axes *all = s->axes;
@@ -70,7 +70,7 @@ static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
             }
 }
 
-/* Decides every axis that is open: the value that brings the most, by chance among equals or (no members) at all. */
+/* Decides every open axis: the value that adds the most tuples, at random among equals; without members, at random. */
 static void fill(struct search *s, struct weft_row *row, struct members *m)
 {
     int order[WEFT_MAX_AXES] = {0};
@@ -122,7 +122,7 @@ static enum weft_status keep(struct weft_combinations *c, const struct weft_axes
 
 /* ---- covering arrays */
 
-/* Tuples that no condition speaks against are wanted. */
+/* All tuples that the conditions allow are wanted. */
 static void want_tuples(struct search *s)
 {
     const struct weft_axes *all = s->axes;
@@ -143,7 +143,7 @@ static void want_tuples(struct search *s)
             }
 }
 
-/* Some tuple that is still wanted, found from a random place on; false: none is. */
+/* A tuple that is still wanted, searched from a random one on; false: there is none. */
 static bool next_tuple(struct search *s, int v[3])
 {
     int n = s->axes->value_count, start = draw(s, n);
@@ -157,7 +157,7 @@ static bool next_tuple(struct search *s, int v[3])
     return false;
 }
 
-/* A row that has the tuple. */
+/* Makes a row that has the tuple; returns how many new tuples it has. */
 static int make_row(struct search *s, const int v[3], struct weft_row *row, struct members *m)
 {
     int brings = 0;
@@ -177,7 +177,7 @@ static int make_row(struct search *s, const int v[3], struct weft_row *row, stru
     return brings;
 }
 
-/* The best of some legal rows that have the tuple. If none is legal the tuple is taken to be impossible. */
+/* Adds the best of some legal rows that have the tuple. If none is legal the tuple counts as impossible. */
 static enum weft_status add_row(struct search *s, const int v[3], struct weft_combinations *c)
 {
     enum { FEW = 8, MANY = 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * exact.c - loss and gradients, with random masks, have the same bits however many threads compute them.
+ * exact.c - loss and gradients, with dropout, have the same bits with any number of threads.
  */
 #include "check/gate.h"
 
@@ -10,8 +10,8 @@
 
 enum { SEQUENCES = 2, TOKENS_KEY = 41 };
 
-/* What one thread gave. */
-struct given {
+/* The result of one thread. */
+struct result {
     float loss;
     float *grads;
 };
@@ -28,7 +28,7 @@ static enum weft_status run(const struct weft_model *model, int threads, struct 
     return WEFT_OK;
 }
 
-static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct given *one, int threads)
+static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct result *one, int threads)
 {
     const struct weft_params *params = &p->model->params;
     const float *loss = weft_exec_tensor(p->exec, p->net.loss)->data, *grads = p->grads;
@@ -46,7 +46,7 @@ static void compare(const struct weft_trial *t, const struct weft_probe *p, cons
     weft_trial_report(t, differing == 0, differing, 0, name, "%s", first ? first : "");
 }
 
-static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct given *one)
+static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct result *one)
 {
     static const int counts[] = {1, 2, 3, 4, 8};
     for (int i = 0; i < 5; i++) {
@@ -71,7 +71,7 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     struct weft_model model = *t->model;
     masked.dropout = 0.1;
     model.spec = &masked;
-    struct given one = {0, calloc((size_t)model.params.total, sizeof(float))};
+    struct result one = {0, calloc((size_t)model.params.total, sizeof(float))};
     enum weft_status status = one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "no memory to check a model with");
     free(one.grads);
     (void)weft_threads_set(limit);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * gate.h - what the gates share: the twin they look at, graphs of it that run, and telling what was found.
+ * gate.h - shared by the gates: the model they check (the twin, a small copy), graphs of it, and reporting checks.
  *
- * Invariants: the twin's weights are first values and noise on every element, functions of (seed, name, element): none
- * is 0 by accident, and two models share what they have in common.
+ * Invariants: the weights of the twin are initial values plus noise on every element, functions of (seed, name,
+ * element). So no weight is 0 by accident, and two models have the same values in the weights that both have.
  */
 #ifndef WEFT_GATE_H
 #define WEFT_GATE_H
@@ -36,16 +36,16 @@ struct weft_probe {
 enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
                                  struct weft_net_size size, enum weft_mode mode);
 void weft_probe_close(struct weft_probe *p);
-/* Sequences one behind the other, all of one length or (lengths given) each of its own. */
+/* Sequences one after the other, all of the same length or, with `lengths`, each of its own. */
 void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, const int64_t *lengths);
-/* Tokens and targets of all rows, drawn from the key. */
+/* Random tokens and targets for all rows, from the key. */
 void weft_probe_fill(struct weft_probe *p, uint64_t key);
 /* Gradients start from 0. */
 void weft_probe_run(struct weft_probe *p);
-/* Of the i-th weight; NULL: it has none. */
+/* The gradient of the i-th weight; NULL: it has none. */
 const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);
 
-/* Of float tensors of the same shape: the root of the mean square, and the largest difference. */
+/* Of float tensors: the root mean square, and the largest difference between two of the same shape. */
 double weft_tensor_rms(const struct weft_tensor *x);
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
 

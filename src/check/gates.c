@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - the table of gates, running them on a tiny twin, and the report.
+ * gates.c - the table of gates, and running them on a small copy of the model.
  */
 #include "check/gate.h"
 
@@ -9,10 +9,10 @@ static const struct {
     enum weft_status (*run)(const struct weft_trial *t);
 } gates[WEFT_GATE_COUNT] = {
     [WEFT_GATE_LIVE] = {"live", "every weight, mechanism and loss has an effect", weft_gate_live},
-    [WEFT_GATE_CAUSAL] = {"causal", "no row knows of later tokens", weft_gate_causal},
+    [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal},
     [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached},
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads", weft_gate_exact},
-    [WEFT_GATE_GRADIENT] = {"gradient", "derivatives are those of the loss", weft_gate_gradient},
+    [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted},
 };
 
@@ -38,8 +38,8 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
     struct weft_model *twin = NULL;
     int threads = weft_threads();
     enum weft_status status = weft_spec_shrink(&tiny, spec);
-    weft_threads_use(1); /* what is so small gains nothing by more */
-    tiny.dropout = 0;    /* the gate that wants masks asks for them */
+    weft_threads_use(1); /* a model this small gains nothing from more */
+    tiny.dropout = 0;    /* the gate that needs masks turns it on */
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)

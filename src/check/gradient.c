@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * gradient.c - gradients are the loss's derivatives.
+ * gradient.c - gradients are the derivatives of the loss.
  *
- * In f64, along random directions in every weight, a central difference of the loss against the gradient's share in
- * that direction. Then the fast f32 gradients against those of f64.
- * Choices between near ties (the k largest routes) make the loss jump. A difference that straddles a jump is taken
- * again with a smaller step; and of a few sequences of tokens one must be clear of jumps, and choose in f32 as in f64.
+ * In f64, along random directions in every weight, a central difference of the loss is compared with the gradient in
+ * that direction. Then the fast f32 gradients are compared with those of f64.
+ * Choices between near ties (the k largest routes) make the loss jump. If a difference spans a jump, a smaller step is
+ * tried; and for one of a few token sequences there must be no jump, and f32 must choose as f64 does.
  */
 #include "check/gate.h"
 
@@ -40,7 +40,7 @@ static void move(double *w, int64_t n, uint64_t key, double by)
         w[i] += by * sign(key, i);
 }
 
-/* The loss's slope along a direction. */
+/* The slope of the loss along a direction. */
 static double difference(struct weft_probe *p, const struct weft_param *w, uint64_t key, double step)
 {
     double *at = (double *)p->weights + w->offset;
@@ -52,7 +52,7 @@ static double difference(struct weft_probe *p, const struct weft_param *w, uint6
     return (above - below) / (2 * step);
 }
 
-/* The error in one direction, in units of what is allowed. */
+/* The error in one direction, relative to the tolerance. */
 static double error_along(const struct weft_probe *trained, struct weft_probe *loss, int i, uint64_t key)
 {
     const struct weft_param *w = &trained->model->params.list[i];
@@ -63,7 +63,7 @@ static double error_along(const struct weft_probe *trained, struct weft_probe *l
         slope += weft_tensor_get(grad, e) * sign(key, e);
     for (double step = 1e-5; step >= 1e-7 && !(least <= 1); step /= 10) {
         double wanted = difference(loss, w, key, step);
-        /* what rounding of the loss makes of the difference is the floor */
+        /* the difference has at least the rounding error of the loss */
         double allowed = 1e-6 * (fabs(slope) + fabs(wanted)) + 1e-13 * scale / step;
         least = fmin(least, fabs(slope - wanted) / allowed);
     }
@@ -109,8 +109,8 @@ static double largest_of(const struct weft_tensor *x)
     return largest;
 }
 
-/* The largest error of an f32 gradient, relative to the largest element of its tensor; and where. What cancels to
- * almost nothing is rounded as what it was made of: a thousandth of the largest gradient stands for that. */
+/* The largest error of an f32 gradient, relative to the largest element of its tensor; and where. Where large terms
+ * cancel, the error is that of the terms: hence at least a thousandth of the largest gradient of all is allowed for. */
 static double compare(const struct weft_probe *exact, const struct weft_probe *fast, int *at)
 {
     int n = exact->model->params.count;
@@ -154,7 +154,7 @@ static enum weft_status check_f32(const struct weft_trial *t, struct weft_probe 
 static enum weft_status check(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
 {
     TRY(open_probe(trained, t->model, WEFT_TRAIN, WEFT_REFERENCE));
-    /* evaluation is cheaper, but has no auxiliary terms */
+    /* evaluation is cheaper, but has no auxiliary losses */
     TRY(open_probe(loss, t->model, trained->net.term_count ? WEFT_TRAIN : WEFT_EVAL, WEFT_REFERENCE));
     check_differences(t, trained, loss);
     if (t->model->spec->compute == WEFT_F32)
@@ -167,7 +167,7 @@ enum weft_status weft_gate_gradient(const struct weft_trial *t)
     struct weft_probe trained = {0}, loss = {0};
     struct weft_spec spec = *t->model->spec;
     struct weft_model model = *t->model;
-    spec.detach = false; /* what is cut off on purpose is no derivative */
+    spec.detach = false; /* a gradient that is cut off on purpose is not the derivative */
     model.spec = &spec;
     enum weft_status status = check(&(struct weft_trial){t->gate, &model, t->report}, &trained, &loss);
     weft_probe_close(&trained);

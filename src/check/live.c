@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * live.c - everything that is there has an effect, in f64:
- *   - every weight gets gradient (but those whose gradient is 0 by mathematics, which their variant declares);
- *   - every mechanism that can be switched off changes the logits, or at least the gradients, when it is;
- *   - schemes of relative positions see distances alone: moving all positions changes nothing.
- * A mechanism that was declared, counted and never wired in fails here, and so does a loss without gradient.
+ * live.c - everything in the model has an effect, in f64:
+ *   - every weight has a gradient (except where it is 0 by mathematics, which the part declares);
+ *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is;
+ *   - relative positions depend only on distances: moving all positions changes nothing.
+ * A mechanism that is declared and counted but not wired in fails here, and so does a loss without gradient.
  */
 #include "check/gate.h"
 #include "nn/part.h"
@@ -15,7 +15,7 @@
 
 enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11, MAX_OPTIONS = 128 };
 
-/* Runs a model on the gate's tokens by the reference, without random masks. */
+/* Runs a model on fixed tokens with the reference kernels, without dropout. */
 static enum weft_status run(struct weft_probe *p, const struct weft_model *model, enum weft_use use)
 {
     int64_t length = weft_min(LENGTH, model->spec->context);
@@ -29,7 +29,7 @@ static enum weft_status run(struct weft_probe *p, const struct weft_model *model
 
 /* ---- weights */
 
-/* Whether a part says so of the weight "blocks.N.SCOPE.NAME". */
+/* Whether a part declares that the weight "blocks.N.SCOPE.NAME" has no gradient. */
 static bool is_idle(const struct weft_spec *spec, const char *weight)
 {
     static const enum weft_part_kind in_attn[] = {WEFT_ATTN, WEFT_GEOM, WEFT_POS};
@@ -71,8 +71,8 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
             worst = i;
         }
     }
-    weft_trial_report(t, dead == 0, least, limit, "every weight gets gradient", "%s %s (%d of %d weights)",
-                      p->list[worst].name, trained->net.weights[worst] ? "gets none" : "is not in the graph", dead,
+    weft_trial_report(t, dead == 0, least, limit, "every weight has a gradient", "%s %s (%d of %d weights)",
+                      p->list[worst].name, trained->net.weights[worst] ? "has none" : "is not in the graph", dead,
                       p->count);
 }
 
@@ -96,7 +96,7 @@ static void note_option(void *context, const struct weft_opt *opt, const char *v
     snprintf(all->list[all->count++].value, sizeof all->list[0].value, "%s", value);
 }
 
-/* Numbers may be written in several ways. */
+/* A number can be written in several ways. */
 static bool has_value(const struct option *o, const char *value)
 {
     if (o->opt->type == WEFT_OPT_REAL || o->opt->type == WEFT_OPT_INT)
@@ -104,7 +104,7 @@ static bool has_value(const struct option *o, const char *value)
     return strcmp(o->value, value) == 0;
 }
 
-/* Whether the option that this one needs, "name=value" or "name!=value", is as it must be. */
+/* Whether the condition of an option, "name=value" or "name!=value", is met. */
 static bool has_needs(const struct options *all, const char *needs)
 {
     size_t n = needs ? strcspn(needs, "!=") : 0;
@@ -159,7 +159,7 @@ static enum weft_status effect_on(const struct base *base, const struct weft_mod
 
 static enum weft_status check_switch(const struct weft_trial *t, const struct base *base, const struct option *o)
 {
-    const double limit = 1e-12; /* rounding is 1e-16, and a setting read back may differ by that much */
+    const double limit = 1e-12; /* rounding is 1e-16, and a setting that is read back may differ by that much */
     char name[96], setting[96];
     double effect = 0;
     struct weft_spec spec;
@@ -192,8 +192,8 @@ static enum weft_status check_switches(const struct weft_trial *t, const struct 
 
 /* ---- positions */
 
-/* Rotated keys with queries that are not, for example, depend on where the sequence begins. Schemes that add something
- * to the embedding see positions themselves. */
+/* If keys are rotated and queries are not, for example, the result depends on where the sequence begins. Not for
+ * schemes that add something to the embedding, which depend on absolute positions. */
 static enum weft_status check_positions(const struct weft_trial *t, const struct base *base)
 {
     const double limit = 1e-9;
@@ -208,7 +208,7 @@ static enum weft_status check_positions(const struct weft_trial *t, const struct
         weft_probe_run(&p);
         double moved = change(weft_exec_tensor(base->forward.exec, base->forward.net.logits),
                               weft_exec_tensor(p.exec, p.net.logits));
-        weft_trial_report(t, moved <= limit, moved, limit, "positions count by distance alone",
+        weft_trial_report(t, moved <= limit, moved, limit, "only distances between positions matter",
                           "logits change when all positions move by %d", SHIFT);
     }
     weft_probe_close(&p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.c - models broken on purpose, most of them as published code was: every gate must notice its own.
+ * mutants.c - models broken on purpose, most of them as published code was: each must be detected by its gate.
  *
- * A mutant is a part or an op with one thing changed, put in the right one's place while a gate looks at a model
- * that uses it. Ops are broken in their fast and their reference kernels alike. Two mutants have an op of their own,
- * in plain loops, which is not differentiated: their gate only runs forward.
+ * A mutant replaces a part or an op by a copy with one defect while a gate checks a model that uses it. Ops are
+ * broken in both their fast and reference kernels. Two mutants have an op of their own, in plain loops, without a
+ * derivative: their gate only runs forward.
  */
 #include "check/check.h"
 #include "nn/build.h"
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- putting in place */
+/* ---- replacing */
 
-static const struct weft_op *right; /* what the broken op was last */
+static const struct weft_op *right; /* the sound op that was replaced last */
 static struct weft_op broken_op[WEFT_OP_COUNT];
 static const struct weft_part *right_part;
 static union {
@@ -45,7 +45,7 @@ static void break_part(const struct weft_part *part)
     weft_part_replace(part, &broken_part.part);
 }
 
-static void put_right(void)
+static void restore(void)
 {
     for (int id = 0; id < WEFT_OP_COUNT; id++)
         weft_op_replace((enum weft_op_id)id, NULL);
@@ -109,16 +109,16 @@ static void zero_buckets(void)
     }
 }
 
-/* The z-loss is told, but made of logits without gradient. */
+/* The z-loss is reported, but computed from logits without gradient. */
 static void forget_z(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     static const double none = 0;
-    struct weft_call gradients = *call, told = *call;
+    struct weft_call gradients = *call, reported = *call;
     assert(right->attr_bytes == sizeof none); /* the factor alone */
     gradients.attr = &none;
-    memset(told.gin, 0, sizeof told.gin);
+    memset(reported.gin, 0, sizeof reported.gin);
     kernel(&gradients);
-    kernel(&told);
+    kernel(&reported);
 }
 
 static void forget_z_run(const struct weft_call *call) { forget_z(call, right->bwd.run); }
@@ -130,7 +130,7 @@ static void detach_z(void)
     op->bwd.ref = forget_z_ref;
 }
 
-/* ---- sees the future */
+/* ---- depends on later tokens */
 
 /* Positions are the second i32 vector with a number per row; sequences are the first. */
 static int positions_of(const struct weft_call *call)
@@ -145,7 +145,7 @@ static int positions_of(const struct weft_call *call)
     return 0;
 }
 
-/* The kernel is told that a row stands one position later, where there is one: so it sees one key of the future. */
+/* The kernel gets the position of a row plus one, where there is one: so it sees one later key. */
 static void look_ahead(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     struct weft_call ahead = *call;
@@ -208,7 +208,7 @@ static enum weft_status plain_shape(struct weft_node *node)
 
 static double masked_score(const struct weft_call *call, int64_t h, int64_t i, int64_t j)
 {
-    return score(call, h, i, j) + (is_later(call, j, i) ? -1e4 : 0); /* -inf it should be */
+    return score(call, h, i, j) + (is_later(call, j, i) ? -1e4 : 0); /* should be -inf */
 }
 
 static void attend_head(const struct weft_call *call, int64_t h, int64_t i)
@@ -255,7 +255,7 @@ static struct weft_value *build_finite_mask(struct weft_build *b, const void *op
 
 static void mask_by_constant(void) { BREAK(attn, weft_attn_full)->build = build_finite_mask; }
 
-/* Routes by the root mean square over the sequence, padded with zeros to its length: what comes later counts. */
+/* Routes by the root mean square over the sequence, padded with zeros to its length: later tokens count. */
 static double route(const struct weft_call *call, int64_t i, int64_t j)
 {
     int64_t heads = *(const int64_t *)call->attr;
@@ -272,7 +272,7 @@ static void gather_row(const struct weft_call *call, int64_t i)
     assert(width <= 64);
     for (int64_t j = 0; j < rows; j++) {
         squares += same_sequence(call, i, j) ? pow(route(call, i, j), 2) : 0;
-        length += same_sequence(call, i, j); /* the visible ones it should be */
+        length += same_sequence(call, i, j); /* should be the visible ones */
     }
     for (int64_t j = 0; j < rows; j++) {
         double R = same_sequence(call, i, j) ? route(call, i, j) : 0;
@@ -340,7 +340,7 @@ static void scale_by(struct weft_tensor *t, double factor)
         weft_tensor_set(t, i, factor * weft_tensor_get(t, i));
 }
 
-/* As a sum in the order of threads would: other roundings with other threads. */
+/* Like a sum in the order of threads, which rounds differently with other threads. */
 static void depend_on_threads(const struct weft_call *call)
 {
     right->fwd.run(call);
@@ -368,7 +368,7 @@ static void misderive(void)
     op->bwd.ref = almost_gradient_ref;
 }
 
-/* Memory that nobody planned; it stays until the process ends. */
+/* Memory that was not planned; it stays until the process ends. */
 static void hoard(const struct weft_call *call)
 {
     static void *hoarded;
@@ -387,11 +387,11 @@ static const struct weft_mutant mutants[] = {
     {"M2 is not wired in", "m2=yes", NULL, WEFT_GATE_LIVE, "m2=yes has an effect", unwire_m2},
     {"M3 is not wired in", "attn=latent latent_width=12 m3=yes", NULL, WEFT_GATE_LIVE, "m3=yes has an effect",
      unwire_m3},
-    {"a weight that nothing uses", "ffn=gelu", NULL, WEFT_GATE_LIVE, "every weight gets gradient", declare_spare},
+    {"a weight that nothing uses", "ffn=gelu", NULL, WEFT_GATE_LIVE, "every weight has a gradient", declare_spare},
     {"per_head_scalar gives zeros", "attn=latent latent_width=12 m3=yes m3_tying=per_head_scalar", NULL, WEFT_GATE_LIVE,
-     "every weight gets gradient", zero_buckets},
+     "every weight has a gradient", zero_buckets},
     {"the z-loss has no gradient", "logits_z=0.01", NULL, WEFT_GATE_LIVE, "logits_z=0.01 has an effect", detach_z},
-    {"keys are turned, queries are not", "pos=rope", NULL, WEFT_GATE_LIVE, "positions count by distance",
+    {"keys are rotated, queries are not", "pos=rope", NULL, WEFT_GATE_LIVE, "only distances between positions",
      leave_queries},
     {"M1 reads the mean of the whole sequence", "m1=yes", "m1_mode=sequence", WEFT_GATE_CAUSAL,
      "when later tokens change", NULL},
@@ -414,9 +414,9 @@ const struct weft_mutant *weft_mutant_at(int i)
 }
 
 struct findings {
-    const char *check; /* looked for */
+    const char *check; /* the one that must fail */
     bool found;
-    char *message; /* room for 400 */
+    char *message; /* of 400 bytes */
 };
 
 static void note(void *context, const struct weft_check *c)
@@ -452,7 +452,7 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char
     if (m->install)
         m->install();
     enum weft_status status = look(m, settings, &after);
-    put_right();
+    restore();
     *caught = broken.found;
     if (status == WEFT_OK && after.failed == 0)
         snprintf(message, 400, "nothing failed");

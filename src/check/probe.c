@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * probe.c - a twin with nothing accidentally zero, and graphs of it ready to run.
+ * probe.c - the twin, a model without accidental zeros, and graphs of it that are ready to run.
  */
 #include "check/gate.h"
 

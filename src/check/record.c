@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.c - what the gates found, kept beside a run: the same config in the same program on the same instruction set
- * would find the same.
+ * record.c - the result of the gates in a run's folder: for the same config, program and instruction set it would be
+ * the same again.
  */
 #include "base/json.h"
 #include "check/check.h"
@@ -11,17 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-struct stamp {
+struct record {
     const char *config;
     char program[65];
-    int same; /* entries that say what this run would */
+    int same; /* entries that are the same as those of this run */
     int checks, failed;
 };
 enum { SAME = 3 };
 
 static enum weft_status read_entry(void *context, const char *name, const char *value)
 {
-    struct stamp *s = context;
+    struct record *s = context;
     if (strcmp(name, "config_sha256") == 0)
         s->same += strcmp(value, s->config) == 0;
     else if (strcmp(name, "program_sha256") == 0)
@@ -38,7 +38,7 @@ static enum weft_status read_entry(void *context, const char *name, const char *
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *gates)
 {
-    struct stamp s = {.config = config_sha256};
+    struct record s = {.config = config_sha256};
     *same = false;
     if (access(path, F_OK))
         return WEFT_OK;
@@ -64,7 +64,8 @@ enum weft_status weft_gate_record_save(const char *path, const char *config_sha2
     weft_result_int(r, "checks", gates->checks);
     weft_result_int(r, "failed", gates->failed);
     FILE *to = open_memstream(&text, &bytes);
-    enum weft_status status = to ? weft_result_print(r, to, true) : FAIL(WEFT_NOMEM, "no memory for a stamp");
+    enum weft_status status =
+        to ? weft_result_print(r, to, true) : FAIL(WEFT_NOMEM, "no memory for the result of the gates");
     weft_result_free(r);
     if (to)
         fclose(to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * source_checks.c - the four checks that the source study's code came with, on tiny models: RoPE shapes, attention
- * forward, block forward, gradients. They passed there while three mechanisms were not wired in: what they ask is
- * necessary, and the gates ask the rest.
+ * source_checks.c - the four checks of the source study's code, on tiny models: RoPE shapes, attention forward, block
+ * forward, gradients. They passed there although three mechanisms were not wired in: these checks are necessary but
+ * not sufficient, hence the gates.
  */
 #include "check/gate.h"
 
@@ -66,13 +66,13 @@ static enum weft_status run(struct bench *b)
     return WEFT_OK;
 }
 
-static void clear_away(struct bench *b)
+static void release(struct bench *b)
 {
     weft_exec_free(b->exec);
     weft_graph_free(b->g);
 }
 
-/* Turning keeps shapes, and lengths. */
+/* A rotation changes neither shapes nor lengths. */
 static enum weft_status check_rope(const struct weft_trial *t)
 {
     const double limit = 1e-5;
@@ -86,11 +86,11 @@ static enum weft_status check_rope(const struct weft_trial *t)
         double stretched = shape ? fabs(weft_tensor_rms(y) / weft_tensor_rms(x) - 1) : INFINITY;
         weft_trial_report(t, stretched <= limit, stretched, limit, "RoPE shapes", "lengths or shapes change");
     }
-    clear_away(&b);
+    release(&b);
     return status;
 }
 
-/* The first row has but itself to attend to. */
+/* The first row can only attend to itself. */
 static enum weft_status check_attention(const struct weft_trial *t)
 {
     const double limit = 1e-5;
@@ -108,9 +108,10 @@ static enum weft_status check_attention(const struct weft_trial *t)
         double error = has_shape(o, ROWS, HEADS * WIDTH) && is_finite(o) ? 0 : INFINITY;
         for (int64_t i = 0; error < INFINITY && i < HEADS * WIDTH; i++)
             error = fmax(error, fabs(weft_tensor_get(o, i) - weft_tensor_get(v, i)));
-        weft_trial_report(t, error <= limit, error, limit, "attention forward", "the first row is not its own value");
+        weft_trial_report(t, error <= limit, error, limit, "attention forward",
+                          "the first row is not equal to its own value");
     }
-    clear_away(&b);
+    release(&b);
     return status;
 }
 
@@ -132,7 +133,7 @@ static enum weft_status check_block(const struct weft_trial *t)
     if (status == WEFT_OK) {
         const struct weft_tensor *logits = weft_exec_tensor(p.exec, p.net.logits);
         bool good = has_shape(logits, 2 * ROWS, t->model->spec->vocab) && is_finite(logits);
-        weft_trial_report(t, good, !good, 0, "block forward", "the logits are not finite, or not of their shape");
+        weft_trial_report(t, good, !good, 0, "block forward", "the logits are not finite, or have another shape");
     }
     weft_probe_close(&p);
     return status;
@@ -152,7 +153,7 @@ static enum weft_status check_gradients(const struct weft_trial *t)
         bad++;
     }
     if (status == WEFT_OK)
-        weft_trial_report(t, bad == 0, bad, 0, "gradients", "%s has none, or not finite ones", first);
+        weft_trial_report(t, bad == 0, bad, 0, "gradients", "%s has no gradient, or one that is not finite", first);
     weft_probe_close(&p);
     return status;
 }

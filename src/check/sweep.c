@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * sweep.c - many small models through the gates, by processes that share the work.
+ * sweep.c - runs the gates on many small models, in processes that share the work.
  *
- * Processes, because a gate sets the number of threads for all, and because one that crashes then costs one model. They
- * take the next model from a board in shared memory and write there what they found.
+ * Processes, because gates change the number of threads of the whole process, and because a crash then costs only one
+ * model. Each takes the next model from a table in shared memory and writes its result there.
  */
 #include "check/check.h"
 
@@ -43,11 +43,11 @@ struct crew {
     struct board *board;
     size_t bytes;
     int jobs, workers;
-    pid_t parent;           /* a worker that outlives it stops */
-    pid_t pid[MAX_WORKERS]; /* 0: has ended */
+    pid_t parent;           /* workers stop when it is gone */
+    pid_t pid[MAX_WORKERS]; /* 0: it has ended */
 };
 
-/* ---- in a worker */
+/* ---- in a worker process */
 
 static void note(void *context, const struct weft_check *c)
 {
@@ -86,13 +86,13 @@ static void work(const struct crew *crew, int worker)
     }
 }
 
-/* ---- in the process that waits */
+/* ---- in the main process */
 
 static enum weft_status start(struct crew *crew, int worker)
 {
     pid_t pid = fork();
     if (pid < 0)
-        return FAIL(WEFT_IO, "no other process could be started: %s", strerror(errno));
+        return FAIL(WEFT_IO, "no process could be started: %s", strerror(errno));
     if (pid == 0) {
         work(crew, worker);
         _exit(0);
@@ -105,12 +105,13 @@ static void lose(struct job *job, int how)
 {
     struct weft_sweep_result *r = &job->result;
     r->failed++;
-    snprintf(r->message, sizeof r->message, "the check crashed (signal %d)", WIFSIGNALED(how) ? WTERMSIG(how) : 0);
+    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)",
+             WIFSIGNALED(how) ? WTERMSIG(how) : 0);
     job->state = DONE;
 }
 
-/* A worker that ended before it was done with a model loses it, and another takes its place. One that cannot be waited
- * for has ended too: somebody else has waited for it. */
+/* If a worker ended while it had a model, the model fails and another worker is started. A worker that cannot be waited
+ * for has ended too: somebody else waited for it, or the kernel did because SIGCHLD is ignored. */
 static enum weft_status replace_lost(struct crew *crew)
 {
     for (int w = 0; w < crew->workers; w++) {
@@ -163,7 +164,7 @@ enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *re
     crew.bytes = sizeof *crew.board + (size_t)crew.jobs * sizeof *crew.board->jobs;
     crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (crew.board == MAP_FAILED)
-        return FAIL(WEFT_NOMEM, "no memory for what checks find");
+        return FAIL(WEFT_NOMEM, "no memory for the results of checks");
     enum weft_status status = run(&crew, report, context);
     for (int w = 0; w < crew.workers; w++) {
         if (crew.pid[w] && status != WEFT_OK)

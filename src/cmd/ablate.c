@@ -218,7 +218,7 @@ static enum weft_status print_result(const struct args *a, const struct weft_que
 {
     int64_t known = 0;
     for (int64_t i = 0; i < q->count; i++)
-        known += q->job[i].known;
+        known += q->job[i].done_before;
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "study", q->study->name);
     weft_result_text(r, "folder", a->out);

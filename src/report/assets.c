@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * assets.c - the files of the report's page, as part of the program: it must be told where there is nothing but it.
+ * assets.c - the files of the page as part of the program, so that it needs no files of its own at run time.
  *
- * Paths are as seen from the top of the tree, where make runs; the Makefile knows that the object depends on them.
+ * Paths are relative to the top of the source tree, where make runs; the Makefile has them as dependencies.
  */
 #include "report/results.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * charts.c - the page's curves: frames that report/charts.js draws into, the same numbers as tables, and as
+ * charts.c - the curves of the page: boxes that report/charts.js draws into, and the same numbers as tables and as
  * JSON.
  */
 #include "report/results.h"
@@ -16,7 +16,7 @@ static const struct chart {
 } charts[] = {
     {"train", "Training loss", "Cross-entropy of the batches, in nats", offsetof(struct weft_arm_curves, train)},
     {"val", "Validation loss", "Cross-entropy of held-out samples, in nats", offsetof(struct weft_arm_curves, val)},
-    {"difference", "Difference from the first arm", "Seed by seed, in nats; below 0 is better",
+    {"difference", "Difference from the first arm", "Paired by seed, in nats; below 0 is better",
      offsetof(struct weft_arm_curves, difference)},
 };
 enum { CHARTS = sizeof charts / sizeof *charts };
@@ -26,7 +26,7 @@ static const struct weft_band *band_of(const struct weft_curves *c, int arm, con
     return (const struct weft_band *)((const char *)&c->arm[arm] + chart->offset);
 }
 
-/* The longest, whose steps a table has; a chart of fewer than two points is none. */
+/* The one with the most points, whose steps the table has. A chart needs at least two. */
 static const struct weft_band *longest(const struct weft_results *r, const struct weft_curves *c,
                                        const struct chart *chart)
 {
@@ -73,7 +73,7 @@ static void put_table(const struct weft_results *r, const struct weft_curves *c,
     fputs("</tbody></table></div></details>\n", to);
 }
 
-/* ---- frames */
+/* ---- boxes */
 
 static void put_label(const struct weft_results *r, const struct weft_curves *c, const struct chart *chart, FILE *to)
 {
@@ -90,7 +90,7 @@ static void put_chart(const struct weft_results *r, const struct weft_curves *c,
 {
     fprintf(to, "<figure class=\"chart\"><figcaption><h3>%s</h3><p>%s", chart->title, chart->about);
     if (chart->offset == offsetof(struct weft_arm_curves, difference))
-        fprintf(to, ". Of the %s loss", c->difference_in_val ? "validation" : "training");
+        fprintf(to, ". Difference of the %s loss", c->difference_in_val ? "validation" : "training");
     fprintf(to, ".</p></figcaption><div class=\"plot\" id=\"plot-%s\" role=\"img\" aria-label=\"", chart->id);
     put_label(r, c, chart, to);
     fputs("\"></div>\n", to);
@@ -116,7 +116,7 @@ void weft_html_charts(const struct weft_results *r, const struct weft_curves *c,
     for (int i = 0; i < CHARTS; i++)
         shown += longest(r, c, &charts[i])->count > 1;
     if (!shown) {
-        fputs("<p>No run left a log of more than one point.</p>\n", to);
+        fputs("<p>No run has a log with more than one point.</p>\n", to);
         return;
     }
     put_legend(r, to);
@@ -124,9 +124,9 @@ void weft_html_charts(const struct weft_results *r, const struct weft_curves *c,
         if (longest(r, c, &charts[i])->count > 1)
             put_chart(r, c, &charts[i], to);
         else if (charts[i].offset == offsetof(struct weft_arm_curves, val))
-            fputs(
-                "<p>Validation was scored at the end alone; the option <code>eval_every</code> makes it a curve.</p>\n",
-                to);
+            fputs("<p>Validation was scored only at the end; set the option <code>eval_every</code> to get a "
+                  "curve.</p>\n",
+                  to);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Draws the curves of the page's data: for each arm a line, the mean over seeds, in a band from least to greatest. */
+/* Draws the curves from the data in the page: for each arm the mean over seeds as a line, in a band from the smallest to
+   the largest. */
 (function () {
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -11,7 +12,7 @@
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
   const short = (x) => (x === 0 || Math.abs(x) >= 1e-3 ? x.toFixed(4) : x.toExponential(1));
 
-  /* Steps of all arms, then for each arm mean, low and high. */
+  /* Steps of all arms, then mean, low and high of each arm. */
   function columns(chart) {
     return uPlot.join(chart.bands.map((b) => [b.step, b.mean, b.low, b.high]));
   }
@@ -31,7 +32,7 @@
     return { list, bands };
   }
 
-  /* What stands at the pointer, in the order of the lines. */
+  /* The values at the pointer, in the order of the lines. */
   function tip(chart) {
     const box = document.createElement("div");
     box.className = "tip";

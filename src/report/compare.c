@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare.c - two runs, or two folders of runs, as a study of two arms: what each is, from its config, and what it came
- * to, from its logs.
+ * compare.c - two runs, or two folders of runs, as a study of two arms: options from the configs, scores from the logs.
  */
 #include "base/json.h"
 #include "report/results.h"
@@ -26,7 +25,7 @@ static enum weft_status add_entry(void *context, const char *name, const char *v
     if (!entry.name || !entry.value)
         return WEFT_NOMEM;
     if (read->arm->entry_count == WEFT_MAX_SETTINGS)
-        return FAIL(WEFT_FORMAT, "a config of more than %d options", WEFT_MAX_SETTINGS);
+        return FAIL(WEFT_FORMAT, "the config has more than %d options", WEFT_MAX_SETTINGS);
     read->arm->entry[read->arm->entry_count++] = entry;
     return WEFT_OK;
 }
@@ -37,7 +36,7 @@ static bool is_run(const char *folder)
     return snprintf(path, sizeof path, "%s/config.json", folder) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-/* ---- what it takes */
+/* ---- cost */
 
 static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *spec, struct weft_recipe *recipe)
 {
@@ -76,17 +75,18 @@ static enum weft_status account_run(struct weft_result_arm *arm, const char *fol
 
 /* ---- runs */
 
-/* Runs of one arm are the same model and recipe. */
+/* Runs of one arm have the same model and recipe. */
 static enum weft_status check_same(const struct weft_result_arm *arm, const struct weft_result_arm *one,
                                    const char *folder)
 {
     for (int i = 0; i < one->entry_count; i++) {
         const char *name = one->entry[i].name, *value = weft_result_option(arm, name);
         if (!weft_option_is_per_run(name) && (!value || strcmp(value, one->entry[i].value) != 0))
-            return FAIL(WEFT_INVALID,
-                        "%s has %s=%s, the runs beside it have not: give the folder of an arm, whose runs differ in "
-                        "seed and learning rate alone",
-                        folder, name, one->entry[i].value);
+            return FAIL(
+                WEFT_INVALID,
+                "%s has %s=%s, unlike the other runs in its folder: give the folder of an arm, whose runs differ "
+                "only in seed and learning rate",
+                folder, name, one->entry[i].value);
     }
     return WEFT_OK;
 }
@@ -116,7 +116,8 @@ static enum weft_status check_data(struct weft_result_arm *arm, const char *fold
     if (!*arm->data_sha256)
         memcpy(arm->data_sha256, hash, sizeof hash);
     else if (*hash && strcmp(hash, arm->data_sha256) != 0)
-        return FAIL(WEFT_INVALID, "%s was trained on other data than the runs beside it: their scores do not compare",
+        return FAIL(WEFT_INVALID,
+                    "%s was trained on other data than the other runs in its folder: their scores cannot be compared",
                     folder);
     return WEFT_OK;
 }
@@ -132,14 +133,15 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
     const char *steps = weft_result_option(&one, "steps");
     r->planned++;
     if (!lr || !seed || !steps)
-        return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it a run's?", folder);
+        return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it the config of a run?", folder);
     if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
         return WEFT_OK;
     TRY(check_data(arm, folder));
     for (int i = 0; i < arm->run_count; i++)
         if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
-            return FAIL(WEFT_INVALID, "%s is a second run with seed=%s and lr=%s: one run would count twice", folder,
-                        seed, lr);
+            return FAIL(WEFT_INVALID,
+                        "%s is a second run with seed=%s and lr=%s, which would count twice: remove one of them",
+                        folder, seed, lr);
     arm->run[arm->run_count] = (struct weft_finished){.lr = strtod(lr, NULL),
                                                       .seed = strtoll(seed, NULL, 10),
                                                       .steps = log.steps,
@@ -157,7 +159,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
 
 static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-/* In order of names, so that the first config is the same on every file system. */
+/* Sorted by name, so that the first config does not depend on the file system. */
 static enum weft_status add_runs(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
 {
     struct dirent **list = NULL;
@@ -176,7 +178,8 @@ static enum weft_status add_runs(struct weft_results *r, struct weft_result_arm 
     }
     free(list);
     if (status == WEFT_OK && !arm->entry)
-        return FAIL(WEFT_INVALID, "%s is neither a run's folder nor one that holds runs: `weft train --out` makes them",
+        return FAIL(WEFT_INVALID,
+                    "%s is neither the folder of a run nor a folder with runs in it: `weft train --out` creates them",
                     folder);
     return status;
 }
@@ -197,10 +200,10 @@ static enum weft_status add_arm(struct weft_results *r, const char *name, const 
     return WEFT_OK;
 }
 
-/* ---- both */
+/* ---- both arms */
 
-/* A loss must be of the same samples on both sides. */
-static bool stand_in(struct weft_results *r)
+/* Both sides must use the loss of the same samples: if one has no test loss, all use validation. */
+static bool use_validation(struct weft_results *r)
 {
     bool lacking = false;
     for (int i = 0; i < r->arm_count; i++)
@@ -220,7 +223,7 @@ enum weft_status weft_results_pair(struct weft_results *r, const char *a, const 
         return WEFT_NOMEM;
     TRY(add_arm(r, "A", a));
     TRY(add_arm(r, "B", b));
-    *by_val = stand_in(r);
+    *by_val = use_validation(r);
     weft_results_choose_lr(r);
     TRY(weft_results_check_samples(r));
     TRY(weft_results_judge(r));

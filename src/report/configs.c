@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * configs.c - the page's tables of what the arms are: their gates, and the options in which they differ.
+ * configs.c - tables of the page: the gates of the arms, and the options in which the arms differ.
  */
 #include "report/results.h"
 
@@ -67,8 +67,8 @@ static void put_option(const struct weft_results *r, const char *option, FILE *t
     fputs("</tr>\n", to);
 }
 
-/* Whether an arm before this one has the option, so that it stands in the table already. */
-static bool stands(const struct weft_results *r, int arm, const char *option)
+/* Whether an arm before this one has the option, so that it is in the table already. */
+static bool is_listed(const struct weft_results *r, int arm, const char *option)
 {
     for (int i = 0; i < arm; i++)
         if (weft_result_option(&r->arm[i], option))
@@ -87,7 +87,7 @@ void weft_html_configs(const struct weft_results *r, FILE *to)
     for (int i = 0; i < r->arm_count; i++)
         for (int k = 0; k < r->arm[i].entry_count; k++) {
             const char *option = r->arm[i].entry[k].name;
-            if (!stands(r, i, option) && weft_results_differ(r, option))
+            if (!is_listed(r, i, option) && weft_results_differ(r, option))
                 put_option(r, option, to);
         }
     fputs("</tbody></table></div>\n", to);

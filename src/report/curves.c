@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * curves.c - losses over steps: for each arm at its learning rate the mean, least and greatest over seeds.
+ * curves.c - losses over steps: for each arm, at its learning rate, the mean, smallest and largest over seeds.
  *
- * Steps are cut into as many equal pieces as a chart has points. A run's loss in a piece is the mean of what it logged
- * there, so that a point is not one batch's luck.
+ * Steps are divided into as many equal intervals as a chart has points. The loss of a run in an interval is the mean of
+ * what it logged in it, so that a point does not depend on a single batch.
  */
 #include "report/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* At most; with very many arms fewer, so that the page stays small. */
+/* Points of a chart; fewer with very many arms, to keep the page small. */
 enum { MOST = 300, FEWEST = 60, POINTS_OF_ALL = 4800 };
 
-/* A run's losses by piece; NAN: nothing was logged there. */
+/* A run's losses by interval; NAN: nothing was logged in it. */
 struct pieces {
     int64_t seed;
     double *train, *val;
 };
 struct thinned {
     int count, points;
-    int64_t steps; /* that the pieces are of: the same for all arms */
+    int64_t steps; /* that are divided into intervals: the same for all arms */
     struct pieces *run;
-    double *train_step, *val_step; /* the last that any run logged in a piece */
+    double *train_step, *val_step; /* the last one that any run logged in an interval */
 };
 
 static void thin(const struct weft_curve *curve, int64_t steps, int points, double *loss, double *last)
@@ -70,19 +70,19 @@ static enum weft_status thin_arm(struct thinned *t, const struct weft_results *r
             return WEFT_NOMEM;
         thin(&log.train, steps, points, p->train, t->train_step);
         thin(&log.val, steps, points, p->val, t->val_step);
-        t->count += log.there;
+        t->count += log.exists;
     }
     return WEFT_OK;
 }
 
 /* ---- bands */
 
-/* One point: what the seeds have there. */
+/* One point of a curve, over the seeds. */
 struct point {
     int count;
     double sum, low, high;
 };
-static void see(struct point *p, double loss)
+static void add(struct point *p, double loss)
 {
     if (isnan(loss))
         return;
@@ -100,7 +100,7 @@ static const struct pieces *find_seed(const struct thinned *t, int64_t seed)
     return NULL;
 }
 
-/* With a base, of the differences from it in the same seed. */
+/* With a base: of the differences from it, seed by seed. */
 static enum weft_status make_band(struct weft_band *band, const struct thinned *t, const struct thinned *base, bool val,
                                   struct weft_arena *arena)
 {
@@ -116,7 +116,7 @@ static enum weft_status make_band(struct weft_band *band, const struct thinned *
             const struct pieces *run = &t->run[i], *other = base ? find_seed(base, run->seed) : NULL;
             double loss = (val ? run->val : run->train)[piece];
             if (!base || other)
-                see(&p, base ? loss - (val ? other->val : other->train)[piece] : loss);
+                add(&p, base ? loss - (val ? other->val : other->train)[piece] : loss);
         }
         if (!p.count)
             continue;

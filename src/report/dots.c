@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dots.c - an arm's losses as a small picture: a dot per seed, and below them the mean difference with its
- * interval, laid onto the first arm's mean. All arms have one axis, so that pictures below each other compare.
+ * dots.c - the losses of an arm as a small picture: a dot per seed, and below them the mean difference with its
+ * interval, drawn from the mean of the first arm. All arms share one axis, so that the pictures can be compared.
  */
 #include "report/results.h"
 
@@ -19,7 +19,7 @@ static void widen(struct axis *a, double x)
     a->high = fmax(a->high, x);
 }
 
-/* From the dots; intervals may take as much room again on either side, not more: those of two seeds are huge. */
+/* The range of the dots, extended for intervals by at most its width on either side: those of two seeds are huge. */
 static struct axis find_axis(const struct weft_results *r)
 {
     struct axis dots = {INFINITY, -INFINITY}, all;
@@ -41,7 +41,7 @@ static struct axis find_axis(const struct weft_results *r)
     return all.high > all.low ? all : (struct axis){dots.low - span, dots.high + span};
 }
 
-static double place(struct axis a, double x)
+static double x_of(struct axis a, double x)
 {
     return MARGIN + (WIDTH - 2 * MARGIN) * fmin(fmax((x - a.low) / (a.high - a.low), 0), 1);
 }
@@ -49,9 +49,9 @@ static double place(struct axis a, double x)
 static void put_interval(struct axis a, double base, const struct weft_comparison *c, FILE *to)
 {
     double low = base + c->family.low, high = base + c->family.high;
-    double left = place(a, low), right = place(a, high);
+    double left = x_of(a, low), right = x_of(a, high);
     fprintf(to, "<path class=\"bar\" d=\"M%.1f %dH%.1f\"/>", left, BAR_Y, right);
-    if (low < a.low) /* it goes on */
+    if (low < a.low) /* it continues */
         fprintf(to, "<path class=\"end\" d=\"M%.1f %dl5 -4v8z\"/>", left - 5, BAR_Y);
     if (high > a.high)
         fprintf(to, "<path class=\"end\" d=\"M%.1f %dl-5 -4v8z\"/>", right + 5, BAR_Y);
@@ -78,13 +78,13 @@ void weft_html_dots(const struct weft_results *r, int arm, FILE *to)
     put_label(f, to);
     fputs("\">", to);
     if (isfinite(base))
-        fprintf(to, "<path class=\"base\" d=\"M%.1f 0V%d\"/>", place(a, base), HEIGHT);
+        fprintf(to, "<path class=\"base\" d=\"M%.1f 0V%d\"/>", x_of(a, base), HEIGHT);
     for (int i = 0; i < f->seeds; i++)
-        fprintf(to, "<circle cx=\"%.1f\" cy=\"%d\" r=\"3.4\"/>", place(a, f->run[i].test_loss), DOTS_Y);
+        fprintf(to, "<circle cx=\"%.1f\" cy=\"%d\" r=\"3.4\"/>", x_of(a, f->run[i].test_loss), DOTS_Y);
     if (f->against.seeds && isfinite(f->against.family.low))
         put_interval(a, base, &f->against, to);
     double mean = f->against.seeds ? base + f->against.mean : f->loss;
-    fprintf(to, "<path class=\"mean\" d=\"M%.1f %dv10\"/></svg>", place(a, mean), BAR_Y - 5);
+    fprintf(to, "<path class=\"mean\" d=\"M%.1f %dv10\"/></svg>", x_of(a, mean), BAR_Y - 5);
 }
 
 void weft_html_dots_axis(const struct weft_results *r, FILE *to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * files.c - report.md, the same table for pages and mails, and report.csv, a row per run.
+ * files.c - report.md, the table of verdicts in Markdown, and report.csv, a row per run.
  */
 #include "base/json.h"
 #include "report/results.h"
@@ -10,7 +10,7 @@
 
 /* ---- Markdown */
 
-/* Text that a file brought along, as one cell: its own marks are no marks of the table. */
+/* Text that comes from a file, as one cell: its characters are not taken as markup. */
 static void print_cell(FILE *to, const char *text)
 {
     for (; *text; text++) {
@@ -49,21 +49,20 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
     print_cell(to, r->name);
     fputs("\n\n", to);
     weft_results_notes(r, print_note, to);
-    fputs(
-        "\n| arm | what sets it apart | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
-        "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
-        to);
+    fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
+          "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
+          to);
     for (int i = 0; i < r->arm_count; i++)
         print_row(&r->arm[i], to);
-    fputs("\nDifferences are in nats of the test loss, paired by seed, against the first arm; below 0 is better. "
-          "Intervals hold for all arms at once in 95 % of studies.\n\n"
-          "Made by\n\n    ",
+    fputs("\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
+          "Intervals hold for all arms together in 95 % of studies.\n\n"
+          "To reproduce:\n\n    ",
           to);
-    fprintf(to, "%s\n\nwith weft ", r->command);
+    fprintf(to, "%s\n\nMade with weft ", r->command);
     print_cell(to, r->version);
     fprintf(to, " (program %.16s...) on ", r->program_sha256);
     print_cell(to, r->machine);
-    fputs(". Every run: report.csv. Curves: report.html.\n", to);
+    fputs(". All runs are in report.csv, curves in report.html.\n", to);
 }
 
 /* ---- CSV */
@@ -75,7 +74,7 @@ static void print_real(FILE *to, double x)
     fprintf(to, "%s,", text);
 }
 
-/* What a clock had a part in stands last. */
+/* What depends on a clock comes last. */
 static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
 {
     fprintf(to, "%s,", arm->name);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * findings.c - what the runs of a study say: every arm against the first, seed by seed, and repeats against what they
- * repeat.
+ * findings.c - compares every arm with the first, seed by seed, and repeats with the arms that they repeat.
  *
- * The learning rate was chosen on validation; what is told is the test's. Arms that repeat another are no rivals: they
- * are not in the family of comparisons, which they would only make wider.
+ * The learning rate was chosen on validation; what is compared is the test loss. Arms that repeat another do not belong
+ * to the family of comparisons: they would only make its intervals wider.
  */
 #include "report/results.h"
 
@@ -19,7 +18,7 @@ static const char *const names[] = {
     [WEFT_TOO_FEW_SEEDS] = "too few seeds",
 };
 
-/* ---- an arm by itself */
+/* ---- a single arm */
 
 static void add_up(struct weft_finding *f)
 {
@@ -36,16 +35,16 @@ static void add_up(struct weft_finding *f)
         f->loss = f->tokens_per_s = NAN;
 }
 
-static enum weft_status say(struct weft_finding *f, const char *verdict, const char *text)
+static enum weft_status conclude(struct weft_finding *f, const char *verdict, const char *text)
 {
     f->verdict = verdict;
     f->text = text;
     return text ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* ---- against the first */
+/* ---- comparing with the first */
 
-/* The losses of seeds that both have, in order of seeds. */
+/* The losses of the seeds that both have, in order of seeds. */
 static enum weft_status pair(struct weft_results *r, const struct weft_finding *base, struct weft_finding *f)
 {
     double *losses = weft_arena_alloc(&r->arena, (size_t)(2 * f->seeds + 1) * sizeof *losses);
@@ -63,12 +62,12 @@ static enum weft_status pair(struct weft_results *r, const struct weft_finding *
     return WEFT_OK;
 }
 
-static enum weft_status tell_compared(struct weft_results *r, struct weft_finding *f)
+static enum weft_status conclude_comparison(struct weft_results *r, struct weft_finding *f)
 {
     char text[WEFT_VERDICT_TEXT];
     weft_verdict_text(&f->against, 0, "nats", text);
     f->bootstrap = weft_bootstrap(&f->against);
-    return say(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
+    return conclude(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
 }
 
 static enum weft_status compare_all(struct weft_results *r)
@@ -81,13 +80,13 @@ static enum weft_status compare_all(struct weft_results *r)
         if (r->arm[i].repeats)
             continue;
         if (r->not_comparable) {
-            TRY(say(f, "not comparable", "no verdict: it was scored on other samples"));
+            TRY(conclude(f, "not comparable", "no verdict: it was scored on other samples"));
             continue;
         }
         TRY(pair(r, &r->arm[0].found, f));
         if (!f->against.seeds) {
-            TRY(say(f, f->seeds ? "not paired" : "not run",
-                    f->seeds ? "no seed in common with the first arm" : "nothing of it is finished"));
+            TRY(conclude(f, f->seeds ? "not paired" : "not run",
+                         f->seeds ? "no seed in common with the first arm" : "no run is finished"));
             continue;
         }
         family[count] = f->against;
@@ -96,7 +95,7 @@ static enum weft_status compare_all(struct weft_results *r)
     TRY(weft_compare(family, count));
     for (int i = 0; i < count; i++) {
         of[i]->against = family[i];
-        TRY(tell_compared(r, of[i]));
+        TRY(conclude_comparison(r, of[i]));
     }
     return WEFT_OK;
 }
@@ -119,22 +118,24 @@ static const struct weft_finished *find_run(const struct weft_result_arm *arm, d
     return NULL;
 }
 
-/* With other seeds: two draws of the same model, whose difference is noise. */
-static enum weft_status tell_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
+/* With other seeds: the same model again, so the difference is noise. */
+static enum weft_status conclude_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
 {
     const char *name = of->name;
     double difference = f->loss - of->found.loss;
     if (!f->seeds || !of->found.seeds)
-        return say(f, "not run", "nothing of it is finished");
+        return conclude(f, "not run", "no run is finished");
     if (isnan(f->loss_sd))
-        return say(
-            f, "noise",
-            weft_arena_print(&r->arena, "the model of %s with another seed: %+.4f nats of noise", name, difference));
-    return say(f, "noise",
-               weft_arena_print(&r->arena,
-                                "the model of %s with other seeds: %+.4f nats apart in the mean, which is noise; its "
-                                "seeds scatter by %.4f",
-                                name, difference, f->loss_sd));
+        return conclude(f, "noise",
+                        weft_arena_print(&r->arena,
+                                         "the model of %s with another seed: differs by %+.4f nats, which is noise",
+                                         name, difference));
+    return conclude(
+        f, "noise",
+        weft_arena_print(&r->arena,
+                         "the model of %s with other seeds: the means differ by %+.4f nats, which is noise; the "
+                         "standard deviation between its seeds is %.4f",
+                         name, difference, f->loss_sd));
 }
 
 static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_arm *arm)
@@ -148,17 +149,19 @@ static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_
         equal += first && strcmp(first->weights_sha256, arm->run[i].weights_sha256) == 0;
     }
     if (!both)
-        return tell_noise(r, f, of);
+        return conclude_noise(r, f, of);
     r->reproduced = r->reproduced != 0 && equal == both;
     if (equal == both)
-        return say(f, "reproduced",
-                   weft_arena_print(&r->arena, "reproduced: the weights of %d runs are those of %s, bit by bit", both,
-                                    of->name));
-    return say(f, "not reproduced",
-               weft_arena_print(&r->arena,
-                                "NOT REPRODUCED: %d of %d runs came to other weights than %s with the same seeds. "
-                                "Nothing here can be trusted until that is understood",
-                                both - equal, both, of->name));
+        return conclude(f, "reproduced",
+                        weft_arena_print(&r->arena,
+                                         "reproduced: the weights of %d runs are the same as those of %s, bit for bit",
+                                         both, of->name));
+    return conclude(
+        f, "not reproduced",
+        weft_arena_print(&r->arena,
+                         "NOT REPRODUCED: %d of %d runs have other weights than %s with the same seeds. Do not trust "
+                         "any result of this study until the cause is found",
+                         both - equal, both, of->name));
 }
 
 enum weft_status weft_results_judge(struct weft_results *r)
@@ -167,8 +170,7 @@ enum weft_status weft_results_judge(struct weft_results *r)
     r->reproduced = -1;
     for (int i = 0; i < r->arm_count; i++)
         add_up(&r->arm[i].found);
-    TRY(say(base, base->seeds ? "base" : "not run",
-            base->seeds ? "the arm that the others are held against" : "nothing of it is finished"));
+    TRY(conclude(base, base->seeds ? "base" : "not run", base->seeds ? "the baseline" : "no run is finished"));
     TRY(compare_all(r));
     for (int i = 1; i < r->arm_count; i++)
         if (r->arm[i].repeats)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * numbers.c - the page's tables of numbers: the comparisons, the grid of learning rates, and every run.
+ * numbers.c - tables of the page: comparisons, learning rates, and all runs.
  */
 #include "report/results.h"
 
@@ -92,14 +92,14 @@ static void put_lr_cell(const struct weft_result_arm *arm, double lr, FILE *to)
 void weft_html_lrs(const struct weft_results *r, FILE *to)
 {
     const char *columns[WEFT_MAX_LRS + 2] = {"Arm"};
-    struct weft_text told[WEFT_MAX_LRS];
+    struct weft_text text[WEFT_MAX_LRS];
     if (r->lr_count < 2)
         return;
     for (int64_t i = 0; i < r->lr_count; i++) {
-        told[i] = weft_lr_text(r->lr[i]);
-        columns[i + 1] = told[i].text;
+        text[i] = weft_lr_text(r->lr[i]);
+        columns[i + 1] = text[i].text;
     }
-    fputs("<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds; the least was chosen.</p>\n", to);
+    fputs("<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds; the smallest was chosen.</p>\n", to);
     open_table("Validation loss by learning rate", columns, to);
     for (int i = 0; i < r->arm_count; i++) {
         fprintf(to, "<tr><th scope=\"row\">%s</th>", r->arm[i].name);
@@ -112,7 +112,7 @@ void weft_html_lrs(const struct weft_results *r, FILE *to)
 
 /* ---- runs */
 
-enum { MOST_RUNS = 1000 }; /* so that the page stays small */
+enum { MOST_RUNS = 1000 }; /* to keep the page small */
 
 static void put_run(const char *arm, const struct weft_finished *run, FILE *to)
 {
@@ -135,5 +135,5 @@ void weft_html_runs(const struct weft_results *r, FILE *to)
             put_run(r->arm[i].name, &r->arm[i].run[k], to);
     close_table(to);
     if (rows < r->finished)
-        fputs("<p>report.csv has the others.</p>\n", to);
+        fputs("<p>The other runs are in report.csv.</p>\n", to);
 }

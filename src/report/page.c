@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * page.c - report.html: the template src/report/page.html with its slots, {{like_this}}, filled in.
+ * page.c - report.html: fills in the slots, {{like_this}}, of the template src/report/page.html.
  */
 #include "report/results.h"
 
@@ -76,7 +76,7 @@ void weft_report_page(const struct weft_results *r, const struct weft_curves *c,
     while ((open = strstr(at, "{{")) && (close = strstr(open, "}}"))) {
         fwrite(at, 1, (size_t)(open - at), to);
         const struct slot *slot = find_slot(open + 2, (size_t)(close - open - 2));
-        if (slot) /* a name that is none leaves a gap, which the test of the page finds */
+        if (slot) /* an unknown name leaves a gap, which the test of the page finds */
             slot->put(&p);
         at = close + 2;
     }

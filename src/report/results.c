@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * results.c - what a study's folder says: study.json, read as if anybody had changed it.
+ * results.c - reads study.json, without trusting any of its values.
  */
 #include "report/results.h"
 #include "base/fields.h"
@@ -27,7 +27,7 @@ static const char *either(const struct weft_fields *f, const char *name, const c
 
 static void *room(struct weft_results *r, struct weft_fields *f, size_t count, size_t bytes)
 {
-    void *memory = weft_arena_alloc(&r->arena, count * bytes); /* counts are bounded by the limits of study.h */
+    void *memory = weft_arena_alloc(&r->arena, count * bytes); /* counts are limited, see study.h */
     if (!memory)
         f->status = WEFT_NOMEM;
     return memory;
@@ -52,7 +52,7 @@ static void read_gates(struct weft_results *r, struct weft_fields *f, struct wef
     }
 }
 
-/* A value as a setting would have it, so that configs of files and of studies compare. */
+/* A value in the form that a setting has, so that it can be compared with the config of a run. */
 static const char *entry_value(struct weft_results *r, struct weft_fields *config, const char *name)
 {
     const json_t *value = json_object_get(config->object, name);
@@ -73,7 +73,7 @@ static void read_config(struct weft_results *r, struct weft_fields *f, struct we
     json_t *config = json_object_get(f->object, "config");
     struct weft_fields entries = {.object = config, .where = f->where};
     if (!json_is_object(config) || json_object_size(config) > WEFT_MAX_SETTINGS) {
-        weft_field_refuse(f, "config", "is no config");
+        weft_field_refuse(f, "config", "is not a config");
         return;
     }
     arm->entry = room(r, f, WEFT_MAX_SETTINGS, sizeof *arm->entry);
@@ -84,7 +84,7 @@ static void read_config(struct weft_results *r, struct weft_fields *f, struct we
         entry->name = weft_arena_print(&r->arena, "%s", json_object_iter_key(at));
         entry->value = entry_value(r, &entries, json_object_iter_key(at));
         if (!weft_json_holds(json_object_iter_key(at)))
-            weft_field_refuse(f, "config", "has a key that is no option's name");
+            weft_field_refuse(f, "config", "has a key that cannot be the name of an option");
         if (!entry->name || !entry->value)
             f->status = WEFT_NOMEM;
     }
@@ -105,7 +105,7 @@ static void read_repeats(struct weft_results *r, struct weft_fields *f, struct w
     for (const struct weft_result_arm *other = r->arm; f->status == WEFT_OK && other < arm; other++)
         if (strcmp(other->name, arm->repeats) == 0)
             return;
-    weft_field_refuse(f, "repeats", "names no arm that stands before it");
+    weft_field_refuse(f, "repeats", "is not the name of an arm before it");
 }
 
 static enum weft_status read_arm(struct weft_results *r, const char *path, const json_t *object, int i)
@@ -125,10 +125,10 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     arm->cache_bytes = weft_field_real(&f, "cache_bytes");
     arm->matched = weft_field_int(&f, "matched", 0, INT64_MAX);
     if (f.status == WEFT_OK && !weft_is_arm_name(arm->name))
-        weft_field_refuse(&f, "name", "is no arm's name: letters, digits, - and _, at most 63");
+        weft_field_refuse(&f, "name", "is not the name of an arm: use letters, digits, - and _, at most 63");
     for (int other = 0; f.status == WEFT_OK && other < i; other++)
         if (strcmp(r->arm[other].name, arm->name) == 0)
-            weft_field_refuse(&f, "name", "is another arm's too");
+            weft_field_refuse(&f, "name", "is the name of another arm, too");
     read_repeats(r, &f, arm);
     read_gates(r, &f, arm);
     read_config(r, &f, arm);
@@ -146,7 +146,7 @@ static void read_numbers(struct weft_results *r, struct weft_fields *f)
     for (size_t i = 0; f->status == WEFT_OK && i < json_array_size(lrs); i++) {
         const json_t *lr = json_array_get(lrs, i);
         if (!json_is_number(lr) || !(json_number_value(lr) > 0))
-            weft_field_refuse(f, "lrs", "has an entry that is no number above 0");
+            weft_field_refuse(f, "lrs", "has an entry that is not a number above 0");
         r->lr[r->lr_count++] = json_number_value(lr);
     }
 }
@@ -164,7 +164,7 @@ static enum weft_status read_study(struct weft_results *r, const char *path, con
     r->match_by = copy(r, &f, "match_by");
     r->program_sha256 = copy(r, &f, "program_sha256");
     if (f.status == WEFT_OK && !weft_is_sha256(r->program_sha256))
-        weft_field_refuse(&f, "program_sha256", "is no SHA-256");
+        weft_field_refuse(&f, "program_sha256", "is not a SHA-256");
     r->steps = weft_field_int(&f, "steps", 0, INT64_MAX);
     read_numbers(r, &f);
     const json_t *arms = weft_field_list(&f, "arms", WEFT_MAX_ARMS);
@@ -190,8 +190,8 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
     if (snprintf(path, sizeof path, "%s/study.json", folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
     if (access(path, F_OK))
-        return FAIL(WEFT_INVALID, "%s is no study's folder, for it has no study.json: `weft ablate --out` makes one",
-                    folder);
+        return FAIL(WEFT_INVALID,
+                    "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates one", folder);
     TRY(weft_fields_load(path, &object));
     enum weft_status status = read_study(r, path, object);
     json_decref(object);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * results.h - what the files that tell of a study share among themselves.
+ * results.h - shared by the files of this room.
  */
 #ifndef WEFT_RESULTS_H
 #define WEFT_RESULTS_H
@@ -9,11 +9,11 @@
 
 /* ---- reading */
 
-/* The runs of the ledger that are this study's (results_runs.c), and the learning rates that they choose. */
+/* Takes the runs of this study from the ledger (results_runs.c), and chooses the learning rate of every arm. */
 enum weft_status weft_results_take_runs(struct weft_results *r);
 void weft_results_choose_lr(struct weft_results *r);
 
-/* Of an arm, which may differ from the first in it (options.c). */
+/* The number of steps of an arm, which may differ from that of the first (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
 /* Whether runs of one arm may differ in an option: seed and learning rate. */
 bool weft_option_is_per_run(const char *option);
@@ -24,15 +24,15 @@ enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
 /* Fills in not_comparable, of two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
-/* A run's log.jsonl (runlog.c). What it does not have is NAN, -1 or empty. */
+/* A run's log.jsonl (runlog.c). Missing values are NAN, -1 or empty. */
 struct weft_curve {
     int64_t count;
     int64_t *step;
     double *loss;
 };
 struct weft_runlog {
-    bool there;
-    struct weft_curve train, val; /* cross-entropy alone, which arms have in common */
+    bool exists;
+    struct weft_curve train, val; /* cross-entropy only, which all arms have */
     int64_t params, steps;
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65];
@@ -55,14 +55,14 @@ struct weft_curves {
 enum weft_status weft_curves_init(struct weft_curves *c, const struct weft_results *r);
 void weft_curves_release(struct weft_curves *c);
 
-/* ---- numbers for people (text.c) */
+/* ---- numbers as text (format.c) */
 
 struct weft_text {
     char text[64];
 };
 struct weft_text weft_count_text(double n); /* "1.235 M" */
 struct weft_text weft_bytes_text(double n); /* "12.3 MiB" */
-struct weft_text weft_loss_text(double x);  /* four digits that count; "-": none */
+struct weft_text weft_loss_text(double x);  /* four decimals; "-": not finite */
 struct weft_text weft_lr_text(double x);
 struct weft_text weft_interval_text(struct weft_interval i);
 
@@ -72,7 +72,7 @@ void weft_report_markdown(const struct weft_results *r, FILE *to);
 void weft_report_csv(const struct weft_results *r, FILE *to);
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 
-/* Parts of the page. Everything that a file says is escaped. */
+/* Parts of the page. Text that comes from files is escaped. */
 void weft_html(FILE *to, const char *text);                           /* html.c */
 void weft_html_verdicts(const struct weft_results *r, FILE *to);      /* verdict_table.c */
 void weft_html_dots(const struct weft_results *r, int arm, FILE *to); /* dots.c */
@@ -85,7 +85,7 @@ void weft_html_runs(const struct weft_results *r, FILE *to);
 void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);
 
-/* Files that are part of the program (assets.c), each with a 0 behind it. */
+/* Files that are part of the program (assets.c), each ending with a 0. */
 extern const char weft_asset_page[], weft_asset_style[], weft_asset_charts[];
 extern const char weft_asset_uplot_js[], weft_asset_uplot_css[], weft_asset_uplot_licence[];
 

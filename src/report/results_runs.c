@@ -2,8 +2,9 @@
  *
  * results_runs.c - which lines of the ledger are runs of the study as it is planned now.
  *
- * A ledger outlives changes of the study: lines of another program, another number of steps, or settings that the arm
- * no longer has are left out. Settings are those in the run's folder; where that was removed, the line is believed.
+ * The ledger is kept when a study is changed: lines of another program, another number of steps, or settings that the
+ * arm no longer has are left out. The settings are those in the run's folder; if the folder was removed, the line
+ * counts.
  */
 #include "base/json.h"
 #include "report/results.h"
@@ -51,7 +52,7 @@ static enum weft_status has_settings(const struct weft_results *r, const struct 
 static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
 {
     bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
-    bool lr = r->lr_count == 0; /* then each arm has its own */
+    bool lr = r->lr_count == 0; /* each arm has its own */
     for (int64_t i = 0; i < r->lr_count && !lr; i++)
         lr = r->lr[i] == run->lr;
     return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;
@@ -65,7 +66,7 @@ static int by_lr_and_seed(const void *a, const void *b)
     return (x->seed > y->seed) - (x->seed < y->seed);
 }
 
-/* Of lines of the same run the last counts. */
+/* Of several lines of the same run the last one counts. */
 static void put(struct weft_result_arm *arm, const struct weft_finished *run)
 {
     int i = 0;
@@ -99,7 +100,7 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
 
 /* ---- the learning rate */
 
-/* The runs of one learning rate, from the first on. */
+/* How many runs from `first` on have the same learning rate. */
 static int same_lr(const struct weft_result_arm *arm, int first)
 {
     int n = 1;
@@ -108,7 +109,7 @@ static int same_lr(const struct weft_result_arm *arm, int first)
     return n;
 }
 
-/* The least mean validation loss; while runs are missing, of the learning rates with the most seeds. */
+/* The smallest mean validation loss; while runs are missing, among the learning rates with the most seeds. */
 static void choose(const struct weft_results *r, struct weft_result_arm *arm)
 {
     int seeds = 0;

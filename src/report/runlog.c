@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * runlog.c - a run's log.jsonl as curves and final figures.
+ * runlog.c - reads a run's log.jsonl: curves and final scores.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -33,7 +33,7 @@ static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena
 
 static bool has(const struct weft_fields *f, const char *name) { return json_object_get(f->object, name) != NULL; }
 
-/* A score that was not finite stands there as null. */
+/* A score that was not finite is null. */
 static bool has_number(const struct weft_fields *f, const char *name)
 {
     return has(f, name) && !json_is_null(json_object_get(f->object, name));
@@ -45,7 +45,7 @@ static void take_real(struct weft_fields *f, const char *name, double *to)
         *to = weft_field_real(f, name);
 }
 
-/* Records are told apart by what they have. */
+/* The keys of a record say what it is. */
 static enum weft_status read_record(struct weft_runlog *log, struct weft_fields *f, struct weft_arena *arena)
 {
     log->steps = weft_field_int(f, "step", 0, INT64_MAX);
@@ -65,7 +65,7 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
         if (weft_is_sha256(hash))
             memcpy(log->weights_sha256, hash, sizeof log->weights_sha256);
         else
-            weft_field_refuse(f, "weights_sha256", "is no SHA-256");
+            weft_field_refuse(f, "weights_sha256", "is not a SHA-256");
     }
     return f->status;
 }
@@ -79,7 +79,7 @@ static enum weft_status read_records(struct weft_runlog *log, FILE *file, const 
     for (int64_t number = 1; status == WEFT_OK && (bytes = getline(&line, &room, file)) > 0; number++) {
         json_t *object = NULL;
         if (line[bytes - 1] != '\n')
-            break; /* being written */
+            break; /* not complete yet */
         snprintf(where, sizeof where, "%s:%lld", path, (long long)number);
         status = weft_fields_line(path, number, line, (size_t)bytes - 1, &object);
         if (status == WEFT_OK)
@@ -102,7 +102,7 @@ enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, s
         return WEFT_OK;
     if (!file)
         return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
-    log->there = true;
+    log->exists = true;
     enum weft_status status = read_records(log, file, path, arena);
     fclose(file);
     return status;

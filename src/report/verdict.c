@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict.c - a comparison in words: better, worse, not resolved or not enough seeds, with the numbers that say so.
+ * verdict.c - a comparison in words: better, worse, not resolved or not enough seeds, with its numbers.
  */
 #include "report/report.h"
 
@@ -15,10 +15,10 @@ enum weft_verdict weft_verdict(const struct weft_comparison *c)
     return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE : WEFT_NOT_RESOLVED;
 }
 
-/* So many that the number has two digits that count. */
+/* Decimals for two significant digits. */
 static int decimals(double x) { return x > 0 ? (int)fmin(fmax(1 - floor(log10(x)), 0), 12) : 3; }
 
-/* ... and that an end of the interval does not look like 0. */
+/* At least as many that no end of the interval is printed as 0. */
 static int interval_decimals(struct weft_interval i)
 {
     double near = fmin(fabs(i.low), fabs(i.high));
@@ -26,7 +26,7 @@ static int interval_decimals(struct weft_interval i)
     return near > 0 ? (int)fmax(needed, decimals(near) - 1) : needed;
 }
 
-static void tell_too_few(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
+static void print_too_few(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     int digits = decimals(fabs(c->mean));
     if (c->seeds == 1)
@@ -34,11 +34,11 @@ static void tell_too_few(const struct weft_comparison *c, const char *unit, char
                  c->mean, unit);
     else
         snprintf(text, WEFT_VERDICT_TEXT,
-                 "not enough seeds: %+.*f %s in each of %lld seeds; without any noise there is nothing to judge it by",
-                 digits, c->mean, unit, (long long)c->seeds);
+                 "not enough seeds: exactly %+.*f %s in each of %lld seeds, which says nothing about the noise", digits,
+                 c->mean, unit, (long long)c->seeds);
 }
 
-static void tell_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
+static void print_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     bool better = c->mean < 0;
     struct weft_interval by = better ? (struct weft_interval){-c->family.high, -c->family.low} : c->family;
@@ -47,12 +47,11 @@ static void tell_resolved(const struct weft_comparison *c, const char *unit, cha
              fabs(c->mean), unit, digits, by.low, digits, by.high, (long long)c->seeds);
 }
 
-static void tell_not_resolved(const struct weft_comparison *c, double size, const char *unit,
-                              char text[WEFT_VERDICT_TEXT])
+static void print_not_resolved(const struct weft_comparison *c, double size, const char *unit,
+                               char text[WEFT_VERDICT_TEXT])
 {
     if (c->sd == 0) {
-        snprintf(text, WEFT_VERDICT_TEXT, "not resolved: no difference at all in any of %lld seeds",
-                 (long long)c->seeds);
+        snprintf(text, WEFT_VERDICT_TEXT, "not resolved: no difference in any of %lld seeds", (long long)c->seeds);
         return;
     }
     int digits = interval_decimals(c->family);
@@ -67,8 +66,8 @@ static void tell_not_resolved(const struct weft_comparison *c, double size, cons
 
 static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
 
-/* Says so when the bootstrap, which assumes less, sees the comparison otherwise. */
-static void tell_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_TEXT])
+/* A remark if the bootstrap, which assumes less, disagrees with the t test. */
+static void print_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_TEXT])
 {
     struct weft_interval boot = weft_bootstrap(c);
     if (isnan(boot.low) || excludes_zero(boot) == excludes_zero(c->alone))
@@ -76,23 +75,24 @@ static void tell_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_T
     int digits = (int)fmax(interval_decimals(boot), interval_decimals(c->alone));
     size_t used = strlen(text);
     snprintf(text + used, WEFT_VERDICT_TEXT - used,
-             " (taken alone, t's interval is [%.*f, %.*f] but the bootstrap's [%.*f, %.*f]: look at the seeds)", digits,
-             c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
+             " (for this arm alone, the t interval is [%.*f, %.*f] but the bootstrap interval [%.*f, %.*f]: look at "
+             "the seeds)",
+             digits, c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
 }
 
 void weft_verdict_text(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     switch (weft_verdict(c)) {
     case WEFT_TOO_FEW_SEEDS:
-        tell_too_few(c, unit, text);
+        print_too_few(c, unit, text);
         return;
     case WEFT_BETTER:
     case WEFT_WORSE:
-        tell_resolved(c, unit, text);
+        print_resolved(c, unit, text);
         break;
     case WEFT_NOT_RESOLVED:
-        tell_not_resolved(c, size, unit, text);
+        print_not_resolved(c, size, unit, text);
         break;
     }
-    tell_doubt(c, text);
+    print_doubt(c, text);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict_table.c - the page's first table: what every arm is, costs and came to.
+ * verdict_table.c - the first table of the page: what every arm is, its cost and its verdict.
  *
- * On a phone a row becomes a card, so every cell carries its column's name.
+ * On a narrow screen a row becomes a card, so every cell has the name of its column.
  */
 #include "report/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* How an arm's figure compares with the first arm's. */
+/* The difference from the first arm in percent. */
 static void put_against(double x, double first, FILE *to)
 {
     double more = first != 0 ? 100 * (x / first - 1) : NAN;
-    if (fabs(more) >= 0.05) /* else it would read as 0 */
+    if (fabs(more) >= 0.05) /* else it would be printed as 0 */
         fprintf(to, " <small>%+.*f&nbsp;%%</small>", fabs(more) < 10 ? 1 : 0, more);
 }
 
@@ -22,10 +22,10 @@ static void open_cell(const char *label, const char *class, FILE *to)
     fprintf(to, "<td role=\"cell\" class=\"%s\" data-label=\"%s\">", class, label);
 }
 
-static void put_figure(const char *label, struct weft_text told, double exact, double x, double first, FILE *to)
+static void put_figure(const char *label, struct weft_text text, double exact, double x, double first, FILE *to)
 {
     open_cell(label, "figure", to);
-    fprintf(to, "<span title=\"%.0f\">%s</span>", exact, told.text);
+    fprintf(to, "<span title=\"%.0f\">%s</span>", exact, text.text);
     put_against(x, first, to);
     fputs("</td>", to);
 }
@@ -57,20 +57,20 @@ static void put_loss(const struct weft_results *r, int i, FILE *to)
     weft_html_dots(r, i, to);
     fprintf(to, "<small>mean %s", weft_loss_text(f->loss).text);
     if (isfinite(f->loss_sd))
-        fprintf(to, ", scatter %s", weft_loss_text(f->loss_sd).text);
+        fprintf(to, ", standard deviation %s", weft_loss_text(f->loss_sd).text);
     if (r->lr_count != 1 && isfinite(r->arm[i].lr))
         fprintf(to, ", lr %s%s", weft_lr_text(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
     fputs("</small></td>", to);
 }
 
-/* The verdict's name as a class: letters and -. */
+/* The name of the verdict as a class: letters and -. */
 static void put_class(const char *verdict, FILE *to)
 {
     for (; *verdict; verdict++)
         fputc(*verdict == ' ' ? '-' : *verdict, to);
 }
 
-/* The sentence, whose intervals are not torn apart at the end of a line. */
+/* The sentence, without line breaks inside intervals. */
 static void put_sentence(const char *text, FILE *to)
 {
     const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
@@ -117,7 +117,7 @@ void weft_html_verdicts(const struct weft_results *r, FILE *to)
     static const char *const columns[] = {"Parameters",      "FLOPs per token", "Memory",
                                           "Cache per token", "Tokens/s",        "Test loss by seed"};
     fputs("<table class=\"verdicts\" role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">"
-          "<th role=\"columnheader\" scope=\"col\">Arm and what sets it apart</th>",
+          "<th role=\"columnheader\" scope=\"col\">Arm and its settings</th>",
           to);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         fprintf(to, "<th role=\"columnheader\" scope=\"col\">%s", columns[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * distribution.c - the beta distribution, and what is made from it: Student's t, intervals of rates, power.
+ * distribution.c - the beta distribution, and what follows from it: Student's t, intervals of rates, power.
  *
- * All rests on the regularised incomplete beta function I_x(a, b), a weight times a continued fraction (Abramowitz and
- * Stegun, 26.5.8). Functions take x and y = 1 - x both, since whichever is small must not be made by subtraction.
+ * All use the regularised incomplete beta function I_x(a, b), a factor times a continued fraction (Abramowitz and
+ * Stegun, 26.5.8). Functions take both x and y = 1 - x, since the smaller one must not be computed by subtraction.
  */
 #include "stats/stats.h"
 
@@ -13,7 +13,7 @@
 
 static const double pi = 3.14159265358979323846, wanted_power = 0.8;
 
-/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series from where that is exact, and below by
+/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series where that is accurate, and below by
  * gamma(z + 1) = z gamma(z). */
 static double stirling_rest(double z)
 {
@@ -25,10 +25,10 @@ static double stirling_rest(double z)
     return below + (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w / 1188)))) / z;
 }
 
-/* log(q / p) where d = q - p is known better than q is. */
+/* log(q / p) where d = q - p is known more accurately than q. */
 static double log_quotient(double q, double p, double d) { return fabs(d) < p / 2 ? log1p(d / p) : log(q / p); }
 
-/* x^a y^b / B(a, b). Large logarithms of gamma functions would cancel; what is left of them here is small. */
+/* x^a y^b / B(a, b), without the large logarithms of gamma functions, which would cancel. */
 static double beta_weight(double a, double b, double x, double y)
 {
     double n = a + b, d = b * x - a * y;
@@ -64,7 +64,7 @@ static double beta_part(double a, double b, double x, double y)
 
 double weft_beta_cdf(double a, double b, double x) { return beta_part(a, b, x, 1 - x); }
 
-/* By halving, until there is no number in between. */
+/* By bisection, until there is no number in between. */
 double weft_beta_quantile(double a, double b, double p)
 {
     double low = 0, high = 1, x = 0.5;
@@ -100,8 +100,9 @@ double weft_t_cdf(double t, double freedom)
     return t < 0 ? half : 1 - half;
 }
 
-/* The t > 0 that |T| exceeds with this chance. The chance is convex in t, so Newton's steps from the left never
- * overshoot; and no t distribution is denser than the normal's 0.399 at 0, which says where to begin. */
+/* The t > 0 that |T| exceeds with this probability, which is convex in t, so Newton's steps from the left never
+ * overshoot; the density of any t distribution is at most 0.399, that of the normal distribution at 0, which gives the
+ * start. */
 static double t_limit(double chance, double freedom)
 {
     double t = 1.25 * (1 - chance), step = t;
@@ -128,9 +129,9 @@ static double poisson(double j, double mean)
     return exp(j * log_quotient(mean, j, mean - j) - (mean - j) - stirling_rest(j)) / sqrt(2 * pi * j);
 }
 
-/* The square of a noncentral t is a noncentral F: beta distributions, mixed by Poisson's weights. Weights wider than a
- * few terms are a smooth hump, which every step-th term sums as exactly. (Beyond 1e15 terms would not be told apart,
- * and nothing is left to be found.) */
+/* The square of a noncentral t is a noncentral F: a mixture of beta distributions with Poisson weights. Many weights
+ * form a smooth curve, for which every step-th term gives the same sum. (Beyond 1e15 neighbouring terms are the same
+ * number in double precision, and the power is 1.) */
 double weft_power(double effect, int64_t seeds, double alpha)
 {
     if (seeds < 2)

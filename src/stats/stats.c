@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * stats.c - arms of a study against a base, paired by seed.
+ * stats.c - compares arms of a study with a base, paired by seed.
  *
- * Seeds share initial weights and the order of data between arms, so what they have in common cancels in the
- * differences; the t test is on these. Nothing is known about so few numbers beyond their spread, hence t and not the
- * normal limits.
+ * Runs with the same seed share initial weights and the order of data, so part of the noise cancels in the differences;
+ * the t test is applied to these. The noise is estimated from few numbers, hence the t and not the normal distribution.
  */
 #include "stats/stats.h"
 
@@ -32,7 +31,7 @@ static enum weft_status check(const struct weft_comparison *c)
     return WEFT_OK;
 }
 
-/* The mean of x - less, and what the squares of the deviations from it sum to. No `less`: zeros. */
+/* The mean of x - less, and the sum of the squared deviations from it. Without `less`: of x. */
 static double squares(const double *x, const double *less, int64_t n, double *mean)
 {
     double sum = 0;
@@ -46,8 +45,8 @@ static double squares(const double *x, const double *less, int64_t n, double *me
     return sum;
 }
 
-/* Differences that are the same but for the rounding of the losses have no spread. */
-static void spread(struct weft_comparison *c)
+/* Differences that are equal up to the rounding of the losses have a standard deviation of 0. */
+static void estimate(struct weft_comparison *c)
 {
     double freedom = (double)(c->seeds - 1), arm, base;
     double within = squares(c->arm, c->base, c->seeds, &c->mean);
@@ -78,8 +77,8 @@ static double t_test(const struct weft_comparison *c)
 
 /* ---- the family */
 
-/* Step one makes each p as large as its place asks, step two no smaller than any before it; a maximum taken twice does
- * no harm, so one array serves. */
+/* First each p is multiplied by its factor, then made at least as large as those of all smaller p; taking a maximum
+ * twice changes nothing, so one array is enough. */
 static void holm(struct weft_comparison *family, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -100,7 +99,7 @@ enum weft_status weft_compare(struct weft_comparison *family, int64_t count)
         TRY(check(&family[i]));
     for (int64_t i = 0; i < count; i++) {
         struct weft_comparison *c = &family[i];
-        spread(c);
+        estimate(c);
         c->p = t_test(c);
         c->alpha = family_alpha / (double)count;
         c->alone = t_interval(c, family_alpha);
@@ -118,9 +117,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Percentiles of resampled means spread like the normal distribution with the deviation of a population of n, too
- * little for few seeds. Taking them further out by what t differs from that makes up for it (Hesterberg, What Teachers
- * Should Know About the Bootstrap, The American Statistician 69, 2015). */
+/* Percentiles of resampled means are too narrow for few seeds: they follow the normal distribution with the standard
+ * deviation of a population. Wider percentiles correct that, by the ratio to t (Hesterberg, What Teachers Should Know
+ * About the Bootstrap, The American Statistician 69, 2015). */
 struct weft_interval weft_bootstrap(const struct weft_comparison *c)
 {
     if (c->seeds < WEFT_BOOTSTRAP_SEEDS || !noise_is_known(c))
@@ -137,6 +136,6 @@ struct weft_interval weft_bootstrap(const struct weft_comparison *c)
     }
     qsort(means, RESAMPLES, sizeof *means, by_size);
     double limit = -weft_t_quantile(family_alpha / 2, n - 1) * sqrt(n / (n - 1));
-    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means that lie outside, on either side */
+    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means outside the interval, on either side */
     return (struct weft_interval){means[out], means[RESAMPLES - 1 - out]};
 }

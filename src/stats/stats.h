@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * stats.h - what losses of a few seeds allow one to say: intervals, chances, the seeds a difference takes, verdicts.
+ * stats.h - what can be concluded from the losses of a few seeds: intervals, p values, how many seeds a difference
+ * needs.
  *
- * Invariants: functions of their arguments alone; nothing is allocated. What cannot be told is NAN, never a guess. An
- * alpha is the chance of being wrong that is accepted, both sides together.
+ * Invariants: results depend only on the arguments; nothing is allocated. What cannot be known is NAN, never a guess.
+ * An alpha is the accepted probability of an error, for both sides together.
  */
 #ifndef WEFT_STATS_H
 #define WEFT_STATS_H
@@ -14,45 +15,48 @@ struct weft_interval {
     double low, high;
 };
 
-/* ---- distributions (distribution.c), to 1e-10 of the value and of one minus it */
+/* ---- distributions (distribution.c), with a relative error of 1e-10 in the value and in one minus it */
 
 double weft_beta_cdf(double a, double b, double x);
 double weft_beta_quantile(double a, double b, double p);
 double weft_t_cdf(double t, double freedom);
 double weft_t_quantile(double p, double freedom);
-/* The chance that |T| exceeds |t|. */
+/* The probability that |T| exceeds |t|. */
 double weft_t_beyond(double t, double freedom);
-/* Of a rate, when `hits` of `trials` were seen (Clopper and Pearson): right in at least 1 - alpha of all cases. */
+/* The interval of a rate after `hits` in `trials` (Clopper and Pearson): covers it in at least 1 - alpha of all cases.
+ */
 struct weft_interval weft_rate_interval(int64_t hits, int64_t trials, double alpha);
 
-/* ---- how many seeds (distribution.c). An effect is a difference over the standard deviation of paired differences. */
+/* ---- how many seeds (distribution.c). An effect is a mean difference divided by the standard deviation of the paired
+ * differences. */
 
-/* The chance that a t test finds an effect: exact for normal noise. */
+/* The probability that a t test finds an effect: exact for normal noise. */
 double weft_power(double effect, int64_t seeds, double alpha);
-/* The fewest seeds that find an effect in four of five studies; 0: more than WEFT_MOST_SEEDS. */
+/* The smallest number of seeds that finds an effect in four of five studies; 0: more than WEFT_MOST_SEEDS. */
 enum { WEFT_MOST_SEEDS = 1000000 };
 int64_t weft_seeds_needed(double effect, double alpha);
-/* The smallest effect that so many seeds find in four of five studies; NAN below two. */
+/* The smallest effect that this many seeds find in four of five studies; NAN below two. */
 double weft_effect_resolved(int64_t seeds, double alpha);
 
 /* ---- comparing arms with a base (stats.c), paired by seed */
 
 struct weft_comparison {
-    const double *arm, *base; /* in: losses, in the same order of seeds */
-    int64_t seeds;            /* in */
+    const double *arm, *base; /* input: losses, in the same order of seeds */
+    int64_t seeds;            /* input */
     double mean, sd;          /* of arm - base: below 0 the arm is better */
-    double over_noise;        /* mean over the deviation between seeds, of both arms together */
-    double p, p_holm;         /* that the mean is 0, by the t test: alone, and in the family (Holm) */
-    double alpha;             /* of the family's interval: 0.05 over the number of comparisons */
-    /* Of the mean, by the t test: alone at 95 %, and so wide that all of the family's hold at once in 95 %
-     * (Bonferroni). NAN from one seed, or when all differences are the same but not 0: the noise is not known then. */
+    double over_noise;        /* mean divided by the standard deviation between seeds, of both arms together */
+    double p, p_holm;         /* of the t test that the mean is 0: alone, and adjusted for the family (Holm) */
+    double alpha;             /* of the family's interval: 0.05 divided by the number of comparisons */
+    /* Of the mean, by the t test: alone at 95 %, and wide enough that all intervals of the family hold together in 95 %
+     * (Bonferroni). NAN for one seed, or if all differences are the same but not 0: then the noise is not known. */
     struct weft_interval alone, family;
 };
-/* All comparisons that are made of a study belong into one family. Refuses losses that are not finite. */
+/* All comparisons of a study are one family. Refuses losses that are not finite. */
 enum weft_status weft_compare(struct weft_comparison *family, int64_t count);
 
-/* Of the mean difference without assuming a normal distribution, at 95 %: a look from another side, for the t interval
- * decides. NAN where that is, and below so many seeds: resampling cannot show tails it has not seen. */
+/* A 95 % interval of the mean difference that does not assume a normal distribution: as a second opinion, since the t
+ * interval decides. NAN where that is NAN, and below this many seeds: resampling cannot show tails that did not occur.
+ */
 enum { WEFT_BOOTSTRAP_SEEDS = 8 };
 struct weft_interval weft_bootstrap(const struct weft_comparison *c);
 

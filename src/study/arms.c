@@ -9,7 +9,7 @@
 
 enum { LONGEST_NAME = 63 };
 
-/* Cuts out what stands before `stop`, or all that is left, without the spaces around it. NULL: nothing is left. */
+/* Cuts out the text before `stop`, or all that is left, without the spaces around it. NULL: nothing is left. */
 static char *cut(char **rest, char stop)
 {
     char *from = *rest, *to;
@@ -29,11 +29,12 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     if (!*name || name[strspn(name, letters)] || strlen(name) > LONGEST_NAME)
-        return FAIL(WEFT_INVALID, "%sarm %d is called \"%s\": give 1 to %d letters, digits, - and _ before the colon",
-                    where, s->arm_count + 1, name, LONGEST_NAME);
+        return FAIL(WEFT_INVALID,
+                    "%sarm %d has the name \"%s\": give 1 to %d letters, digits, - and _ before the colon", where,
+                    s->arm_count + 1, name, LONGEST_NAME);
     for (int i = 0; i < s->arm_count; i++)
         if (strcmp(s->arm[i].name, name) == 0)
-            return FAIL(WEFT_INVALID, "%stwo arms are called %s", where, name);
+            return FAIL(WEFT_INVALID, "%stwo arms have the name %s", where, name);
     if (s->arm_count == WEFT_MAX_ARMS)
         return FAIL(WEFT_INVALID, "%smore than %d arms", where, WEFT_MAX_ARMS);
     struct weft_arm *arm = &s->arm[s->arm_count++];
@@ -74,7 +75,7 @@ static enum weft_status read_arms(struct weft_study *s, const char *where, char 
         char *settings = arm;
         const char *name = cut(&settings, ':');
         if (!settings)
-            return FAIL(WEFT_INVALID, "%s\"%s\" is no arm: write NAME: SETTING SETTING, with | between arms", where,
+            return FAIL(WEFT_INVALID, "%s\"%s\" is not an arm: write NAME: SETTING SETTING, with | between arms", where,
                         name);
         TRY(tidy(where, name, settings));
         TRY(add(s, where, name, settings, -1));
@@ -86,7 +87,7 @@ static enum weft_status read_arms(struct weft_study *s, const char *where, char 
 
 static const struct step {
     const char *settings;
-    int again; /* the step that it trains once more; -1: none */
+    int again; /* the step whose model it trains again; -1: none */
 } steps[] = {
     {"m1=no m2=no m3=no", -1},    {"m1=yes m2=no m3=no", -1}, {"m1=yes m2=yes m3=no", -1},
     {"m1=yes m2=yes m3=yes", -1}, {"m1=yes m2=yes m3=no", 2}, {"m1=yes m2=yes m3=yes", 3},
@@ -98,15 +99,15 @@ static enum weft_status add_step(struct weft_study *s, const char *where, const 
     char name[16], again[16];
     int n = text[0] - '0', repeats = -1;
     if (n < 0 || n >= STEPS || text[1])
-        return FAIL(WEFT_INVALID, "%sthere is no step \"%s\": give some of 0 to %d, with commas between", where, text,
-                    STEPS - 1);
+        return FAIL(WEFT_INVALID, "%sthere is no step \"%s\": give numbers from 0 to %d, separated by commas", where,
+                    text, STEPS - 1);
     snprintf(name, sizeof name, "step%d", n);
     snprintf(again, sizeof again, "step%d", steps[n].again);
     for (int i = 0; i < s->arm_count; i++)
         if (strcmp(s->arm[i].name, again) == 0)
             repeats = i;
     if (steps[n].again >= 0 && repeats < 0)
-        return FAIL(WEFT_INVALID, "%sstep %d trains step %d again: name that before it", where, n, steps[n].again);
+        return FAIL(WEFT_INVALID, "%sstep %d repeats step %d: put that before it", where, n, steps[n].again);
     TRY(add(s, where, name, steps[n].settings, repeats));
     return WEFT_OK;
 }
@@ -135,7 +136,7 @@ enum weft_status weft_arms_read(struct weft_study *s)
     bool by_steps = *s->steps_text;
     weft_study_where(s, by_steps ? "ablation_steps" : "arms", where, sizeof where);
     if (by_steps && *s->arms_text)
-        return FAIL(WEFT_INVALID, "%sablation_steps and arms both say what the arms are: keep one of them", where);
+        return FAIL(WEFT_INVALID, "%sablation_steps and arms both define the arms: keep one of them", where);
     char *text = weft_arena_print(&s->arena, "%s", by_steps ? s->steps_text : s->arms_text);
     s->arm = weft_arena_alloc(&s->arena, WEFT_MAX_ARMS * sizeof *s->arm);
     if (!text || !s->arm)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * arms.h - between the files that read a study: what its arms are called and made of (arms.c), and what none of them
- * heeds (effect.c).
+ * arms.h - shared by the files that read a study: names and settings of its arms (arms.c), and settings without effect
+ * (effect.c).
  */
 #ifndef WEFT_ARMS_H
 #define WEFT_ARMS_H
 
 #include "study/study.h"
 
-/* Fills in name, apart and repeats of all arms, from the study's options. */
+/* Fills in name, settings_text and repeats of all arms, from the study's options. */
 enum weft_status weft_arms_read(struct weft_study *s);
-/* "file:line: " of the setting that an option of the study comes from, for messages; "": it has its default. */
+/* "file:line: " of the setting that gave an option of the study its value, for messages; "": it has its default. */
 const char *weft_study_where(const struct weft_study *s, const char *option, char *text, size_t size);
 
-/* Refuses settings of the study that no arm makes use of, and two arms that are one. All arms are resolved. */
+/* Refuses settings of the study that no arm uses, and two arms that are the same. All arms must be resolved. */
 enum weft_status weft_arms_check(const struct weft_study *s);
 
 #endif

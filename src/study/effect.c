@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * effect.c - what a study says and no arm heeds. A .config holds every symbol there is, so a default is silent, and so
- * is what one arm makes use of and the others do not; what none makes use of is a mistake in the config. Two arms that
- * are the same model trained the same way are one too, unless one is there to repeat the other; and so are arms that
- * would see other data than the first.
+ * effect.c - refuses mistakes in a study's config: a setting that no arm uses, two arms that are the same model trained
+ * the same way (unless one repeats the other), and arms that would see different data than the first. A .config has
+ * every symbol that exists, so a setting at its default is never refused, nor one that at least one arm uses.
  */
 #define _GNU_SOURCE
 #include "study/arms.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The setting as this arm has it. */
+/* This setting among those of the arm. */
 static const struct weft_setting *find(const struct weft_arm *arm, const struct weft_setting *setting)
 {
     for (int i = 0; i < arm->settings.count; i++)
@@ -20,7 +19,7 @@ static const struct weft_setting *find(const struct weft_arm *arm, const struct 
     return NULL;
 }
 
-/* The last word on this option. */
+/* The last setting of this option, which is the one that counts. */
 static const struct weft_setting *last(const struct weft_arm *arm, const char *name)
 {
     const struct weft_setting *found = NULL;
@@ -31,7 +30,7 @@ static const struct weft_setting *last(const struct weft_arm *arm, const char *n
 }
 
 /* "pos is learned", or all values that the arms have: "pos is learned or alibi". `condition` begins with the name. */
-static void tell_values(const struct weft_study *s, const char *condition, char *text, size_t size)
+static void describe_values(const struct weft_study *s, const char *condition, char *text, size_t size)
 {
     char name[128], seen[8][WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
     int n = 0;
@@ -58,13 +57,15 @@ static enum weft_status refuse(const struct weft_study *s, const struct weft_set
     weft_setting_where(setting, where, sizeof where);
     weft_setting_text(lack->opt, setting, text, sizeof text);
     if (!*lack->needs)
-        return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: each sets another value; leave it out", where, text);
-    tell_values(s, lack->needs, values, sizeof values);
-    return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: it needs %s, and %s; leave it out or at %s, or set that",
-                where, text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
+        return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: every arm sets another value; remove it", where,
+                    text);
+    describe_values(s, lack->needs, values, sizeof values);
+    return FAIL(WEFT_INVALID,
+                "%s%s has no effect in any arm: it needs %s, but %s; remove it, keep it at %s, or set that", where,
+                text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
 }
 
-/* Whether some arm has this value and makes use of it. */
+/* Whether at least one arm has this value and uses it. */
 static enum weft_status check_setting(const struct weft_study *s, const struct weft_setting *setting)
 {
     struct weft_lack lack, why = {0};
@@ -81,21 +82,20 @@ static enum weft_status check_setting(const struct weft_study *s, const struct w
     return refuse(s, setting, &why);
 }
 
-/* The rates of the study stand above everything. */
+/* The learning rates of the study override those of the arms. */
 static enum weft_status check_rates(const struct weft_study *s)
 {
     char where[512];
     for (int i = 0; s->lr_count && i < s->arm_count; i++) {
         const struct weft_setting *lr = last(&s->arm[i], "lr");
         if (lr && !weft_settings_is_default(&s->arm[i].settings, lr))
-            return FAIL(WEFT_INVALID,
-                        "%slr=%s has no effect: lrs=\"%s\" gives the learning rates; leave one of them out",
+            return FAIL(WEFT_INVALID, "%slr=%s has no effect: lrs=\"%s\" sets the learning rates; remove one of them",
                         weft_setting_where(lr, where, sizeof where), lr->value, s->lrs_text);
     }
     return WEFT_OK;
 }
 
-/* ---- arms that cannot be held against each other */
+/* ---- arms that cannot be compared */
 
 static enum weft_status check_alike(const struct weft_study *s, const char *name)
 {
@@ -105,13 +105,15 @@ static enum weft_status check_alike(const struct weft_study *s, const char *name
         const char *value = weft_settings_value(&s->arm[i].settings, name, room);
         if (!base || !value || strcmp(base, value) != 0)
             return FAIL(WEFT_INVALID,
-                        "%sarm %s has %s=%s and arm %s has %s: they would see other data, and their losses would not "
-                        "compare; set it for all",
+                        "%sarm %s has %s=%s and arm %s has %s: they would see different data, and their losses could "
+                        "not be compared; set it for all arms",
                         weft_study_where(s, "arms", where, sizeof where), s->arm[i].name, name, value ? value : "none",
                         s->arm[0].name, base ? base : "none");
     }
     return WEFT_OK;
 }
+
+static int64_t sample_tokens(const struct weft_arm *arm) { return arm->recipe.task->length(arm->recipe.task_options); }
 
 /* All arms see the same samples of the same task. */
 static enum weft_status check_data(const struct weft_study *s)
@@ -122,10 +124,13 @@ static enum weft_status check_data(const struct weft_study *s)
         TRY(check_alike(s, names[i]));
     for (int i = 0; i < task->count; i++)
         TRY(check_alike(s, task->options[i].name));
+    for (int i = 1; i < s->arm_count; i++)
+        if (sample_tokens(&s->arm[i]) != sample_tokens(&s->arm[0])) /* windows of a text */
+            TRY(check_alike(s, "context"));
     return WEFT_OK;
 }
 
-/* ---- arms that are one */
+/* ---- arms that are the same */
 
 static enum weft_status write_arm(const struct weft_arm *arm, char **text)
 {
@@ -144,7 +149,8 @@ static enum weft_status compare(const struct weft_study *s, char *texts[WEFT_MAX
         TRY(write_arm(&s->arm[i], &texts[i]));
         for (int k = 0; k < i; k++)
             if (s->arm[i].repeats < 0 && strcmp(texts[i], texts[k]) == 0)
-                return FAIL(WEFT_INVALID, "%sarms %s and %s are the same model: what should be another in one of them?",
+                return FAIL(WEFT_INVALID,
+                            "%sarms %s and %s are the same model trained the same way: change a setting of one of them",
                             weft_study_where(s, "arms", where, sizeof where), s->arm[k].name, s->arm[i].name);
     }
     return WEFT_OK;

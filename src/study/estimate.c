@@ -2,8 +2,8 @@
  *
  * estimate.c - whether a study can run on this machine, and how long it would take.
  *
- * Where data are there and the model is not large, steps of every arm are taken and timed. Otherwise a run is taken to
- * get half of what the machine does with large products, which is what large models get; small ones get less.
+ * If the data exist and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to reach
+ * half of the speed of large matrix products, as large models do; small ones reach less.
  */
 #include "bench/bench.h"
 #include "study/study.h"
@@ -14,8 +14,8 @@
 
 #define SHARE_OF_ENGINE 0.5
 #define LONG_STEP 0.5    /* seconds */
-#define MANY_WEIGHTS 2e7 /* a trainer of more takes long to set up and to step */
-#define STARTING 0.3     /* seconds, with saving at the end */
+#define MANY_WEIGHTS 2e7 /* more take long to set up and to train a step */
+#define STARTING 0.3     /* seconds, including saving at the end */
 
 /* ---- memory */
 
@@ -29,17 +29,17 @@ static enum weft_status fit(const struct weft_arm *arm, int64_t bytes)
     return status;
 }
 
-/* The first line of the last failure, with whose it is. */
+/* Keeps the first line of the last failure, with the name of the arm. */
 static void note(struct weft_estimate *e, const struct weft_arm *arm)
 {
-    const char *story = weft_error();
+    const char *message = weft_error();
     if (!*e->obstacle)
         snprintf(e->obstacle, sizeof e->obstacle, "arm %s: %.*s", arm->name,
-                 (int)weft_min(400, (int64_t)strcspn(story, "\n")), story);
+                 (int)weft_min(400, (int64_t)strcspn(message, "\n")), message);
     weft_error_clear();
 }
 
-/* As many at once as there are cores and memory for. */
+/* As many parallel runs as there are cores and memory for. */
 static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
 {
     int64_t cores = weft_threads_limit(), bytes = weft_free_bytes();
@@ -61,7 +61,7 @@ static enum weft_status take_steps(struct weft_trainer *t, double *seconds)
 {
     enum { MOST = 20 };
     struct weft_losses losses;
-    TRY(weft_trainer_step(t, &losses)); /* warm */
+    TRY(weft_trainer_step(t, &losses)); /* warm up */
     double start = weft_seconds();
     int n = 0;
     do
@@ -87,7 +87,7 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
     return status;
 }
 
-/* A run: its steps, and evaluations, which take a third of a step for each sample. */
+/* A run: its steps and its evaluations; evaluating a sample takes a third of the time of training on it. */
 static double time_run(const struct weft_arm *arm, double step)
 {
     const struct weft_recipe *r = &arm->recipe;

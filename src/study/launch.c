@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch.c - a run as a process: starting it, hearing how far it is, and its result.
+ * launch.c - a run as a process: starting it, following its progress, and reading its result.
  *
- * It writes what it tells into the run's folder, output.txt and result.json, so nothing waits in a pipe and nothing is
- * lost. It stands in a process group of its own, or the terminal's ^C would end it before it saved; and it is told to
- * save and end when this process is gone, however that went.
+ * Its output goes to output.txt and result.json in the run's folder, so that nothing waits in a pipe and nothing is
+ * lost. It has a process group of its own, since a ^C on the terminal is meant for the study, which then asks its runs
+ * to save. When this process ends for any reason, the kernel sends SIGTERM to the run, which saves and ends.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -42,7 +42,7 @@ static bool put(const char *path, int flags, int at)
     return done;
 }
 
-/* In the new process, where signals are held back: what this one catches is not for the run. */
+/* In the new process, where signals are blocked: the handlers of this program are not for the run. */
 static void become(const char *folder, const char *output, const char *result, const char *threads, bool unsafe,
                    pid_t parent)
 {
@@ -70,7 +70,7 @@ enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t
     TRY(in_folder(folder, OUTPUT, output));
     TRY(in_folder(folder, RESULT, result));
     snprintf(number, sizeof number, "%d", threads);
-    /* One that came before the new process is the run's would be caught in vain. */
+    /* A signal that reached the new process before exec would be caught by the handler of this program and lost. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     *pid = fork();
@@ -85,9 +85,9 @@ enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t
     return WEFT_OK;
 }
 
-/* ---- hearing */
+/* ---- following */
 
-/* The last bytes of a file, from the beginning of a line on. */
+/* The last bytes of a file, beginning with a whole line. */
 static const char *read_end(const char *folder, const char *name, char *text, size_t size)
 {
     char path[4096];

@@ -2,8 +2,8 @@
  *
  * ledger.c - runs.jsonl, a line per finished run.
  *
- * A line counts when its newline is there: it is written with it, and brought to disk before anybody is told. Several
- * processes may add at once, for each holds the file while it does.
+ * A line counts once it ends with a newline, and is synced to disk before the function returns. Several processes may
+ * add lines at the same time: each locks the file while it writes.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -19,7 +19,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* The line, field by field, for reading and writing alike. */
+/* The fields of a line, for reading and for writing. */
 enum type { NAME, HASH, WHOLE, SMALL, REAL };
 static const struct field {
     const char *name;
@@ -73,7 +73,7 @@ static void read_text(struct weft_fields *f, const struct field *field, char *to
     if (name ? weft_is_arm_name(text) : weft_is_sha256(text))
         memcpy(to, text, strlen(text) + 1);
     else
-        weft_field_refuse(f, field->name, name ? "is no name: letters, digits, - and _" : "is no SHA-256");
+        weft_field_refuse(f, field->name, name ? "is not a name: use letters, digits, - and _" : "is not a SHA-256");
 }
 
 static enum weft_status read_line(const char *path, int64_t number, const char *line, size_t bytes,
@@ -99,7 +99,7 @@ static enum weft_status read_line(const char *path, int64_t number, const char *
     return f.status;
 }
 
-/* Room for twice as many, with what there is. */
+/* Makes room for twice as many and copies those that exist. */
 static enum weft_status grow(struct weft_arena *arena, struct weft_finished **list, int64_t count)
 {
     struct weft_finished *more = weft_arena_alloc(arena, (size_t)weft_max(64, 2 * count) * sizeof **list);
@@ -150,7 +150,7 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
 
 /* ---- adding */
 
-/* What could not be read again is not written. */
+/* Refuses values that could not be read back. */
 static enum weft_status print_run(const struct weft_finished *run, FILE *to)
 {
     for (int i = 0; i < FIELDS; i++) {
@@ -169,7 +169,7 @@ static enum weft_status print_run(const struct weft_finished *run, FILE *to)
             fputs(real, to);
         } else {
             if (fields[i].type == NAME ? !weft_is_arm_name(from) : !weft_is_sha256(from))
-                return FAIL(WEFT_INVALID, "a run's %s is \"%s\"", fields[i].name, from);
+                return FAIL(WEFT_INVALID, "the %s of a run is \"%s\", which cannot be read back", fields[i].name, from);
             fprintf(to, "\"%s\"", from);
         }
     }
@@ -177,7 +177,7 @@ static enum weft_status print_run(const struct weft_finished *run, FILE *to)
     return WEFT_OK;
 }
 
-/* The file is as long as its last newline says. */
+/* Cuts the file off after its last newline. */
 static enum weft_status cut(int fd, const char *path)
 {
     char piece[4096];
@@ -212,7 +212,7 @@ static enum weft_status append(int fd, const char *path, const char *line, size_
         bytes -= (size_t)n;
     }
     if (fsync(fd))
-        return FAIL(WEFT_IO, "%s could not be brought to disk: %s", path, strerror(errno));
+        return FAIL(WEFT_IO, "%s could not be synced to disk: %s", path, strerror(errno));
     return WEFT_OK;
 }
 

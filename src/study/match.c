@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * match.c - arms of one size: the width at which an arm has as many weights, or FLOPs, as the first.
+ * match.c - arms of equal size: the width at which an arm has as many weights, or FLOPs, as the first.
  *
- * Both grow with the width, so the first width that reaches the goal is found by bisection; it or the one below it is
- * the nearest. Not every width is possible (heads must divide it, halves of heads must be whole): one that is not
- * stands for the next that is, which keeps the order.
+ * Both grow with the width, so bisection finds the first width that reaches the goal; that width or the one below it is
+ * the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even head
+ * widths): an impossible width counts as the next possible one, which keeps the order.
  */
 #include "study/study.h"
 
@@ -17,11 +17,11 @@ enum { MOST_TRIES = 8192, LARGEST = 1 << 20 };
 const char *const weft_match_names[] = {"none", "params", "flops", NULL};
 const char *const weft_match_by_names[] = {"ffn_width", "width", NULL};
 
-/* ---- an arm with other settings */
+/* ---- an arm with additional settings */
 
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more)
 {
-    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the arm's texts stay the arm's */
+    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the texts still belong to the arm */
     twin->settings.arena = (struct weft_arena){0};
     twin->settings.owner_count = 0;
     for (; *more; more++)
@@ -52,7 +52,7 @@ static enum weft_status size_of(const struct weft_study *s, const struct weft_sp
     return status;
 }
 
-/* WEFT_INVALID: there is no such model. */
+/* WEFT_INVALID: there is no model of this width. */
 static enum weft_status size_at(const struct weft_study *s, const struct weft_arm *arm, int64_t width, double *size)
 {
     char setting[64];
@@ -65,7 +65,7 @@ static enum weft_status size_at(const struct weft_study *s, const struct weft_ar
     return status;
 }
 
-/* Of the first possible width from `width` on. */
+/* The size at the first possible width from `width` on. */
 static enum weft_status size_from(const struct weft_study *s, const struct weft_arm *arm, int64_t *width, double *size)
 {
     for (int tries = 0; tries < MOST_TRIES; tries++, ++*width) {
@@ -83,7 +83,7 @@ struct match {
     double size;
 };
 
-/* The first possible width with at least the goal's size, and the last one below it: 0 where there is none. */
+/* The first possible width that reaches the goal, and the last one below it; 0: there is none. */
 static enum weft_status bracket(const struct weft_study *s, const struct weft_arm *arm, double goal,
                                 struct match *below, struct match *above)
 {
@@ -121,9 +121,8 @@ static enum weft_status solve(const struct weft_study *s, const struct weft_arm 
     *best = below.width && off(below, goal) < off(above, goal) ? below : above;
     if (off(*best, goal) > WEFT_MATCH_LIMIT)
         return FAIL(WEFT_INVALID,
-                    "arm %s cannot match %s: nearest is %s=%" PRId64
-                    ", which is %+.1f %% off in %s, and more than %.0f "
-                    "%% is no match. Set match_by=%s, or match=none",
+                    "arm %s cannot match %s: the nearest is %s=%" PRId64
+                    ", which differs by %+.1f %% in %s, more than the %.0f %% allowed. Set match_by=%s, or match=none",
                     arm->name, s->arm[0].name, weft_match_by_names[s->match_by], best->width,
                     100 * (best->size / goal - 1), s->match == WEFT_MATCH_FLOPS ? "FLOPs" : "weights",
                     100 * WEFT_MATCH_LIMIT, weft_match_by_names[!s->match_by]);
@@ -132,14 +131,14 @@ static enum weft_status solve(const struct weft_study *s, const struct weft_arm 
 
 /* ---- the arms */
 
-/* What is solved for cannot be asked for. */
+/* A width that matching finds cannot be set. */
 static enum weft_status check_free(const struct weft_study *s, const struct weft_arm *arm)
 {
     const char *name = weft_match_by_names[s->match_by];
     size_t n = strlen(name);
     for (const char *at = arm->settings_text; (at = strstr(at, name)); at += n)
         if ((at == arm->settings_text || at[-1] == ' ') && at[n] == '=')
-            return FAIL(WEFT_INVALID, "arm %s sets %s, which match solves for: leave that out, or set match=none",
+            return FAIL(WEFT_INVALID, "arm %s sets %s, which match determines: remove that setting, or set match=none",
                         arm->name, name);
     return WEFT_OK;
 }
@@ -174,7 +173,7 @@ enum weft_status weft_study_match(struct weft_study *s)
         if (best.width)
             TRY(set_width(s, arm, best.width));
     }
-    weft_error_clear(); /* widths that were tried and are none */
+    weft_error_clear(); /* of impossible widths that were tried */
     return WEFT_OK;
 }
 

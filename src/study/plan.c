@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan.c - a study before anything is trained: widths, accounts and gates of its arms, and the list of its runs.
+ * plan.c - the plan of a study: widths, costs and gates of its arms, and the list of its runs.
  */
 #include "base/json.h"
 #include "study/study.h"
@@ -12,7 +12,7 @@
 
 /* ---- arms */
 
-/* For one thread: buffers have a part for each, and a plan must not depend on who makes it. */
+/* For one thread: some buffers have a part for each, and a plan must not depend on the machine. */
 static enum weft_status account(struct weft_arm *arm)
 {
     struct weft_model *model = NULL;
@@ -48,8 +48,8 @@ static enum weft_status check_gates(struct weft_arm *arm)
     return WEFT_OK;
 }
 
-/* The same model: what was found holds for it too. */
-static void take_over(struct weft_arm *arm, const struct weft_arm *from)
+/* The same model, so the results are the same. */
+static void copy_plan(struct weft_arm *arm, const struct weft_arm *from)
 {
     arm->account = from->account;
     arm->gate_count = from->gate_count;
@@ -62,7 +62,7 @@ enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn 
     for (int i = 0; i < s->arm_count; i++) {
         struct weft_arm *arm = &s->arm[i];
         if (arm->repeats >= 0) {
-            take_over(arm, &s->arm[arm->repeats]);
+            copy_plan(arm, &s->arm[arm->repeats]);
             continue;
         }
         report(context, s, i, gates ? "account and gates" : "account");
@@ -84,7 +84,7 @@ struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i)
     const struct weft_arm *arm = &s->arm[run.arm];
     bool other = arm->repeats >= 0 && s->repeat_seeds == WEFT_REPEAT_OTHER;
     run.lr = s->lr_count ? s->lr[i / s->arm_count % lrs] : arm->recipe.lr;
-    run.seed = arm->spec.seed + nth + (other ? WEFT_MAX_SEEDS : 0); /* other ones, however many there will be */
+    run.seed = arm->spec.seed + nth + (other ? WEFT_MAX_SEEDS : 0); /* beyond any number of seeds */
     weft_run_folder(arm->name, run.lr, run.seed, run.folder);
     return run;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.c - the runs of a study, so many at once, until each is in the ledger.
+ * queue.c - the runs of a study, several at a time, until each is in the ledger.
  *
- * A run is known by arm, config, seed, program and instruction set. What a folder holds is a run's only if the stamp in
- * it says so: the stamp is written first, so anything without the right one is of another study or program, and is
- * removed. A kill at any moment leaves a run that is in the ledger, or one that goes on from its checkpoint.
+ * A run is identified by arm, config, seed, program and instruction set. The first file in its folder is the record of
+ * its gates (gates.json), which names config and program: a folder with another record, or none, belongs to another
+ * study or program and is removed. After a kill at any moment a run is in the ledger, or resumes from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
@@ -42,7 +42,7 @@ static void report(struct weft_queue *q, const struct weft_job *job)
         q->report(q->context, q, job);
 }
 
-/* ---- what there is to do */
+/* ---- the jobs */
 
 static bool is_same(const struct weft_finished *a, const struct weft_finished *b)
 {
@@ -63,18 +63,18 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     snprintf(f->isa, sizeof f->isa, "%s", weft_isa_name(weft_isa()));
     f->lr = job->run.lr;
     f->seed = job->run.seed;
-    /* One that repeats another must not owe its bits to the same division of the work. */
+    /* A repeat uses another number of threads, since its bits must not depend on that. */
     job->threads = arm_of(q, job)->repeats < 0 ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
     for (int64_t i = 0; i < count && job->state == WEFT_WAITING; i++)
         if (is_same(&list[i], f)) {
             job->state = WEFT_DONE;
-            job->known = true;
+            job->done_before = true;
             *f = list[i];
         }
     return WEFT_OK;
 }
 
-/* Runs hold the lock too, until they have saved and ended: those of a study that was just killed are waited for. */
+/* Runs inherit the lock and keep it until they have saved and ended: after a kill, the next study waits for them. */
 static enum weft_status lock(struct weft_queue *q)
 {
     const struct timespec moment = {0, 100000000};
@@ -86,7 +86,7 @@ static enum weft_status lock(struct weft_queue *q)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
         if (i == TRIES || is_stopping(q))
-            return FAIL(WEFT_INVALID, "another process works on the study in %s: wait for it, or give another --out",
+            return FAIL(WEFT_INVALID, "another process runs the study in %s: wait for it, or pass another --out",
                         q->folder);
         nanosleep(&moment, NULL);
     }
@@ -129,7 +129,7 @@ int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state)
     return n;
 }
 
-/* ---- a run's folder */
+/* ---- the folder of a run */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -137,7 +137,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-/* The gates looked at the arm's model; a run's seed and learning rate are none of their business. */
+/* Gates check the model of the arm; they do not depend on the seed and learning rate of a run. */
 static struct weft_gates sum_gates(const struct weft_arm *arm)
 {
     struct weft_gates sum = {0};
@@ -150,19 +150,19 @@ static struct weft_gates sum_gates(const struct weft_arm *arm)
 
 static enum weft_status prepare(const struct weft_queue *q, const struct weft_job *job, const char *folder)
 {
-    char stamp[4200], path[4200], hash[65], *config;
+    char record[4200], path[4200], hash[65], *config;
     bool same = false;
     struct weft_gates gates = {0};
-    snprintf(stamp, sizeof stamp, "%s/gates.json", folder);
+    snprintf(record, sizeof record, "%s/gates.json", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
-    if (weft_gate_record_load(stamp, job->finished.config_sha256, &same, &gates) != WEFT_OK)
-        weft_error_clear(); /* a stamp that cannot be read is none */
+    if (weft_gate_record_load(record, job->finished.config_sha256, &same, &gates) != WEFT_OK)
+        weft_error_clear(); /* a record that cannot be read does not count */
     if (!same && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
-        return FAIL(WEFT_IO, "%s is of another study and cannot be removed: %s", folder, strerror(errno));
+        return FAIL(WEFT_IO, "%s belongs to another study and cannot be removed: %s", folder, strerror(errno));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
-    if (!same && gates.checks) /* else the run checks its gates itself */
-        TRY(weft_gate_record_save(stamp, job->finished.config_sha256, &gates));
+    if (!same && gates.checks) /* without a record the run checks its gates */
+        TRY(weft_gate_record_save(record, job->finished.config_sha256, &gates));
     enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
     if (status == WEFT_OK)
         status = weft_file_replace(path, config, strlen(config));
@@ -227,8 +227,8 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     return WEFT_OK;
 }
 
-/* Nobody will hear of its end: somebody else waited for it, or the system did because SIGCHLD is ignored. */
-static void lose(struct weft_queue *q, struct weft_job *job)
+/* How it ended is not known: somebody else waited for it, or the kernel did because SIGCHLD is ignored. */
+static void give_up(struct weft_queue *q, struct weft_job *job)
 {
     job->state = WEFT_FAILED;
     snprintf(job->message, sizeof job->message, "its process cannot be waited for: %s", strerror(errno));
@@ -251,7 +251,7 @@ static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end
             status = status == WEFT_OK ? finished : status;
         } else if (ended < 0 && errno != EINTR) {
             --*running;
-            lose(q, job);
+            give_up(q, job);
         } else if (folder_of(q, job, folder) == WEFT_OK) {
             weft_launched_progress(folder, &job->step, &job->loss);
         }
@@ -266,7 +266,7 @@ static void stop(const struct weft_queue *q)
             kill(q->job[i].pid, SIGTERM);
 }
 
-/* Jobs from `first` to before `end`. Once something of this process fails no more are started. */
+/* Jobs from `first` to before `end`. After a failure of this process no more are started. */
 static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t end)
 {
     const struct timespec moment = {0, 50000000};
@@ -298,7 +298,7 @@ enum weft_status weft_queue_run(struct weft_queue *q) { return run_jobs(q, 0, q-
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
 {
     if (i < 0 || i >= q->count)
-        return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld, from 0 on", (long long)i,
+        return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld, numbered from 0", (long long)i,
                     (long long)q->count);
     return run_jobs(q, i, i + 1);
 }

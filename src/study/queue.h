@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.h - running a study: its runs as processes, some at once, until each is in the ledger.
+ * queue.h - running a study: its runs as processes, several at a time, until each is in the ledger.
  */
 #ifndef WEFT_QUEUE_H
 #define WEFT_QUEUE_H
@@ -12,12 +12,12 @@
 
 /* ---- a run (launch.c) */
 
-/* A process of its own, `weft train FOLDER --resume`. It ends with this one, after it saved. */
+/* Starts a process, `weft train FOLDER --resume`. When this process ends, the run saves and ends too. */
 enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t *pid);
-/* How far its log is, if it has one; and the end of what it told. */
+/* The last step in its log, if it has one; and the end of its output. */
 void weft_launched_progress(const char *folder, int64_t *step, double *loss);
 void weft_launched_output(const char *folder, char *text, size_t size);
-/* Its result, when it has ended; not finished: it was stopped. */
+/* Its result, when it has ended; finished: it has all scores. */
 enum weft_status weft_launched_result(const char *folder, struct weft_finished *f, bool *finished);
 
 /* ---- all of them (queue.c) */
@@ -28,21 +28,21 @@ struct weft_job {
     enum weft_job_state state;
     int threads;
     pid_t pid;
-    int64_t step; /* of what runs, as far as it told */
+    int64_t step; /* of a running job: the last one in its log */
     double loss;
-    bool known; /* done before: it stood in the ledger */
+    bool done_before; /* it was in the ledger already */
     struct weft_finished finished;
-    char message[600]; /* of a failure */
+    char message[600]; /* why it failed */
 };
 
-/* All runs of a study, those that are done taken from the ledger. A run that another program or config left in its
- * folder is removed. `report` is called when a job's state has changed, and with NULL some times a second. */
+/* All runs of a study; those in the ledger are done already. A run's folder that another program or config left behind
+ * is removed. `report` is called when the state of a job has changed, and with NULL several times a second. */
 struct weft_queue {
     const struct weft_study *study;
     const char *folder;
     int slots, threads;
-    bool unsafe, shared;                 /* shared: other processes run other runs of the study */
-    const volatile sig_atomic_t *signal; /* ends all runs, which save, when it is not 0 */
+    bool unsafe, shared;                 /* shared: other processes do other runs of the study */
+    const volatile sig_atomic_t *signal; /* when it is not 0, all runs save and end */
     void (*report)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
     /* Filled in: */
@@ -52,17 +52,18 @@ struct weft_queue {
     int lock;
     struct weft_arena arena;
 };
-/* Fields above `job` are the caller's. Makes the folder and, unless it is shared, holds it for this process alone: one
- * that works on it is waited for. Release also after a failure. */
+/* The caller sets the fields above `job`. Creates the folder and, unless it is shared, locks it: waits for another
+ * process that uses it. Release also after a failure. */
 enum weft_status weft_queue_init(struct weft_queue *q);
 void weft_queue_release(struct weft_queue *q);
-/* Runs what waits, and waits for it; a run that fails stays so and stops nothing. */
+/* Starts all waiting jobs and waits for them. A run that fails does not stop the others; one that was stopped waits for
+ * the next time. */
 enum weft_status weft_queue_run(struct weft_queue *q);
 /* Runs one job. */
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);
 
-/* ---- telling how far it is (queue_view.c): weft_queue_view is its `report`, a view its context. */
+/* ---- showing progress (queue_view.c): weft_queue_view is its `report`, a view its context. */
 struct weft_queue_view {
     FILE *to;
     bool terminal;

@@ -32,7 +32,7 @@ static double seconds_left(const struct weft_queue_view *v, const struct weft_qu
         const struct weft_arm *arm = &q->study->arm[job->run.arm];
         double share = job->state == WEFT_RUNNING ? (double)job->step / (double)arm->recipe.steps
                                                   : job->state == WEFT_DONE || job->state == WEFT_FAILED;
-        done += job->known ? 0 : share * arm->seconds;
+        done += job->done_before ? 0 : share * arm->seconds;
         left += (1 - share) * arm->seconds;
     }
     return done > 0.05 * (done + left) ? elapsed * left / done : left / q->slots;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - a plan as study.json, from which results are told, and as a table for people.
+ * save.c - the plan as study.json, which reports are made from, and as a table.
  */
 #include "ckpt/ckpt.h"
 #include "study/study.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- JSON; where memory is out a value is NULL, which jansson refuses to pack */
+/* ---- JSON; without memory a value is NULL, which jansson refuses to pack */
 
 static json_t *pack_gates(const struct weft_arm *arm)
 {
@@ -47,7 +47,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "config", pack_config(arm));
 }
 
-/* What ran it: model, cores, instruction set. */
+/* The processor, its cores and instruction set. */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";
@@ -138,7 +138,7 @@ void weft_study_print(const struct weft_study *s, FILE *to)
                 (double)(a->state_bytes + a->activation_bytes) / (1 << 20), (long long)a->cache_bytes);
         print_gates(arm, to);
         if (arm->repeats >= 0)
-            fprintf(to, "  %s again", s->arm[arm->repeats].name);
+            fprintf(to, "  repeats %s", s->arm[arm->repeats].name);
         else if (*arm->settings_text)
             fprintf(to, "  %s", arm->settings_text);
         if (arm->matched)

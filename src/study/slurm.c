@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slurm.c - a study as one array job: a script for sbatch whose tasks are the runs.
+ * slurm.c - a study as an array job: a script for sbatch in which every task is a run.
  */
 #include "ckpt/ckpt.h"
 #include "study/study.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As one word of a shell. */
+/* Prints one word for a shell. */
 static void quote(FILE *to, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@";
@@ -41,7 +41,7 @@ static void write_script(const struct weft_study *s, const char *program, const 
 {
     fprintf(to, "#!/bin/sh\n#SBATCH --job-name=weft-%s\n#SBATCH --array=0-%lld\n#SBATCH --cpus-per-task=%d\n", s->name,
             (long long)weft_study_runs(s) - 1, threads);
-    fputs("# Runs that were stopped go on when this is submitted again; `weft report` tells what came out.\ncd ", to);
+    fputs("# Submit this again to continue runs that were stopped; `weft report` shows the results.\ncd ", to);
     quote(to, here);
     fputs(" || exit 1\nexec ", to);
     quote(to, program);
@@ -57,7 +57,7 @@ enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, 
     size_t bytes;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0 || !getcwd(here, sizeof here))
-        return FAIL(WEFT_IO, "where this program and folder are cannot be told: %s", strerror(errno));
+        return FAIL(WEFT_IO, "the paths of this program and folder cannot be read: %s", strerror(errno));
     program[n] = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - a study from a config in Kconfig's format: its own options, then each arm as a model and a recipe. An arm's
- * settings are those of the config, then its own, then those of the command line; later ones win.
+ * study.c - reads a study from a config in Kconfig's format: its own options, then each arm as a model and a recipe.
+ * The settings of an arm are those of the config, then its own, then those of the command line; the last one counts.
  */
 #include "study/arms.h"
 
@@ -12,23 +12,23 @@ static const char *const repeats[] = {"same", "other", NULL};
 
 #define AT(field) offsetof(struct weft_study, field)
 static const struct weft_opt options[] = {
-    {"study", WEFT_OPT_TEXT, AT(name), "", .help = "name of the study; none: as its config file is called"},
-    {"preset", WEFT_OPT_TEXT, AT(preset), "gpt2", .help = "model that all arms begin with: see `weft help models`"},
+    {"study", WEFT_OPT_TEXT, AT(name), "", .help = "name of the study; none: that of its config file"},
+    {"preset", WEFT_OPT_TEXT, AT(preset), "gpt2", .help = "model that all arms are based on: see `weft help models`"},
     {"arms", WEFT_OPT_TEXT, AT(arms_text), "",
-     .help =
-         "arms, what is compared: NAME: SETTING SETTING | NAME: ..., the first is what the others are held against"},
+     .help = "arms, the models to compare: NAME: SETTING SETTING | NAME: ...; the first is the baseline"},
     {"ablation_steps", WEFT_OPT_TEXT, AT(steps_text), "", .symbol = "RA_MLA_ABLATION_STEPS",
-     .help = "steps of the source study, in place of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 is 2 again, 5 "
-             "is 3 again; with commas"},
-    {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: lr alone"},
-    {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "seeds that every arm is trained with"},
-    {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "runs at once; 0: one per core"},
+     .help = "steps of the source study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 repeats 2, 5 "
+             "repeats 3; separated by commas"},
+    {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: only lr"},
+    {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS,
+     .help = "number of seeds that every arm is trained with"},
+    {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "parallel runs; 0: one per core"},
     {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
-     .help = "what all arms are given as much of as the first has"},
+     .help = "size in which all arms are made equal to the first"},
     {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = weft_match_by_names, .needs = "match!=none",
-     .help = "the width that is solved for to match"},
+     .help = "the width that is changed to match"},
     {"repeat_seeds", WEFT_OPT_CHOICE, AT(repeat_seeds), "same", .choices = repeats,
-     .help = "seeds of arms that train another again: the same, which must give the same bits, or others, which tell "
+     .help = "seeds of arms that repeat another: the same, which must give the same bits, or others, which measure "
              "the noise"},
 };
 const struct weft_owner weft_study_owner = WEFT_OWNER("study", options);
@@ -74,7 +74,7 @@ static enum weft_status check_preset(const struct weft_study *s)
         if (strcmp(names[n], s->preset) == 0)
             return WEFT_OK;
     const char *near = weft_suggest(s->preset, names, n);
-    return FAIL(WEFT_INVALID, "%sthere is no preset \"%s\"%s%s%s `weft help models` lists all",
+    return FAIL(WEFT_INVALID, "%sthere is no preset \"%s\"%s%s%s `weft help models` lists them all",
                 weft_study_where(s, "preset", where, sizeof where), s->preset, near ? ": did you mean " : "",
                 near ? near : "", near ? "?" : ".");
 }
@@ -86,7 +86,7 @@ static enum weft_status check_needs(const struct weft_study *s)
     for (int i = 0; i < s->settings.count; i++) {
         const struct weft_setting *setting = &s->settings.setting[i];
         if (is_own(setting->name) && weft_settings_lacks(&s->settings, setting, &lack))
-            return FAIL(WEFT_INVALID, "%s%s has no effect without %s: leave it out or at %s, or set that",
+            return FAIL(WEFT_INVALID, "%s%s has no effect without %s: remove it, keep it at %s, or set that",
                         weft_setting_where(setting, where, sizeof where),
                         weft_setting_text(lack.opt, setting, text, sizeof text), lack.needs, lack.opt->initial);
     }
@@ -107,13 +107,13 @@ static enum weft_status read_rates(struct weft_study *s)
         TRY(weft_opt_read(&rate, &setting, &s->lr[s->lr_count]));
         for (int i = 0; i < s->lr_count; i++)
             if (s->lr[i] == s->lr[s->lr_count])
-                return FAIL(WEFT_INVALID, "%sthe learning rate %s stands twice", where, one);
+                return FAIL(WEFT_INVALID, "%sthe learning rate %s is given twice", where, one);
         s->lr_count++;
     }
     return WEFT_OK;
 }
 
-/* Its own, or the config file's without folder and ending. It names a folder too. */
+/* Its own, or that of the config file without folder and ending. It is also the name of a folder. */
 static enum weft_status choose_name(struct weft_study *s)
 {
     const char *base = strrchr(s->path, '/');
@@ -126,8 +126,8 @@ static enum weft_status choose_name(struct weft_study *s)
     for (const char *c = s->name; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", *c))
             return FAIL(WEFT_INVALID,
-                        "%s: a study cannot be called \"%s\": give letters, digits, - and _ as study=NAME", s->path,
-                        s->name);
+                        "%s: \"%s\" cannot be the name of a study: set study=NAME, with letters, digits, - and _",
+                        s->path, s->name);
     return WEFT_OK;
 }
 
@@ -183,7 +183,7 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
     return WEFT_OK;
 }
 
-/* ---- what Kconfig made of it */
+/* ---- comparing with what Kconfig made of it */
 
 static enum weft_status compare(const struct weft_study *s, struct weft_settings *kept, const char *path)
 {

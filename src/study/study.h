@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.h - studies: arms x learning rates x seeds, each run a process of its own, and what they come to.
+ * study.h - studies: arms x learning rates x seeds, each run a process of its own.
  *
- * A study is read from a config in Kconfig's format (study.c), planned (plan.c: widths that match, what each arm takes,
- * its gates; estimate.c: how long), run (queue.c, ledger.c) into a folder, and told from that folder alone
- * (report).
+ * A study is read from a config in Kconfig's format (study.c), planned (plan.c: matching widths, cost and gates of
+ * every arm; estimate.c: time and memory) and run into a folder (queue.c, ledger.c). Room `report` makes reports from
+ * the folder alone.
  *
  * The folder:
- *   study.json            what was planned (save.c): a function of config, program and machine
- *   runs.jsonl            the ledger: a line per finished run, in the order they finished
- *   runs/ARM/lr-LR-seed-N a run's folder, as `weft train --out` leaves it
- *   report.html .md .csv  as `weft report` writes them; the same for the same runs, whatever order they finished in
+ *   study.json            the plan (save.c): a function of config, program and machine
+ *   runs.jsonl            the ledger: a line per finished run, in the order in which they finished
+ *   runs/ARM/lr-LR-seed-N the folder of a run, as `weft train --out` writes it
+ *   report.html .md .csv  written by `weft report`: the same for the same runs, in whatever order they finished
  *
- * Invariants: the first arm is the one the others are held against. Runs of all arms with the same seed see the same
- * data in the same order and begin with the same weights where names and shapes agree. An arm that repeats another is
- * never taken from the ledger of an earlier study: it is trained in its own process with another number of threads.
+ * Invariants: the first arm is the baseline. Runs of all arms with the same seed see the same data in the same order
+ * and begin with the same weights where names and shapes agree. An arm that repeats another is trained in its own
+ * process with another number of threads; its runs are never copied from the other arm's.
  */
 #ifndef WEFT_STUDY_H
 #define WEFT_STUDY_H
@@ -29,68 +29,69 @@ extern const char *const weft_match_names[], *const weft_match_by_names[]; /* en
 enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
 struct weft_arm {
-    const char *name;              /* letters, digits, - and _: it names a folder too */
-    const char *settings_text;     /* the settings that make it, with spaces between */
-    int repeats;                   /* the arm that it trains once more; -1: none */
-    struct weft_settings settings; /* of the study and the arm, all taken */
+    const char *name;              /* letters, digits, - and _: it is also the name of a folder */
+    const char *settings_text;     /* its own settings, separated by spaces */
+    int repeats;                   /* the arm whose model it trains again; -1: none */
+    struct weft_settings settings; /* of the study and of the arm, all used */
     struct weft_spec spec;
     struct weft_recipe recipe;
     /* Filled in by the plan: */
     struct weft_account account;
-    int64_t matched; /* the width that was solved for; 0: none */
+    int64_t matched; /* the width found by matching; 0: none */
     struct weft_arm_gate {
         const char *gate;
         int checks, failed;
         char message[200]; /* the first failure */
     } gate[WEFT_GATE_COUNT];
     int gate_count;
-    double seconds; /* of a run, estimated */
+    double seconds; /* estimate for one run */
 };
 
 struct weft_study {
-    const char *name; /* the config file's, without folder and ending */
+    const char *name; /* that of the config file, without folder and ending */
     const char *path; /* of the config file */
-    /* Its own options, as in the table of study.c: */
+    /* Its own options, see the table in study.c: */
     const char *preset;
     const char *arms_text;  /* "dot: geom=dot | w2: geom=w2 spread=full" */
     const char *steps_text; /* "0,1,2,3,4,5": the steps of the source study, instead of arms */
-    const char *lrs_text;   /* "3e-4 1e-3"; "": the recipe's alone */
+    const char *lrs_text;   /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
     int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
     int match, match_by, repeat_seeds;
-    struct weft_settings settings; /* of the config, then those above it */
-    /* What they come to: */
+    struct weft_settings settings; /* of the config, then those of the command line */
+    /* Made from them: */
     struct weft_arm *arm;
-    int arm_count, lr_count; /* no rates: every arm has its recipe's */
+    int arm_count, lr_count; /* no learning rates: every arm has that of its recipe */
     double lr[WEFT_MAX_LRS];
     struct weft_arena arena;
 };
 
-/* ---- reading a study (study.c); owner of its options: weft_study_owner */
+/* ---- reading a study (study.c) */
 
-extern const struct weft_owner weft_study_owner;
-/* `path` is a config; `over` are settings that stand above it (--set), may be NULL; both must outlive the study. All
- * arms are resolved and checked; what no arm makes use of is refused, with its line. Release also after a failure. */
+extern const struct weft_owner weft_study_owner; /* of its options */
+/* `path` is a config; `over` are settings that override it (--set), may be NULL; both must outlive the study. All arms
+ * are resolved and checked; a setting that no arm uses is refused, with its line. Release also after a failure. */
 enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
 void weft_study_release(struct weft_study *s);
-/* Whether a text is an arm's name: letters, digits, - and _, at most 63. */
+/* Whether a text can be the name of an arm: letters, digits, - and _, at most 63. */
 bool weft_is_arm_name(const char *text);
-/* Refuses the .config at `path`, which Kconfig made of the study's config, if it does not hold what that asks for. */
+/* Refuses the .config at `path`, which Kconfig made from the study's config, if a value is missing or different. */
 enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
-/* ---- planning (plan.c): nothing is trained */
+/* ---- planning (plan.c), without training */
 
 typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm, const char *doing);
-/* Solves for the widths, accounts for every arm and, if asked, runs its gates. A failed gate is no failed status. */
+/* Finds matching widths, computes the cost of every arm and, if asked, runs its gates. A failed gate is not a failure
+ * of this function. `report` is called before each arm. */
 enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *report, void *context);
 
-/* Gives every arm the width at which it has as many weights, or FLOPs, as the first: as near as widths come, and within
- * WEFT_MATCH_LIMIT (match.c). The plan does this. */
+/* Gives every arm the width at which its number of weights, or FLOPs, is nearest to the first arm's; refuses a
+ * difference above WEFT_MATCH_LIMIT (match.c). Part of planning. */
 #define WEFT_MATCH_LIMIT 0.02
 enum weft_status weft_study_match(struct weft_study *s);
-/* By how much more or less of it an arm has than the first: 0.01 is 1 %. */
+/* The relative difference from the first arm that remains: 0.01 is 1 %. */
 double weft_study_mismatch(const struct weft_study *s, const struct weft_arm *arm);
 
-/* An arm with settings more, "name=value" up to a NULL, resolved anew. Release also after a failure. */
+/* An arm with additional settings, "name=value" up to a NULL, resolved again. Release also after a failure. */
 struct weft_arm_twin {
     struct weft_settings settings;
     struct weft_spec spec;
@@ -99,43 +100,42 @@ struct weft_arm_twin {
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more);
 void weft_arm_twin_release(struct weft_arm_twin *twin);
 
-/* Writes study.json, whole or not at all, into a folder that is made. The words of the command, up to a NULL, do it
- * again.
- */
+/* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
+ * command that runs the study again. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
-/* Writes a script for sbatch, an array job of which every task is a run, by the same command (slurm.c). */
+/* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
                                   int threads);
-/* Words as one would write them in a shell. */
+/* Prints words with the quotes that a shell needs. */
 void weft_shell_words(const char *const *words, FILE *to);
-/* A table of the arms and what each takes. */
+/* Prints a table of the arms and their costs. */
 void weft_study_print(const struct weft_study *s, FILE *to);
 
-/* Whether the study can run on this machine, and how long that takes (estimate.c). */
+/* Whether the study can run on this machine, and how long it takes (estimate.c). */
 struct weft_estimate {
-    int slots, threads; /* runs at once, and threads of each */
+    int slots, threads; /* parallel runs, and threads of each */
     double seconds;     /* of all runs */
-    bool timed;         /* by steps of every arm, else by FLOPs and half of the engine's speed */
-    char obstacle[512]; /* why it cannot run here: memory, data; "": it can */
+    bool timed;         /* from timed steps of every arm; else from FLOPs and half of the engine's speed */
+    char obstacle[512]; /* why it cannot run here, such as memory or data; "": it can */
 };
 enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1: all arms of a seed, then those of the next. */
+/* A run of the study by its number, from 0 to weft_study_runs() - 1: all arms of the first seed, then of the next. */
 struct weft_study_run {
     int arm;
     double lr;
     int64_t seed;
-    char folder[256]; /* within the study's */
+    char folder[256]; /* within the study's folder */
 };
 int64_t weft_study_runs(const struct weft_study *s);
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
-/* The text of its config.json, to be freed, and the SHA-256 of that. */
+/* The text of its config.json, which the caller frees, and the SHA-256 of the text. */
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
                                        char hash[65]);
 
 /* ---- running (queue.c, ledger.c) */
 
-/* A finished run: a line of the ledger. The key is arm, config, seed, program and instruction set. */
+/* A finished run: a line of the ledger. It is identified by arm, config, seed, program and instruction set. */
 struct weft_finished {
     char arm[64];
     double lr;
@@ -148,13 +148,13 @@ struct weft_finished {
     double tokens_per_s, seconds;
 };
 
-/* All lines, in the arena; a last line that was cut off is no run. */
+/* Reads all lines into the arena; a last line without a newline does not count. */
 enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, struct weft_finished **list,
                                   int64_t *count);
-/* Appends a line and brings it to disk; what was cut off before it is cut away. */
+/* Appends a line and syncs it to disk; an incomplete line before it is removed. */
 enum weft_status weft_ledger_add(const char *folder, const struct weft_finished *f);
 
-/* A run's folder within the study's: runs/ARM/lr-LR-seed-N. */
+/* The folder of a run within the study's: runs/ARM/lr-LR-seed-N. */
 void weft_run_folder(const char *arm, double lr, int64_t seed, char folder[256]);
 
 #endif

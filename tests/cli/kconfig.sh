@@ -78,34 +78,38 @@ refuses 'study:1: arms b and c are the same model'
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 | c: geom=w2 init_key=2"'
 takes "unless their first weights are other ones"
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2 seed=2"'
-refuses 'study:1: arm b has seed=2 and arm a has 1: they would see other data'
+refuses 'study:1: arm b has seed=2 and arm a has 1: they would see different data'
 study 'CONFIG_WEFT_ARMS="a: | b: task=mqar vocab=128"'
 refuses 'arm b has task=mqar and arm a has recall'
 study 'CONFIG_WEFT_ARMS="a: | b: recall_length=8"'
 refuses 'arm b has recall_length=8 and arm a has 16'
+study 'CONFIG_WEFT_ARMS="a: | b: context=32"' 'CONFIG_WEFT_TASK="text"' 'CONFIG_WEFT_DATA="x"'
+refuses 'arm b has context=32 and arm a has'
+study 'CONFIG_WEFT_ARMS="a: | b: context=256"'
+takes "a longer context on a task whose samples do not depend on it"
 for steps in 6 0,,1 0,0 1,4 0,5 4,2 -1 0x1 ,; do
     study "CONFIG_RA_MLA_ABLATION_STEPS=\"$steps\""
     refuses 'study:1: '
 done
 study 'CONFIG_RA_MLA_ABLATION_STEPS="0"' 'CONFIG_WEFT_ARMS="a:"'
-refuses 'study:1: ablation_steps and arms both say what the arms are'
+refuses 'study:1: ablation_steps and arms both define the arms'
 study 'CONFIG_WEFT_LRS="1e-3 much"'
 refuses 'lrs=much is not possible: give'
 study 'CONFIG_WEFT_LRS="1e-3 0.001"'
-refuses 'study:1: the learning rate 0.001 stands twice'
+refuses 'study:1: the learning rate 0.001 is given twice'
 study 'CONFIG_WEFT_LRS="1e-3 3e-3"' 'CONFIG_WEFT_LR="2e-3"'
-refuses 'study:2: lr=2e-3 has no effect: lrs="1e-3 3e-3" gives the learning rates'
+refuses 'study:2: lr=2e-3 has no effect: lrs="1e-3 3e-3" sets the learning rates'
 study 'CONFIG_WEFT_STUDY="../x"'
-refuses 'a study cannot be called "../x"'
+refuses '"../x" cannot be the name of a study'
 study 'CONFIG_WEFT_MATCH_BY="width"'
 refuses 'study:1: CONFIG_WEFT_MATCH_BY=width has no effect without match!=none'
 
 # ---- what no arm makes use of
 
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"' '' 'CONFIG_WEFT_ROPE_BASE="5000"'
-refuses 'study:3: CONFIG_WEFT_ROPE_BASE=5000 has no effect in any arm: it needs pos=rope, and pos is learned'
+refuses 'study:3: CONFIG_WEFT_ROPE_BASE=5000 has no effect in any arm: it needs pos=rope, but pos is learned'
 study 'CONFIG_WEFT_ARMS="a: | b: pos=alibi"' 'CONFIG_WEFT_ROPE_BASE="5000"'
-refuses 'and pos is learned or alibi'
+refuses 'but pos is learned or alibi'
 study 'CONFIG_WEFT_ARMS="a: | b: pos=rope"' 'CONFIG_WEFT_ROPE_BASE="5000"'
 takes "what one arm makes use of is silent in the others"
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"' 'CONFIG_WEFT_ROPE_BASE="1e4"' 'CONFIG_RA_MLA_RA_WINDOW=64'
@@ -113,9 +117,9 @@ takes "so is a default"
 study 'CONFIG_WEFT_PRESET="ra-mla"' 'CONFIG_WEFT_ATTN="full"' 'CONFIG_RA_MLA_LATENT_DIM=128'
 takes "and the preset's value"
 study 'CONFIG_RA_MLA_RA_WINDOW=32'
-refuses 'study:1: CONFIG_RA_MLA_RA_WINDOW=32 has no effect in any arm: it needs ra_alpha!=0, and ra_alpha is 0'
+refuses 'study:1: CONFIG_RA_MLA_RA_WINDOW=32 has no effect in any arm: it needs ra_alpha!=0, but ra_alpha is 0'
 study 'CONFIG_WEFT_ARMS="a: geom=dot | b: geom=w2"' 'CONFIG_WEFT_GEOM="overlap"'
-refuses 'study:2: CONFIG_WEFT_GEOM=overlap has no effect in any arm: each sets another value'
+refuses 'study:2: CONFIG_WEFT_GEOM=overlap has no effect in any arm: every arm sets another value'
 study 'CONFIG_WEFT_ARMS="a: spread=full | b: geom=w2"'
 refuses 'study:1: arm a: spread is an option of geom=w2'
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w2"'

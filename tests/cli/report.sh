@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# report.sh - `weft report` tells a study from its folder alone: the same bytes for the same runs, no more than what is
-# finished and belongs to it, nothing of its texts as markup; `weft compare` holds arms and single runs against each
-# other.
+# report.sh - `weft report` reads a study from its folder alone: the same bytes for the same runs, only runs that are
+# finished and belong to it, no text of a file as markup; `weft compare` compares arms and single runs.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -27,7 +26,7 @@ refuses() { ! "$weft" report "$scratch/$1" >"$scratch/out" 2>&1 && grep -qF -- "
 study two 2
 "$weft" report "$scratch/two" >"$scratch/out" && grep -q '^w2-full .* better by 0.0' "$scratch/out" &&
     [[ -s $scratch/two/report.html && -s $scratch/two/report.md ]]
-result $? "a study of two arms is told"
+result $? "a study of two arms is reported"
 [[ $(wc -l <"$scratch/two/report.csv") == 11 ]] && grep -q '| w2-full | geom=w2 spread=full |.* better by' "$scratch/two/report.md"
 result $? "report.csv has a row per run, report.md the verdicts"
 json two 'd["w2-full.verdict"] == "better" and d["w2-full.diff_low"] < d["w2-full.diff_mean"] < d["w2-full.diff_high"] < 0
@@ -36,15 +35,15 @@ result $? "and as JSON"
 python3 - "$scratch/two" "$("$weft" report "$scratch/two" --json)" <<'END'
 import json, statistics, sys
 loss = {(r["arm"], r["seed"]): r["test_loss"] for r in map(json.loads, open(sys.argv[1] + "/runs.jsonl"))}
-apart = [loss["w2-full", seed] - loss["dot", seed] for seed in range(1, 6)]
-mean, half = statistics.mean(apart), 2.7764451052 * statistics.stdev(apart) / 5**0.5
-told = json.loads(sys.argv[2])
+differences = [loss["w2-full", seed] - loss["dot", seed] for seed in range(1, 6)]
+mean, half = statistics.mean(differences), 2.7764451052 * statistics.stdev(differences) / 5**0.5
+printed = json.loads(sys.argv[2])
 for key, value in {"mean": mean, "low": mean - half, "high": mean + half}.items():
-    assert abs(told["w2-full.diff_" + key] - value) < 1e-8
+    assert abs(printed["w2-full.diff_" + key] - value) < 1e-8
 END
 result $? "the difference and its interval are those of the paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
-result $? "the page is whole and asks for nothing from elsewhere"
+result $? "the page is complete and loads nothing from elsewhere"
 
 # The order in which runs finished, and what clocks said, do not matter.
 study same 2
@@ -56,7 +55,7 @@ cmp <(strip "$scratch/two/report.html") <(strip "$scratch/same/report.html") &&
     cmp <(sed 's/,[^,]*,[^,]*$//' "$scratch/two/report.csv") <(sed 's/,[^,]*,[^,]*$//' "$scratch/same/report.csv")
 result $? "the same runs in another order give the same page but for times"
 cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
-result $? "told again it is the same"
+result $? "written again it is the same"
 
 study older 2
 "$weft" report "$scratch/older" >/dev/null && cp "$scratch/older/report.html" "$scratch/before"
@@ -86,18 +85,18 @@ result $? "twelve arms on a grid of learning rates, one of them a repeat"
 result $? "their page stays below a megabyte"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
 json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
-result $? "a repeat that came to other weights is noticed"
+result $? "a repeat with other weights is detected"
 
 study grid 4 9 2 7
 "$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
     grep -q 'At the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
-result $? "an unfinished study is told as far as it is, the edge of the grid is told, and from 8 seeds on the bootstrap"
+result $? "an unfinished study is reported, with the edge of the grid and, from 8 seeds on, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
 result $? "the learning rate is chosen on validation, whatever the test says"
 rm "$scratch/grid/runs.jsonl"
 json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None'
-result $? "so is one of which nothing is finished"
+result $? "and so is one without a finished run"
 
 study one 2 1
 json one 'd["w2-full.verdict"] == "too few seeds" and d["w2-full.diff_low"] is None'
@@ -114,8 +113,8 @@ json both 'd["again.verdict"] == "noise" and d["again.seeds"] == 4'
 result $? "and runs with the seeds it had before do not count"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
-"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed'
-result $? "what is missing is named"
+"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are not finished'
+result $? "missing runs are named"
 study mixed 2
 sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
 "$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different instruction sets, v4 and amx'
@@ -142,25 +141,25 @@ s["machine"] = "\"&\x27<img>"; s["match_by"] = "<script>alert(2)</script>"; s["a
 s["arms"][0]["gates"][0].update(failed=1, message="</small><b onclick=x>")'
 "$weft" report "$scratch/bad" >/dev/null && ! grep -qE '<script>alert|<img|<b onclick' "$scratch/bad/report.html" &&
     ! grep -qE '(^|[^\\])<img' "$scratch/bad/report.md" && grep -qF '&lt;script&gt;alert(1)' "$scratch/bad/report.html"
-result $? "texts of the files are no markup"
+result $? "texts of the files are not taken as markup"
 cp "$scratch/bad/report.html" "$scratch/before"
 edit bad 's["machine"] = "\x1b[2J"'
-refuses bad '"machine" is no text, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
+refuses bad '"machine" is not a text, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
 result $? "control characters are refused, and the old report stays"
 edit bad 's["machine"] = ""; del s["arms"][1]["flops"]'
 refuses bad 'study.json: arms[1]: "flops" is missing'
 result $? "a missing field is named with its place"
 edit bad 's["arms"][1]["flops"] = 1; s["arms"][1]["name"] = "../dot"'
-refuses bad 'arms[1]: "name" is no arm'
+refuses bad 'arms[1]: "name" is not the name of an arm'
 result $? "a name that would leave the folder is refused"
 study line 2
 sed -i '3s/"val_loss": [^,]*/"val_loss": "low"/' "$scratch/line/runs.jsonl"
-refuses line 'runs.jsonl:3: "val_loss" is no number'
+refuses line 'runs.jsonl:3: "val_loss" is not a number'
 result $? "a bad line of the ledger is named by its number"
 echo '{"step": -1}' >>"$(printf %s "$scratch"/two/runs/dot/*seed-2)/log.jsonl"
 refuses two 'log.jsonl:'
 result $? "so is one of a log"
-refuses nothing "is no study's folder"
+refuses nothing "is not the folder of a study"
 result $? "a folder without a study is refused with what makes one"
 
 study arms 2
@@ -175,7 +174,7 @@ import json, sys
 d = json.load(sys.stdin)
 assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] == "too few seeds" and d["scored_on"] == "test"'
 result $? "and as JSON"
-! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither a run' "$scratch/out"
+! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither the folder of a run' "$scratch/out"
 result $? "a folder without runs is refused"
 
 # Losses of different samples are not compared.
@@ -204,10 +203,10 @@ result $? "nor do runs on other data"
 "$weft" compare "$scratch/on-data-1" "$scratch/on-moved" >"$scratch/out" && ! grep -q NOTE "$scratch/out" && grep -q 'not enough seeds' "$scratch/out"
 result $? "but runs on the same data in another folder do"
 cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
-! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'one run would count twice' "$scratch/out"
+! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'which would count twice' "$scratch/out"
 result $? "a copy of a run is no other seed"
 rm -r "$scratch/arms/runs/dot/copy"
 mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
-! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'the runs beside it have not' "$scratch/out"
+! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'unlike the other runs in its folder' "$scratch/out"
 result $? "runs of different models in one folder are refused"
 finish

@@ -74,7 +74,7 @@ breaks circles "circle of 2 files: src/base/fields.h includes src/base/json.h; s
 breaks headers "src/tensor/tensor.h:$(($(wc -l <src/tensor/tensor.h) + 2)): a function of 6 lines in a header" \
     append src/tensor/tensor.h "static inline int six(int x)$(printf '\n{'; printf '\n    x++;%.0s' 1 2 3 4 5; printf '\n    return x;\n}')"
 breaks size "src/tensor/tensor.c:461: more than 460 lines" eval 'yes "" | head -n 460 >>src/tensor/tensor.c'
-breaks words "src/tensor/tensor.h:$(($(wc -l <src/tensor/tensor.h) + 1)):is held against: write: compared with" \
+breaks words "src/tensor/tensor.h:$(($(wc -l <src/tensor/tensor.h) + 1)):held against: write: compared with" \
     append src/tensor/tensor.h '/* which is held against the first */'
 
 finish

@@ -164,7 +164,7 @@ static void known_runs_are_done(void **state)
     q = (struct weft_queue){.study = &s, .folder = scratch, .slots = 1, .threads = 1};
     check(weft_queue_init(&q));
     assert_int_equal(weft_queue_count(&q, WEFT_DONE), 1);
-    assert_true(q.job[3].state == WEFT_DONE && q.job[3].known);
+    assert_true(q.job[3].state == WEFT_DONE && q.job[3].done_before);
     weft_queue_release(&q);
     weft_study_release(&s);
 }
