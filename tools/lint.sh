@@ -107,7 +107,7 @@ check_words() {
     while IFS=$'\t' read -r pattern plain; do
         [[ $pattern == '' || $pattern == '#'* ]] && continue
         find . \( -name build -o -name third_party -o -name .git -o -path ./tests/lint/rules.sh \) -prune -o -type f \
-            \( -name '*.md' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.html' \) -exec grep -EnHoi -- "$pattern" {} + |
+            \( -name '*.md' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.html' \) -exec grep -PnHoi -- "$pattern" {} + |
             sed -E "s|^\./||; s|\$|: write: $plain|"
     done <tools/words.txt | sort
 }

@@ -57,8 +57,8 @@ static enum weft_status tidy(const char *where, const char *name, char *settings
         if (!*one)
             continue;
         if (!is || is == one || !is[1])
-            return FAIL(WEFT_INVALID, "%sarm %s: \"%s\" is no setting: write NAME=VALUE, for example layers=4", where,
-                        name, one);
+            return FAIL(WEFT_INVALID, "%sarm %s: \"%s\" is not a setting: write NAME=VALUE, for example layers=4",
+                        where, name, one);
         size_t n = strlen(one);
         if (to > settings)
             *to++ = ' ';

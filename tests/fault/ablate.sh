@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ablate.sh - a tiny study is planned, run, gone on with and repeated: killed at any moment it comes to the ledger of one
-# never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is how many are killed, 3 if not
-# set.
+# ablate.sh - a tiny study is planned, run, stopped, continued and repeated: killed at any moment it ends with the ledger of
+# one that was never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
+# studies to kill, 3 by default.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -37,7 +37,7 @@ refuses() { # TEXT ARGUMENTS...
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
     result $? "ablate $*: says: $text"
 }
-# What a ledger says, but for times and the order in which runs finished.
+# The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds)": [^,}]*//g' "$1/runs.jsonl" | sort; }
 column() { # FOLDER ARM: hashes of the weights by seed
     python3 -c 'import json, sys
@@ -47,7 +47,7 @@ print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r
 
 plan=$(study --dry-run --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
     [[ $(field gates_failed <<<"$plan") == 0 && ! -e none ]] && grep -q 'steps of every arm were timed' err
-result $? "--dry-run tells what every arm takes and how long, and leaves nothing"
+result $? "--dry-run prints the cost of every arm and the time, and leaves nothing"
 
 one=$(study --out whole 2>err) && [[ $(field done <<<"$one") == 4 && $(field failed <<<"$one") == 0 ]] &&
     [[ $(wc -l <whole/runs.jsonl) == 4 && -s whole/runs/w2/lr-0.001-seed-2/log.jsonl ]] &&
@@ -55,9 +55,9 @@ one=$(study --out whole 2>err) && [[ $(field done <<<"$one") == 4 && $(field fai
 result $? "runs all arms and seeds; the runs need not check the gates again"
 timeless whole >ledger
 cp whole/study.json study.json
-stamp=$(stat -c '%n %y' whole/runs/*/*/log.jsonl)
+times=$(stat -c '%n %y' whole/runs/*/*/log.jsonl)
 again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] && ! grep -q started err &&
-    [[ $(stat -c '%n %y' whole/runs/*/*/log.jsonl) == "$stamp" ]] && timeless whole | cmp -s - ledger &&
+    [[ $(stat -c '%n %y' whole/runs/*/*/log.jsonl) == "$times" ]] && timeless whole | cmp -s - ledger &&
     cmp -s whole/study.json study.json
 result $? "what is done is not trained again, and study.json is the same"
 
@@ -72,7 +72,7 @@ sed -i 's/"program_sha256": "./&0/' broken/runs/w2/lr-0.001-seed-1/gates.json
 study --out broken >out 2>err
 [[ $(field done <out) == 4 ]] && timeless broken | cmp -s - ledger &&
     ! grep -q 'goes on' broken/runs/{dot,w2}/lr-0.001-seed-1/output.txt
-result $? "what another program left, or nobody vouches for, is trained anew"
+result $? "a folder of another program, or without a record of the gates, is trained again"
 
 cat tiny - >repeating <<'END'
 CONFIG_WEFT_LRS="1e-3 2e-3"
@@ -113,7 +113,7 @@ for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
     study --out "killed-$i" >out 2>err && timeless "killed-$i" | cmp -s - ledger && cmp -s "killed-$i/study.json" \
         <(sed "s/--out whole/--out killed-$i/" study.json)
     status=$?
-    result $status "killed again and again, it comes to the same ledger and plan"
+    result $status "killed again and again, it ends with the same ledger and plan"
     ((status == 0)) || { cat err && timeless "killed-$i" | diff - ledger; } | sed 's/^/# /'
     rm -rf "killed-$i"
 done
@@ -130,7 +130,7 @@ for task in 3 0 2 1; do
 done
 wait
 timeless array | cmp -s - ledger
-result $? "its tasks, all at once, come to the same ledger"
+result $? "its tasks, all in parallel, give the same ledger"
 
 refuses 'there is no run 4' --out none --run 4
 refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - any bytes as a study's folder: study.json up to the first 0, runs.jsonl behind it. What is accepted can be
- * told as a page, which brings no markup of the files along.
+ * study.c - any bytes as a study's folder: study.json up to the first 0, runs.jsonl after it. What is accepted can be
+ * printed as a page, without any markup of the files.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "report/results.h"
 
-static void tell(const struct weft_results *r)
+static void report(const struct weft_results *r)
 {
     struct weft_curves c;
     char *text = NULL;
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_results r;
     if (weft_results_load(&r, fuzz_folder("study.json", "runs.jsonl", data, size)) == WEFT_OK)
-        tell(&r);
+        report(&r);
     weft_results_release(&r);
     return 0;
 }

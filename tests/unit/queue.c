@@ -5,23 +5,9 @@
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
+#include "test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char scratch[] = "/tmp/weft-queue-XXXXXX";
-
-static void must(enum weft_status status)
-{
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_error());
-}
 
 /* ---- as a run */
 
@@ -50,39 +36,33 @@ static struct weft_queue queue;
 
 static int setup(void **state)
 {
-    char path[128];
-    (void)state;
-    snprintf(path, sizeof path, "%s/config", scratch);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("CONFIG_WEFT_LAYERS=1\nCONFIG_WEFT_WIDTH=32\nCONFIG_WEFT_SEEDS=1\nCONFIG_WEFT_ARMS=\"good: ffn_width=32 | "
-          "stopped: ffn_width=33 | broken: ffn_width=34 | killed: ffn_width=35 | silent: ffn_width=36\"\n",
-          f);
-    fclose(f);
-    must(weft_study_init(&study, path, NULL));
+    static const char lines[] = "CONFIG_WEFT_LAYERS=1\nCONFIG_WEFT_WIDTH=32\nCONFIG_WEFT_SEEDS=1\nCONFIG_WEFT_ARMS="
+                                "\"good: ffn_width=32 | stopped: "
+                                "ffn_width=33 | broken: ffn_width=34 | killed: ffn_width=35 | silent: ffn_width=36\"\n";
+    if (make_scratch(state))
+        return -1;
+    write_file(in_scratch("config"), lines, strlen(lines));
+    check(weft_study_init(&study, in_scratch("config"), NULL));
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     weft_study_release(&study);
-    return 0;
+    return remove_scratch(state);
 }
 
 /* Runs all arms in a folder of that name. */
 static void run(const char *folder)
 {
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", scratch, folder);
-    queue = (struct weft_queue){.study = &study, .folder = path, .slots = 2, .threads = 1};
+    queue = (struct weft_queue){.study = &study, .folder = in_scratch(folder), .slots = 2, .threads = 1};
     alarm(60); /* a queue that waits for ever must fail, not hang */
-    must(weft_queue_init(&queue));
-    must(weft_queue_run(&queue));
+    check(weft_queue_init(&queue));
+    check(weft_queue_run(&queue));
     alarm(0);
 }
 
-static void check(int arm, enum weft_job_state state, const char *text)
+static void expect(int arm, enum weft_job_state state, const char *text)
 {
     assert_int_equal(queue.job[arm].run.arm, arm);
     assert_int_equal(queue.job[arm].state, state);
@@ -94,11 +74,11 @@ static void ends_of_runs(void **state)
 {
     (void)state;
     run("ends");
-    check(0, WEFT_DONE, "");
-    check(1, WEFT_WAITING, "");
-    check(2, WEFT_FAILED, "the data are missing");
-    check(3, WEFT_FAILED, "signal 9");
-    check(4, WEFT_FAILED, "ended without a score");
+    expect(0, WEFT_DONE, "");
+    expect(1, WEFT_WAITING, "");
+    expect(2, WEFT_FAILED, "the data are missing");
+    expect(3, WEFT_FAILED, "signal 9");
+    expect(4, WEFT_FAILED, "ended without a score");
     weft_queue_release(&queue);
 }
 
@@ -110,7 +90,7 @@ static void sigchld_ignored(void **state)
     run("ignored");
     signal(SIGCHLD, SIG_DFL);
     for (int i = 0; i < queue.count; i++)
-        check(i, WEFT_FAILED, "cannot be waited for");
+        expect(i, WEFT_FAILED, "cannot be waited for");
     weft_queue_release(&queue);
 }
 
@@ -122,10 +102,5 @@ int main(int argc, char **argv)
     };
     if (argc > 2 && strcmp(argv[1], "train") == 0)
         return train(argv[2]);
-    if (!mkdtemp(scratch))
-        return 1;
-    int failed = cmocka_run_group_tests(tests, setup, teardown);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", scratch);
-    return failed || system(command);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

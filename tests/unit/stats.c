@@ -133,7 +133,7 @@ static void students_own_comparison(void **state)
     assert_int_equal(weft_verdict(&c), WEFT_BETTER);
 }
 
-static void told(const struct weft_comparison *c, double size, const char *expected)
+static void expect_text(const struct weft_comparison *c, double size, const char *expected)
 {
     char text[WEFT_VERDICT_TEXT];
     weft_verdict_text(c, size, "nats", text);
@@ -148,26 +148,28 @@ static void verdicts_in_words(void **state)
     static const double close[] = {-0.04, 0, -0.03, -0.01, -0.02}, same[] = {-0.01, -0.01};
     double worse[5], shifted[5];
     struct weft_comparison c = compare(better, zeros, 5);
-    told(&c, 0, "better by 0.031 nats [0.015, 0.047], 5 seeds");
+    expect_text(&c, 0, "better by 0.031 nats [0.015, 0.047], 5 seeds");
     for (int i = 0; i < 5; i++)
         worse[i] = -better[i];
     c = compare(worse, zeros, 5);
-    told(&c, 0, "worse by 0.031 nats [0.015, 0.047], 5 seeds");
+    expect_text(&c, 0, "worse by 0.031 nats [0.015, 0.047], 5 seeds");
     c = compare(close, zeros, 5);
-    told(&c, 0, "better by 0.0200 nats [0.0004, 0.0396], 5 seeds");
+    expect_text(&c, 0, "better by 0.0200 nats [0.0004, 0.0396], 5 seeds");
     c = compare(near, zeros, 5);
-    told(&c, 0, "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.027 would need 8 seeds");
-    told(&c, 0.005, "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.0050 would need 149 seeds");
-    told(&c, 1e-6,
-         "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.0000010 would need more than 1000000 "
-         "seeds");
+    expect_text(&c, 0, "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.027 would need 8 seeds");
+    expect_text(&c, 0.005,
+                "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.0050 would need 149 seeds");
+    expect_text(
+        &c, 1e-6,
+        "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds; a difference of 0.0000010 would need more than 1000000 "
+        "seeds");
     c = compare(near, zeros, 1);
     assert_true(isnan(c.sd) && isnan(c.p) && isnan(c.p_holm) && isnan(c.alone.low) && isnan(c.over_noise));
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
-    told(&c, 0, "not enough seeds: +0.0040 nats in 1 seed; an interval needs 2 or more");
+    expect_text(&c, 0, "not enough seeds: +0.0040 nats in 1 seed; an interval needs 2 or more");
     c = compare(same, zeros, 2);
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
-    told(&c, 0, "not enough seeds: -0.010 nats in each of 2 seeds; without any noise there is nothing to judge it by");
+    expect_text(&c, 0, "not enough seeds: exactly -0.010 nats in each of 2 seeds, which says nothing about the noise");
     for (int i = 0; i < 5; i++)
         worse[i] = 3 + better[i];
     for (int i = 0; i < 5; i++)
@@ -176,7 +178,7 @@ static void verdicts_in_words(void **state)
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
     c = compare(better, better, 5);
     assert_true(c.p == 1 && c.alone.low == 0 && c.alone.high == 0);
-    told(&c, 0, "not resolved: no difference at all in any of 5 seeds");
+    expect_text(&c, 0, "not resolved: no difference in any of 5 seeds");
 }
 
 /* ---- simulated studies */
@@ -283,7 +285,8 @@ static void a_planted_effect_is_found_as_often_as_predicted(void **state)
 
 /* What a family of arms with one base went wrong in. */
 struct errors {
-    int64_t holm, words, coverage; /* an arm that equals the base has a small p, is told apart; an interval is wrong */
+    int64_t holm, words,
+        coverage; /* an arm that equals the base has a small p, is found to differ; an interval is wrong */
     int64_t found_holm, found_words;
 };
 static struct errors count_errors(int families, const double effects[ARMS])
@@ -322,7 +325,7 @@ static void families_err_in_one_study_of_twenty(void **state)
     (void)state;
     struct errors e = count_errors(FEWER, (const double[ARMS]){0});
     assert_rate("four equal arms, any Holm's p below 0.05", e.holm, FEWER, 0.03, 0.05);
-    assert_rate("four equal arms, any told apart", e.words, FEWER, 0.03, 0.05);
+    assert_rate("four equal arms, any found to differ", e.words, FEWER, 0.03, 0.05);
     assert_int_equal(e.words, e.coverage);
     e = count_errors(FEWER, (const double[ARMS]){6, 0, 4, 0});
     assert_rate("two of four equal, either's p below 0.05", e.holm, FEWER, 0.02, 0.05);
@@ -367,10 +370,10 @@ static void bootstrap_moves_with_the_data(void **state)
     struct weft_interval one = weft_bootstrap(&c), again = weft_bootstrap(&c);
     assert_memory_equal(&one, &again, sizeof one);
     assert_true(one.low > c.alone.low && one.low > 0 && one.high > c.mean); /* no difference was below 0 */
-    told(&c, 0,
-         "not resolved: +0.6 nats [-0.5, 1.8], 8 seeds; a difference of 1.1 would need 14 seeds (taken alone, t's "
-         "interval "
-         "is [-0.54, 1.76] but the bootstrap's [0.05, 2.07]: look at the seeds)");
+    expect_text(&c, 0,
+                "not resolved: +0.6 nats [-0.5, 1.8], 8 seeds; a difference of 1.1 would need 14 seeds (for this arm "
+                "alone, the "
+                "t interval is [-0.54, 1.76] but the bootstrap interval [0.05, 2.07]: look at the seeds)");
     for (int i = 0; i < 8; i++)
         moved[i] = 4 * skewed[i] - 16;
     c = compare(moved, zeros, 8);

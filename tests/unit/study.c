@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - planning a study: widths that match, the list of runs, what a run is known by.
+ * study.c - planning a study: widths that match, the list of runs, what identifies a run.
  */
 #include "study/queue.h"
 #include "test.h"
@@ -23,7 +23,7 @@ static void open_study(struct weft_study *s, const char *lines, const char *over
     check(weft_study_init(s, path, &settings));
 }
 
-static void tell(void *context, const struct weft_study *s, int arm, const char *doing)
+static void ignore(void *context, const struct weft_study *s, int arm, const char *doing)
 {
     (void)context, (void)s, (void)arm, (void)doing;
 }
@@ -66,7 +66,7 @@ static void arms_match(const char *over, int64_t most)
                "CONFIG_WEFT_ARMS=\"full: attn=full | latent: attn=latent latent_width=16 | gated: ffn=swiglu | ws: "
                "ffn=ws ws_heads=4 | turned: pos=rope geom=w2\"",
                over);
-    check(weft_study_plan(&s, false, tell, NULL));
+    check(weft_study_plan(&s, false, ignore, NULL));
     assert_int_equal(s.arm[0].matched, 0);
     for (int i = 1; i < s.arm_count; i++) {
         const struct weft_arm *arm = &s.arm[i];
@@ -90,10 +90,10 @@ static void what_cannot_match_is_refused(void **state)
     (void)state;
     struct weft_study s;
     open_study(&s, "CONFIG_WEFT_ARMS=\"one: layers=2 | more: layers=12\"", "match=params");
-    check_error(weft_study_match(&s), WEFT_INVALID, "arm more cannot match one: nearest is ffn_width=1,");
+    check_error(weft_study_match(&s), WEFT_INVALID, "arm more cannot match one: the nearest is ffn_width=1,");
     weft_study_release(&s);
     open_study(&s, "CONFIG_WEFT_ARMS=\"one: geom=dot | wide: ffn_width=300\"", "match=params");
-    check_error(weft_study_match(&s), WEFT_INVALID, "arm wide sets ffn_width, which match solves for");
+    check_error(weft_study_match(&s), WEFT_INVALID, "arm wide sets ffn_width, which match determines");
     weft_study_release(&s);
 }
 
