@@ -57,7 +57,7 @@ static void put_loss(const struct weft_results *r, int i, FILE *to)
     weft_html_dots(r, i, to);
     fprintf(to, "<small>mean %s", weft_loss_text(f->loss).text);
     if (isfinite(f->loss_sd))
-        fprintf(to, ", standard deviation %s", weft_loss_text(f->loss_sd).text);
+        fprintf(to, ", std %s", weft_loss_text(f->loss_sd).text);
     if (r->lr_count != 1 && isfinite(r->arm[i].lr))
         fprintf(to, ", lr %s%s", weft_lr_text(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
     fputs("</small></td>", to);
