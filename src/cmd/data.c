@@ -204,7 +204,7 @@ static enum weft_status print_info(const struct args *a, const struct weft_shard
     weft_result_int(r, "shards", weft_shards_files(s));
     weft_result_int(r, "documents", weft_shards_documents(s));
     weft_result_int(r, "bytes", weft_shards_bytes(s));
-    weft_result_int(r, "vocab", (int64_t)weft_shards_top(s) + 1);
+    weft_result_int(r, "vocab", (int64_t)weft_shards_max_token(s) + 1);
     weft_result_int(r, "length", a->length);
     weft_result_int(r, "windows", weft_shards_windows(s, a->length));
     weft_result_text(r, "tokenizer_sha256", weft_shards_tokenizer(s));

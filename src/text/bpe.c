@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe.c - merges the bytes of a piece: the pair of lowest rank first, of equal ones the leftmost, until no pair of
- * neighbours has a rank.
+ * bpe.c - merges the bytes of a piece: the adjacent pair of lowest rank first, the leftmost on ties, until no pair has
+ * a rank.
  *
- * Words are short, and a plain search for the lowest rank is fastest. A piece may also be megabytes of one letter. It
- * is merged window by window, each by a linked list (bpe_list.c) that fits in the cache.
+ * Most pieces are short words, for which a linear search for the lowest rank is fastest. But a piece can also be
+ * megabytes of one letter. It is then merged in windows, each as a linked list (bpe_list.c) that fits in the cache.
  */
 #include "text/bpe.h"
 
@@ -43,20 +43,23 @@ static size_t merge_short(const struct weft_tokenizer *t, const char *piece, siz
 
 /* ---- long pieces
  *
- * Tokens are what merging gives if and only if each two neighbours are what merging their bytes alone gives. For take
- * the first merge across the border of two such neighbours. Until then merges there were inside the two, the same ones
- * in the same order as without the rest of the text, so this one would be done without it too. And the other way round:
- * where no merge crosses the outer borders of two neighbours, what happens between these is what happens to them alone.
+ * A token sequence is the BPE encoding of its bytes if and only if each two adjacent tokens are the encoding of their
+ * own bytes. Proof: suppose every two adjacent tokens are, and take the first merge that crosses a boundary between
+ * two of them. All earlier merges nearby were inside these two tokens, and the same ones would happen in the same order
+ * without the rest of the text. So this merge would happen too when the two are encoded alone, a contradiction.
+ * Conversely, if no merge crosses the outer boundaries of two adjacent tokens, the rest of the text has no effect on
+ * them.
  *
- * So windows can be merged one by one. A window's last tokens, which what follows might change, are dropped, and the
- * next window begins there. It remains to see that the two tokens that meet stay apart. If they do not, which takes
- * merges that pass on what happens over a long way to the left, the piece is merged as a whole.
+ * So windows can be merged one after another. The last tokens of a window, which the following text might change, are
+ * dropped, and the next window starts there. The two tokens at the boundary must then be checked: encoding their bytes
+ * must give these two again. If it does not, the merges carry an effect far to the left, and the piece is merged as a
+ * whole.
  */
 enum { WINDOW = 1 << 14, DROPPED = 1 << 10 };
 
-/* Whether tokens that meet before `at` stay apart. */
-static enum weft_status meet(const struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t left, int32_t right,
-                             const char *at, bool *apart)
+/* Whether encoding the bytes of `left` and `right`, which meet at `at`, gives these two tokens again. */
+static enum weft_status check_boundary(const struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t left,
+                                       int32_t right, const char *at, bool *holds)
 {
     int32_t made[DROPPED];
     size_t before = t->token[left].size, size = before + t->token[right].size, count = 0;
@@ -64,11 +67,11 @@ static enum weft_status meet(const struct weft_tokenizer *t, struct weft_bpe_wor
         count = merge_short(t, at - before, size, made);
     else if (size <= DROPPED)
         TRY(weft_bpe_merge_list(t, work, at - before, size, made, &count));
-    *apart = count == 2 && made[0] == left && made[1] == right;
+    *holds = count == 2 && made[0] == left && made[1] == right;
     return WEFT_OK;
 }
 
-/* joined: whether the windows could be; if not, tokens and count say nothing. */
+/* `joined` is false if a boundary check failed; `tokens` and `count` are then undefined. */
 static enum weft_status merge_windows(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                       size_t size, int32_t *tokens, size_t *count, bool *joined)
 {
@@ -78,7 +81,7 @@ static enum weft_status merge_windows(const struct weft_tokenizer *t, struct wef
         end = (size_t)weft_min((int64_t)size, (int64_t)start + WINDOW);
         TRY(weft_bpe_merge_list(t, work, piece + start, end - start, tokens + *count, &more));
         if (*count)
-            TRY(meet(t, work, tokens[*count - 1], tokens[*count], piece + start, joined));
+            TRY(check_boundary(t, work, tokens[*count - 1], tokens[*count], piece + start, joined));
         for (start = end; end < size && more && end - start < DROPPED; more--)
             start -= t->token[tokens[*count + more - 1]].size;
         *joined = *joined && more;

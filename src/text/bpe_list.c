@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe_list.c - merges a long piece. Tokens are a linked list, and every pair waits in a list of its rank; a heap tells
- * the lowest rank that has any. The pairs of a rank are merged in one go from left to right, so the heap is asked once
- * per rank and not once per pair. A merge makes no pair of its own rank, since what it made is longer than both its
- * parts. It may make pairs of lower rank where a token can be made in several ways: these go first, and the rest of the
- * rank waits again.
+ * bpe_list.c - merges a long piece. The tokens form a linked list, and each pair is queued by its rank. A heap holds
+ * the ranks with a non-empty queue. All pairs of the lowest rank are merged in one pass from left to right, so the heap
+ * is used once per rank and not once per pair. A merge never creates a pair of its own rank, since the new token is
+ * longer than both its parts. It can create pairs of lower rank, if a token can be formed in several ways: these are
+ * merged first, and the rest of the rank is queued again.
  */
 #define _GNU_SOURCE
 #include "text/bpe.h"
@@ -12,17 +12,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Nodes are named by the place of their first byte. A pair is named by its left node. */
+/* A node is identified by the offset of its first byte, a pair by its left node. */
 struct node {
-    int32_t token, prev, next; /* -1: none */
-    int32_t rank;              /* of its pair; WEFT_NO_RANK when it has none or is gone */
+    int32_t token, prev, next; /* -1 at the ends */
+    int32_t rank;              /* of its pair; WEFT_NO_RANK if it has none or was merged away */
 };
 
-/* Pairs of one rank, in the order they came. Blocks as large as a cache line: a list of single pairs is three times
- * slower, since every step waits for memory. */
+/* A queue of pairs is a list of blocks the size of a cache line. A list of single pairs is three times slower, since
+ * every step waits for memory. */
 enum { IN_BLOCK = 14 };
 struct block {
-    int32_t next, count; /* next: of the same rank, or unused; -1 at the end */
+    int32_t next, count; /* next: in the same queue or the free list; -1 at the end */
     int32_t node[IN_BLOCK];
 };
 
@@ -30,14 +30,14 @@ struct list {
     const struct weft_tokenizer *t;
     struct node *node;
     struct block *block;
-    int32_t blocks, unused;       /* blocks so far; the first of those that were given back, -1 */
-    int32_t *first, *last, *heap; /* of each rank its blocks, -1; the ranks that have any, the lowest on top */
+    int32_t blocks, unused;       /* blocks in use so far; head of the free list, or -1 */
+    int32_t *first, *last, *heap; /* per rank, the blocks of its queue, or -1; ranks with a queue, lowest on top */
     int32_t heap_count;
-    int32_t *batch; /* the pairs of the rank that is being merged */
+    int32_t *batch; /* the pairs of the rank being merged */
 };
 
-/* Every byte begins a pair and every merge makes two more at most; every rank may have a block that is not full. */
-static size_t most_blocks(const struct weft_tokenizer *t, size_t size)
+/* Every byte starts a pair and every merge adds at most two; every rank may have one block that is not full. */
+static size_t max_blocks(const struct weft_tokenizer *t, size_t size)
 {
     size_t pairs = 3 * size, blocks = pairs / IN_BLOCK + (size_t)t->merges;
     return pairs < blocks ? pairs : blocks;
@@ -77,7 +77,7 @@ static int32_t new_block(struct list *l)
     return b;
 }
 
-static void wait_in_list(struct list *l, int32_t node, int32_t rank)
+static void enqueue(struct list *l, int32_t node, int32_t rank)
 {
     if (l->first[rank] < 0) {
         heap_push(l, rank);
@@ -91,13 +91,13 @@ static void wait_in_list(struct list *l, int32_t node, int32_t rank)
     b->node[b->count++] = node;
 }
 
-/* The node's token or its neighbour's is new: what it waited for before no longer counts. */
-static void pair_up(struct list *l, int32_t node)
+/* Call when the node's token or the next one changed: its old queue entry becomes stale. */
+static void update_pair(struct list *l, int32_t node)
 {
     struct node *n = &l->node[node];
     n->rank = n->next < 0 ? WEFT_NO_RANK : weft_bpe_rank(l->t, n->token, l->node[n->next].token);
     if (n->rank != WEFT_NO_RANK)
-        wait_in_list(l, node, n->rank);
+        enqueue(l, node, n->rank);
 }
 
 static void merge_pair(struct list *l, int32_t node)
@@ -108,19 +108,19 @@ static void merge_pair(struct list *l, int32_t node)
     gone->rank = WEFT_NO_RANK;
     if (n->next >= 0)
         l->node[n->next].prev = node;
-    pair_up(l, node);
+    update_pair(l, node);
     if (n->prev >= 0)
-        pair_up(l, n->prev);
+        update_pair(l, n->prev);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Takes the pairs of a rank out of its list, in order of place. A pair waits in a list but once, since tokens only
- * grow: so there are no more than nodes. Some may have lost their rank in the meantime. */
+/* Takes the pairs of a rank off its queue, sorted by offset. A node is queued at most once per rank, since tokens only
+ * grow, so a batch has at most as many entries as there are nodes. Some entries may be stale. */
 static int32_t take_batch(struct list *l, int32_t rank)
 {
     int32_t count = 0;
@@ -138,13 +138,13 @@ static int32_t take_batch(struct list *l, int32_t rank)
     }
     l->first[rank] = -1;
     if (!sorted)
-        qsort(l->batch, (size_t)count, sizeof *l->batch, by_place);
+        qsort(l->batch, (size_t)count, sizeof *l->batch, by_offset);
     return count;
 }
 
 static void merge_rank(struct list *l, int32_t rank)
 {
-    enum { AHEAD = 16 }; /* the processor does not guess where the next pair is */
+    enum { AHEAD = 16 }; /* the hardware prefetcher cannot predict where the next pair is */
     int32_t count = take_batch(l, rank), i = 0;
     for (; i < count && (!l->heap_count || l->heap[0] > rank); i++) {
         if (i + AHEAD < count)
@@ -154,11 +154,11 @@ static void merge_rank(struct list *l, int32_t rank)
     }
     for (; i < count; i++)
         if (l->node[l->batch[i]].rank == rank)
-            wait_in_list(l, l->batch[i], rank);
+            enqueue(l, l->batch[i], rank);
 }
 
-/* Memory is visited all over: with large pages there are fewer faults, and fewer misses of the address cache. */
-static void *book_pages(size_t bytes)
+/* Access is random, so huge pages save page faults and TLB misses. */
+static void *alloc_huge(size_t bytes)
 {
     enum { PAGE = 1 << 21 };
     if (bytes < PAGE)
@@ -166,15 +166,15 @@ static void *book_pages(size_t bytes)
     bytes = (size_t)weft_round_up((int64_t)bytes, PAGE);
     void *memory = aligned_alloc(PAGE, bytes);
     if (memory)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* only a wish */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* best effort */
     return memory;
 }
 
-static enum weft_status book(struct weft_bpe_work *work, const struct weft_tokenizer *t, size_t size)
+static enum weft_status reserve(struct weft_bpe_work *work, const struct weft_tokenizer *t, size_t size)
 {
-    size_t blocks = most_blocks(t, size) * sizeof(struct block);
+    size_t blocks = max_blocks(t, size) * sizeof(struct block);
     if (size > INT32_MAX / 3)
-        return FAIL(WEFT_UNSUPPORTED, "a text has a word of %zu bytes: at most %d are possible", size, INT32_MAX / 3);
+        return FAIL(WEFT_UNSUPPORTED, "the text has a word of %zu bytes; the limit is %d", size, INT32_MAX / 3);
     if (!work->ranks) {
         work->ranks = malloc(3 * (size_t)t->merges * sizeof *work->ranks);
         for (int i = 0; work->ranks && i < t->merges; i++)
@@ -182,11 +182,11 @@ static enum weft_status book(struct weft_bpe_work *work, const struct weft_token
     }
     if (size > work->room) {
         free(work->memory);
-        work->memory = book_pages(blocks + size * (sizeof(struct node) + sizeof(int32_t)));
+        work->memory = alloc_huge(blocks + size * (sizeof(struct node) + sizeof(int32_t)));
         work->room = work->memory ? size : 0;
     }
     if (!work->ranks || !work->memory)
-        return FAIL(WEFT_NOMEM, "no memory to merge a word of %zu bytes", size);
+        return FAIL(WEFT_NOMEM, "not enough memory to merge a word of %zu bytes", size);
     return WEFT_OK;
 }
 
@@ -194,14 +194,14 @@ static size_t merge(const struct weft_tokenizer *t, struct weft_bpe_work *work, 
                     int32_t *tokens)
 {
     struct list l = {.t = t, .unused = -1, .block = work->memory, .first = work->ranks};
-    l.node = (struct node *)(l.block + most_blocks(t, (size_t)size));
+    l.node = (struct node *)(l.block + max_blocks(t, (size_t)size));
     l.batch = (int32_t *)(l.node + size);
-    l.last = l.first + t->merges; /* of a rank without blocks it says nothing */
+    l.last = l.first + t->merges; /* undefined while first is -1 */
     l.heap = l.last + t->merges;
     for (int32_t i = 0; i < size; i++)
         l.node[i] = (struct node){t->byte[(unsigned char)piece[i]], i - 1, i + 1 < size ? i + 1 : -1, WEFT_NO_RANK};
     for (int32_t i = 0; i < size; i++)
-        pair_up(&l, i);
+        update_pair(&l, i);
     while (l.heap_count)
         merge_rank(&l, heap_pop(&l));
     size_t count = 0;
@@ -220,7 +220,7 @@ void weft_bpe_work_release(struct weft_bpe_work *work)
 enum weft_status weft_bpe_merge_list(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                      size_t size, int32_t *tokens, size_t *count)
 {
-    TRY(book(work, t, size));
+    TRY(reserve(work, t, size));
     *count = merge(t, work, piece, (int32_t)size, tokens);
     return WEFT_OK;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe_train.c - learns merges from a text: again and again the pair of neighbours that occurs most often becomes a
- * token, until the vocabulary is full. Of equally frequent pairs the one whose byte strings are larger wins.
+ * bpe_train.c - BPE training: repeatedly turns the most frequent adjacent pair into a token until the vocabulary is
+ * full. Ties go to the pair with the larger byte strings.
  *
- * The text is read in blocks and only its distinct words and their counts are kept. Every pair knows its count and the
- * words it occurs in; a merge visits these words alone. The most frequent pair is on top of a heap whose entries may be
- * out of date: counts that grew are entered anew, counts that shrank are noticed when they come up.
+ * The text is read in blocks; only its distinct words and their counts are kept. Every pair has a count and a list of
+ * words it occurs in, and a merge visits only these words. The most frequent pair is on top of a heap with lazy
+ * updates: a pair whose count grew is pushed again, and an entry whose count shrank is detected when it is popped.
  */
 #include "text/bpe.h"
 
@@ -24,9 +24,9 @@ struct word {
 struct pair {
     int32_t left, right;
     int64_t count;
-    int32_t *words; /* where it occurs or once did */
+    int32_t *words; /* words that contain it, or did once */
     size_t word_count, word_room;
-    bool raised;
+    bool raised; /* is in training.raised */
 };
 
 struct entry {
@@ -43,7 +43,7 @@ struct training {
     struct word *word;
     size_t words, word_room;
 
-    struct weft_token *token; /* specials, bytes, then what merges made */
+    struct weft_token *token; /* special tokens, bytes, then merged tokens */
     int vocab, tokens;
     struct weft_strings token_of; /* text -> token, without specials */
     struct weft_merge *merge;
@@ -51,7 +51,7 @@ struct training {
     struct weft_map pair_of; /* weft_pair_key -> pair */
     struct pair *pair;
     size_t pairs, pair_room;
-    int32_t *raised; /* pairs whose count grew in this merge */
+    int32_t *raised; /* pairs whose count grew during this merge */
     size_t raised_count, raised_room;
     struct entry *heap;
     size_t heap_count, heap_room;
@@ -66,7 +66,7 @@ static enum weft_status grow(void *array, size_t *room, size_t count, size_t ite
     TRY(weft_size_mul(more, item, &bytes));
     void *grown = more > INT32_MAX ? NULL : realloc(*(void **)array, bytes);
     if (!grown)
-        return FAIL(WEFT_NOMEM, "no memory to train a tokenizer: %zu bytes more are needed", bytes);
+        return FAIL(WEFT_NOMEM, "not enough memory to train a tokenizer: cannot allocate %zu bytes", bytes);
     *(void **)array = grown;
     *room = more;
     return WEFT_OK;
@@ -83,7 +83,7 @@ static enum weft_status count_word(struct training *tr, const char *text, size_t
         return WEFT_OK;
     }
     if (size > INT32_MAX)
-        return FAIL(WEFT_UNSUPPORTED, "a text has a word of %zu bytes", size);
+        return FAIL(WEFT_UNSUPPORTED, "the text has a word of %zu bytes; the limit is %d", size, INT32_MAX);
     GROW(tr->word, tr->word_room, tr->words);
     char *copy = weft_arena_alloc(&tr->arena, size);
     if (!copy)
@@ -107,11 +107,11 @@ static enum weft_status count_words(struct training *tr, const char *text, size_
     }
 }
 
-/* Counts the words of what was read, up to a place where it can be continued: behind a special token, or at a gap that
- * is not inside one. Gives that place; at the end of the input that is the end. */
+/* Counts the words of a block up to `done`, where the next block can start: after a special token, or at a gap outside
+ * special tokens. At the end of the input, that is the end. */
 static enum weft_status count_block(struct training *tr, const char *text, size_t bytes, bool last, size_t *done)
 {
-    size_t longest = 0, at = 0, sure = bytes; /* a special token that begins before `sure` is seen whole */
+    size_t longest = 0, at = 0, sure = bytes; /* a special token that starts before `sure` is complete */
     int which = 0;
     for (int i = 0; i < tr->specials.count; i++)
         longest = tr->specials.text[i].size > longest ? tr->specials.text[i].size : longest;
@@ -137,18 +137,18 @@ static enum weft_status count_blocks(struct training *tr, FILE *from, char **tex
 {
     size_t room = BLOCK, kept = 0, done = 0;
     if (!(*text = malloc(room)))
-        return FAIL(WEFT_NOMEM, "no memory to read the text");
+        return FAIL(WEFT_NOMEM, "not enough memory to read the text");
     for (bool last = false; !last;) {
-        if (kept == room) { /* one word fills it all */
+        if (kept == room) { /* one word fills the buffer */
             char *grown = room > SIZE_MAX / 2 ? NULL : realloc(*text, room *= 2);
             if (!grown)
-                return FAIL(WEFT_NOMEM, "no memory for a word of %zu bytes", kept);
+                return FAIL(WEFT_NOMEM, "not enough memory for a word of %zu bytes", kept);
             *text = grown;
         }
         size_t bytes = kept + fread(*text + kept, 1, room - kept, from);
         last = bytes < room;
         if (ferror(from))
-            return FAIL(WEFT_IO, "the text could not be read to its end");
+            return FAIL(WEFT_IO, "error while reading the text");
         TRY(count_block(tr, *text, bytes, last, &done));
         kept = bytes - done;
         memmove(*text, *text + done, kept);
@@ -209,7 +209,7 @@ static struct entry heap_pop(struct training *tr)
     return top;
 }
 
-/* The most frequent pair; -1: none is left. */
+/* The most frequent pair, or -1 if none is left. */
 static enum weft_status best_pair(struct training *tr, int32_t *best)
 {
     *best = -1;
@@ -261,7 +261,7 @@ static void drop_pair(struct training *tr, int32_t left, int32_t right, int32_t 
     tr->pair[weft_map_get(&tr->pair_of, weft_pair_key(left, right))].count -= tr->word[word].count;
 }
 
-static enum weft_status enter_raised(struct training *tr)
+static enum weft_status push_raised(struct training *tr)
 {
     for (size_t i = 0; i < tr->raised_count; i++) {
         tr->pair[tr->raised[i]].raised = false;
@@ -271,13 +271,13 @@ static enum weft_status enter_raised(struct training *tr)
     return WEFT_OK;
 }
 
-/* Replaces left right by made in a word, and with it the pairs around. */
+/* Replaces each `left right` in a word with the merged token and updates the counts of the pairs around it. */
 static enum weft_status merge_word(struct training *tr, struct weft_merge m, int32_t index)
 {
     struct word *w = &tr->word[index];
     int32_t *a = w->tokens;
     uint32_t n = w->size, to = 0;
-    bool after = false; /* the token before is one that was just made: its right pair is this one's left pair */
+    bool after = false; /* the previous token was just merged: the pair between was already removed */
     for (uint32_t i = 0; i < n; to++) {
         if (i + 1 >= n || a[i] != m.left || a[i + 1] != m.right) {
             a[to] = a[i++];
@@ -304,7 +304,7 @@ static enum weft_status merge_word(struct training *tr, struct weft_merge m, int
 
 /* ---- tokens */
 
-/* The token of a text; a new one unless two ways of merging lead to the same. */
+/* The token for the concatenation. It may exist already, since different merges can give the same text. */
 static enum weft_status make_token(struct training *tr, const struct weft_token *left, const struct weft_token *right,
                                    int32_t *made)
 {
@@ -322,7 +322,7 @@ static enum weft_status make_token(struct training *tr, const struct weft_token 
     return weft_strings_put(&tr->token_of, text, size, *made);
 }
 
-/* Specials first, then the bytes in GPT-2's order: visible ones before those that need another character's look. */
+/* Special tokens first, then the bytes in GPT-2's order: visible ones before those written as another character. */
 static enum weft_status first_tokens(struct training *tr)
 {
     for (int i = 0; i < tr->specials.count; i++)
@@ -353,7 +353,7 @@ static enum weft_status first_pairs(struct training *tr)
         for (uint32_t k = 0; k + 1 < w->size; k++)
             TRY(add_pair(tr, w->tokens[k], w->tokens[k + 1], (int32_t)i));
     }
-    return enter_raised(tr);
+    return push_raised(tr);
 }
 
 static enum weft_status learn(struct training *tr)
@@ -374,15 +374,15 @@ static enum weft_status learn(struct training *tr)
         free(tr->pair[best].words);
         tr->pair[best].words = NULL;
         tr->pair[best].word_count = tr->pair[best].word_room = 0;
-        TRY(enter_raised(tr));
+        TRY(push_raised(tr));
     }
     return WEFT_OK;
 }
 
-/* ---- the whole */
+/* ---- entry point */
 
-/* A special must not look like another token in the file: visible bytes look like themselves, others like something
- * outside ASCII. */
+/* A special token must not be spelled like another token in tokenizer.json, where visible bytes are written as
+ * themselves and others as characters outside ASCII. */
 static enum weft_status check_specials(struct training *tr, const char *const *specials, int count)
 {
     tr->specials.text = weft_arena_alloc(&tr->arena, (size_t)count * sizeof *tr->specials.text);
@@ -392,9 +392,9 @@ static enum weft_status check_specials(struct training *tr, const char *const *s
         size_t size = strlen(specials[i]);
         for (size_t k = 0; k < size; k++)
             if (specials[i][k] < ' ' || specials[i][k] > '~')
-                return FAIL(WEFT_INVALID, "special token %d has bytes that are not visible ASCII", i + 1);
+                return FAIL(WEFT_INVALID, "special token %d has bytes that are not printable ASCII", i + 1);
         if (size < 2 || size > 1024)
-            return FAIL(WEFT_INVALID, "the special token \"%.20s\" has %zu bytes: give it 2 to 1024", specials[i],
+            return FAIL(WEFT_INVALID, "the special token \"%.20s\" has %zu bytes; it must have 2 to 1024", specials[i],
                         size);
         for (int k = 0; k < i; k++)
             if (strcmp(specials[i], specials[k]) == 0)
@@ -418,12 +418,12 @@ static enum weft_status build(const struct training *tr, struct weft_tokenizer *
 static enum weft_status train(struct training *tr, struct weft_tokenizer **t, FILE *from, int vocab,
                               const char *const *specials, int count)
 {
-    enum { MOST = 1 << 24 };
+    enum { MAX_VOCAB = 1 << 24 };
     if (count < 0 || count > 1024)
-        return FAIL(WEFT_INVALID, "%d special tokens: at most 1024 are possible", count);
-    if (vocab < 256 + count || vocab > MOST)
-        return FAIL(WEFT_INVALID, "vocabulary of %d: give %d (all bytes and special tokens) to %d", vocab, 256 + count,
-                    MOST);
+        return FAIL(WEFT_INVALID, "%d special tokens: the limit is 1024", count);
+    if (vocab < 256 + count || vocab > MAX_VOCAB)
+        return FAIL(WEFT_INVALID, "a vocabulary of %d is out of range: give %d (all bytes and special tokens) to %d",
+                    vocab, 256 + count, MAX_VOCAB);
     TRY(check_specials(tr, specials, count));
     tr->vocab = vocab;
     tr->token = weft_arena_alloc(&tr->arena, (size_t)vocab * sizeof *tr->token);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * byte_names.c - tokens as files name them: a byte is written as a character, so that all are visible.
+ * byte_names.c - token names in GPT-2's files, where every byte is written as a visible character.
  */
 #include "text/bpe.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - cuts a text: at special tokens, at gaps, and into the pieces that GPT-2 merges apart from each other.
+ * cut.c - pre-tokenization: finds special tokens and gaps, and splits a text into the pieces that are merged
+ * independently.
  *
- * The pattern is GPT-2's (contractions; letters, digits, or others, each with one space before them; white space, of
- * which the last leaves itself to the word that follows) and runs on PCRE2's JIT. It knows characters, so bytes that
- * are no UTF-8 are pieces of one byte, and the text on both sides is cut as if it were alone.
+ * The pattern is GPT-2's, compiled by PCRE2's JIT: contractions; letters, digits, or other characters, each with an
+ * optional space before; white space, whose last character is left to the word that follows. The pattern works on
+ * characters, so each byte that is not valid UTF-8 becomes a piece of its own, and the text on either side is split
+ * independently.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/bpe.h"
@@ -13,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unicode's White_Space, as in Python's regex and Rust's; PCRE2's own \s would add U+180E. */
+/* Unicode's White_Space, as in Python's regex module and Rust; PCRE2's \s would add U+180E. */
 #define SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 static const char pattern[] = "'(?:[sdmt]|ll|ve|re)"
                               "| ?\\p{L}+"
@@ -54,7 +56,7 @@ size_t weft_utf8_write(uint32_t code, char text[4])
     return size;
 }
 
-/* How many bytes from here on are whole characters. */
+/* The length of the longest valid UTF-8 prefix. */
 static size_t valid_bytes(const char *text, size_t bytes)
 {
     size_t at = 0, size;
@@ -69,7 +71,7 @@ static size_t valid_bytes(const char *text, size_t bytes)
     }
 }
 
-/* ---- specials and gaps */
+/* ---- special tokens and gaps */
 
 static size_t special_at(const struct weft_specials *s, const char *text, size_t bytes, int *which)
 {
@@ -121,7 +123,7 @@ struct weft_cut {
 struct weft_cutter {
     const struct weft_cut *cut;
     pcre2_match_data *match;
-    const char *at, *valid, *end; /* up to `valid` there are whole characters only */
+    const char *at, *valid, *end; /* at..valid is valid UTF-8 */
 };
 
 enum weft_status weft_cut_create(struct weft_cut **cut)
@@ -130,16 +132,16 @@ enum weft_status weft_cut_create(struct weft_cut **cut)
     PCRE2_SIZE where = 0;
     struct weft_cut *c = *cut = calloc(1, sizeof *c);
     if (!c)
-        return FAIL(WEFT_NOMEM, "no memory for a tokenizer");
-    /* Anchored here: at match time the option would switch the JIT off. */
+        return FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
+    /* PCRE2_ANCHORED at match time would disable the JIT. */
     c->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
                             &where, NULL);
     if (!c->code)
         return FAIL(WEFT_UNSUPPORTED,
-                    "this PCRE2 cannot compile the pattern (error %d at %zu): is it built with "
-                    "Unicode?",
+                    "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): was it built with "
+                    "Unicode support?",
                     error, (size_t)where);
-    (void)pcre2_jit_compile(c->code, PCRE2_JIT_COMPLETE); /* where there is none, matching is only slower */
+    (void)pcre2_jit_compile(c->code, PCRE2_JIT_COMPLETE); /* without a JIT, matching is just slower */
     return WEFT_OK;
 }
 
@@ -156,7 +158,7 @@ enum weft_status weft_cutter_create(struct weft_cutter **cutter, const struct we
     if (c)
         *c = (struct weft_cutter){.cut = cut, .match = pcre2_match_data_create(1, NULL)};
     if (!c || !c->match)
-        return FAIL(WEFT_NOMEM, "no memory to cut a text");
+        return FAIL(WEFT_NOMEM, "not enough memory to split a text");
     return WEFT_OK;
 }
 
@@ -189,8 +191,8 @@ enum weft_status weft_cutter_next(struct weft_cutter *c, const char **piece, siz
     }
     int found =
         pcre2_match(c->cut->code, (PCRE2_SPTR)c->at, (size_t)(c->valid - c->at), 0, PCRE2_NO_UTF_CHECK, c->match, NULL);
-    if (found < 1) /* every character is in some alternative */
-        return FAIL(WEFT_UNSUPPORTED, "PCRE2 gave up on a text of %zu bytes: error %d", (size_t)(c->valid - c->at),
+    if (found < 1) /* the pattern matches any character, so this is a PCRE2 error */
+        return FAIL(WEFT_UNSUPPORTED, "PCRE2 failed on a text of %zu bytes: error %d", (size_t)(c->valid - c->at),
                     found);
     *size = pcre2_get_ovector_pointer(c->match)[1];
     c->at += *size;

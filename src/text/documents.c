@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * documents.c - texts out of a source: the lines of JSONL one by one, plain text in pieces.
+ * documents.c - reads texts from a source: JSONL line by line, plain text in pieces.
  *
- * Pieces end at gaps, where tokenizers cut anyway, so that they give the tokens of the whole. Only where megabytes have
- * no gap is a cut made between any two characters.
+ * Pieces end at gaps (bpe.h), so encoding them one by one gives the tokens of the whole text. Only if there is no gap
+ * in several megabytes is the text split between two arbitrary characters.
  */
 #include "text/bpe.h"
 #include "text/internal.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- where to cut */
+/* ---- pieces */
 
 size_t weft_piece_bytes(const char *text, size_t bytes)
 {
@@ -27,7 +27,7 @@ size_t weft_piece_bytes(const char *text, size_t bytes)
     return n;
 }
 
-/* ---- a buffer, small at first */
+/* ---- a growing buffer */
 
 enum { BLOCK = 1 << 16 };
 
@@ -36,7 +36,7 @@ static enum weft_status widen(const struct weft_source *s, char **buffer, size_t
     size_t wider = *room ? (size_t)weft_min((int64_t)(2 * *room), (int64_t)most) : BLOCK;
     char *bytes = realloc(*buffer, wider);
     if (!bytes)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", weft_source_name(s));
+        return FAIL(WEFT_NOMEM, "not enough memory to read %s", weft_source_name(s));
     *buffer = bytes;
     *room = wider;
     return WEFT_OK;
@@ -50,7 +50,7 @@ struct plain {
     size_t room, held;
 };
 
-/* Reads until there is a piece and a byte more, or the source ends. */
+/* Reads until the buffer holds one byte more than a piece, or the source ends. */
 static enum weft_status fill(struct plain *p)
 {
     size_t got, most = WEFT_PIECE_BYTES + 1;
@@ -90,23 +90,23 @@ enum weft_status weft_documents_plain(struct weft_source *s, weft_text_fn *text,
 struct lines {
     struct weft_source *source;
     char *buffer;       /* grows with the longest line */
-    size_t room;        /* of it */
-    size_t start, held; /* buffer[start..held) is next */
-    int64_t number;     /* of the line last given, from 1 */
+    size_t room;        /* its size */
+    size_t start, held; /* buffer[start..held) is unread */
+    int64_t number;     /* of the current line, from 1 */
     bool ended;
 };
 
-/* Makes room behind what is held. */
+/* Enlarges the buffer, up to the maximum line length. */
 static enum weft_status grow(struct lines *l)
 {
     if (l->room >= WEFT_LINE_BYTES)
-        return FAIL(WEFT_FORMAT, "%s:%lld: the line has %d bytes or more: cut the document into smaller ones",
+        return FAIL(WEFT_FORMAT, "%s:%lld: the line has %d bytes or more: split the document into smaller ones",
                     weft_source_name(l->source), (long long)l->number + 1, WEFT_LINE_BYTES);
     return widen(l->source, &l->buffer, &l->room, WEFT_LINE_BYTES);
 }
 
-/* Reads on behind what is held. */
-static enum weft_status more(struct lines *l)
+/* Appends more bytes to the unread ones. */
+static enum weft_status read_more(struct lines *l)
 {
     size_t got;
     l->held -= l->start;
@@ -127,7 +127,7 @@ static enum weft_status next_line(struct lines *l, const char **line, size_t *by
     char *end;
     while (!(end = memchr(l->buffer + l->start + seen, '\n', l->held - l->start - seen)) && !l->ended) {
         seen = l->held - l->start;
-        TRY(more(l));
+        TRY(read_more(l));
     }
     *line = end || l->start < l->held ? l->buffer + l->start : NULL;
     *bytes = (end ? (size_t)(end - l->buffer) : l->held) - l->start;
@@ -146,10 +146,10 @@ static bool blank(const char *line, size_t bytes)
 
 static enum weft_status bad_line(const struct lines *l, json_error_t *error)
 {
-    for (char *c = error->text; *c; c++) /* it quotes the file, and may end up on a terminal */
+    for (char *c = error->text; *c; c++) /* it quotes the file: keep control characters off the terminal */
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    return FAIL(WEFT_FORMAT, "%s:%lld:%d: no JSON: %s", weft_source_name(l->source), (long long)l->number,
+    return FAIL(WEFT_FORMAT, "%s:%lld:%d: invalid JSON: %s", weft_source_name(l->source), (long long)l->number,
                 error->column, error->text);
 }
 
@@ -183,25 +183,25 @@ static enum weft_status each_line(struct weft_source *s, weft_line_fn *visit, vo
     return status;
 }
 
-struct taking {
+struct field_reader {
     const char *field;
     weft_text_fn *text;
     void *context;
 };
 
-static enum weft_status take_field(void *context, const char *name, int64_t line, const json_t *object)
+static enum weft_status read_field(void *context, const char *name, int64_t line, const json_t *object)
 {
-    const struct taking *t = context;
+    const struct field_reader *t = context;
     const json_t *value = json_object_get(object, t->field);
     if (!json_is_string(value))
-        return FAIL(WEFT_FORMAT, "%s:%lld: there is no text \"%s\": is --field right, and every line an object?", name,
+        return FAIL(WEFT_FORMAT, "%s:%lld: no text field \"%s\": check --field; every line must be a JSON object", name,
                     (long long)line, t->field);
     return t->text(t->context, json_string_value(value), json_string_length(value));
 }
 
 enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context)
 {
-    return each_line(s, take_field, &(struct taking){field, text, context});
+    return each_line(s, read_field, &(struct field_reader){field, text, context});
 }
 
 /* ---- whole files */

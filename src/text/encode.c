@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * encode.c - encodes a text: in chunks that begin and end at special tokens and gaps, on all threads.
+ * encode.c - encodes a text in parallel, in chunks that start and end at special tokens and gaps.
  *
- * Where chunks begin depends on the text alone, and no piece crosses a gap, so the tokens are the same for any number
- * of threads, and the same as of the text cut whole. Chunks are taken in waves, so that memory does not grow with the
- * text.
+ * Chunk boundaries depend on the text alone, and no piece crosses a gap. So the tokens do not depend on the number of
+ * threads and are the same as without chunks. Chunks are processed in waves to keep memory constant.
  */
 #include "text/bpe.h"
 
@@ -16,27 +15,27 @@ enum { CHUNK = 1 << 16, WAVE = 64 };
 
 struct chunk {
     const char *text;
-    size_t bytes, place; /* where its tokens stand in the wave's */
-    size_t count;        /* of tokens */
-    int32_t special;     /* the token the chunk is; -1: text */
+    size_t bytes, offset; /* offset: of its tokens in the wave's buffer */
+    size_t count;         /* tokens written */
+    int32_t special;      /* the special token this chunk is, or -1 for text */
 };
 
 struct worker {
     struct weft_cutter *cutter;
     struct weft_bpe_work bpe;
     enum weft_status status;
-    char story[400]; /* of a failure, which is told to its own thread alone */
+    char message[400]; /* of the error: weft_error() is per thread */
 };
 
 struct job {
     const struct weft_tokenizer *t;
     const char *text;
-    size_t bytes, at, next_special; /* behind the last chunk; of the next special token, or bytes */
-    int special;
+    size_t bytes, at, next_special; /* at: end of the last chunk; next_special: its offset, or bytes */
+    int special;                    /* index of the next special token */
 
     struct chunk chunk[WAVE];
     int chunks;
-    int32_t *tokens; /* of a wave */
+    int32_t *tokens; /* of the wave */
     size_t room;
     struct worker *worker;
 };
@@ -64,7 +63,7 @@ static enum weft_status next_wave(struct job *j)
     for (j->chunks = 0; j->chunks < WAVE && j->at < j->bytes && total < (size_t)WAVE * CHUNK; j->chunks++) {
         struct chunk *c = &j->chunk[j->chunks];
         *c = next_chunk(j);
-        c->place = total;
+        c->offset = total;
         total += c->bytes;
     }
     if (total > j->room) {
@@ -72,12 +71,12 @@ static enum weft_status next_wave(struct job *j)
         j->tokens = total > SIZE_MAX / sizeof *j->tokens ? NULL : malloc(total * sizeof *j->tokens);
         j->room = j->tokens ? total : 0;
         if (!j->tokens)
-            return FAIL(WEFT_NOMEM, "no memory for the tokens of %zu bytes", total);
+            return FAIL(WEFT_NOMEM, "not enough memory for the tokens of %zu bytes", total);
     }
     return WEFT_OK;
 }
 
-/* ---- work on one chunk */
+/* ---- one chunk */
 
 static enum weft_status encode_pieces(const struct weft_tokenizer *t, struct worker *w, struct chunk *c, int32_t *out)
 {
@@ -100,7 +99,7 @@ static void encode_chunk(void *context, int64_t tile, int thread)
     struct job *j = context;
     struct worker *w = &j->worker[thread];
     struct chunk *c = &j->chunk[tile];
-    int32_t *out = j->tokens + c->place;
+    int32_t *out = j->tokens + c->offset;
     if (c->special >= 0) {
         out[c->count++] = c->special;
     } else if (!j->t->merges) {
@@ -109,7 +108,7 @@ static void encode_chunk(void *context, int64_t tile, int thread)
     } else if (w->status == WEFT_OK) {
         w->status = encode_pieces(j->t, w, c, out);
         if (w->status != WEFT_OK)
-            snprintf(w->story, sizeof w->story, "%s", weft_error());
+            snprintf(w->message, sizeof w->message, "%s", weft_error());
     }
 }
 
@@ -122,13 +121,13 @@ static enum weft_status encode_waves(struct job *j, int32_t *tokens, size_t room
         weft_parallel(j->chunks, encode_chunk, j);
         for (int i = 0; i < weft_threads_limit(); i++)
             if (j->worker[i].status != WEFT_OK)
-                return FAIL(j->worker[i].status, "a text of %zu bytes could not be encoded: %s", j->bytes,
-                            j->worker[i].story);
+                return FAIL(j->worker[i].status, "cannot encode a text of %zu bytes: %s", j->bytes,
+                            j->worker[i].message);
         for (int i = 0; i < j->chunks; i++) {
             const struct chunk *c = &j->chunk[i];
             size_t left = *count < room ? room - *count : 0;
             if (left)
-                memcpy(tokens + *count, j->tokens + c->place, (left < c->count ? left : c->count) * sizeof *tokens);
+                memcpy(tokens + *count, j->tokens + c->offset, (left < c->count ? left : c->count) * sizeof *tokens);
             *count += c->count;
         }
     }
@@ -144,8 +143,8 @@ static enum weft_status encode_chars(const struct weft_tokenizer *t, const char 
         int32_t token = size ? weft_strings_get(&t->whole, text + at, size) : -1;
         if (token < 0)
             return FAIL(WEFT_INVALID,
-                        "byte %zu of the text begins no character that the tokenizer knows; a tokenizer "
-                        "of bytes knows all",
+                        "the character at byte %zu of the text is not in the tokenizer's vocabulary: use the byte "
+                        "tokenizer, which accepts any text",
                         at);
         if (*count < room)
             tokens[*count] = token;
@@ -165,7 +164,7 @@ enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const cha
         j.next_special = weft_specials_find(&t->specials, text, 0, bytes, &j.special);
     j.worker = calloc((size_t)weft_threads_limit(), sizeof *j.worker);
     enum weft_status status =
-        j.worker ? encode_waves(&j, tokens, room, count) : FAIL(WEFT_NOMEM, "no memory to encode a text");
+        j.worker ? encode_waves(&j, tokens, room, count) : FAIL(WEFT_NOMEM, "not enough memory to encode a text");
     for (int i = 0; j.worker && i < weft_threads_limit(); i++) {
         weft_cutter_free(j.worker[i].cutter);
         weft_bpe_work_release(&j.worker[i].bpe);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * map.c - the tables of map.h grow here: never more than half full, so that a search ends after a step or two.
+ * map.c - insertion into the hash tables. They are at most half full, so a lookup takes one or two steps.
  */
 #include "text/map.h"
 
@@ -9,13 +9,16 @@
 
 enum { FIRST = 256, LARGEST = 1 << 30 };
 
-static enum weft_status no_memory(size_t slots) { return FAIL(WEFT_NOMEM, "no memory for a table of %zu", slots); }
-
-/* ---- numbers */
-
-static void place_number(struct weft_map *map, uint64_t key, int32_t value)
+static enum weft_status no_memory(size_t slots)
 {
-    size_t i = weft_map_place(key, map->slots);
+    return FAIL(WEFT_NOMEM, "not enough memory for a hash table of %zu slots", slots);
+}
+
+/* ---- integers */
+
+static void insert_integer(struct weft_map *map, uint64_t key, int32_t value)
+{
+    size_t i = weft_map_index(key, map->slots);
     while (map->slot[i].key != WEFT_NO_KEY)
         i = (i + 1) & (map->slots - 1);
     map->slot[i] = (struct weft_map_slot){key, value};
@@ -32,12 +35,12 @@ enum weft_status weft_map_put(struct weft_map *map, uint64_t key, int32_t value)
             grown.slot[i].key = WEFT_NO_KEY;
         for (size_t i = 0; i < map->slots; i++)
             if (map->slot[i].key != WEFT_NO_KEY)
-                place_number(&grown, map->slot[i].key, map->slot[i].value);
+                insert_integer(&grown, map->slot[i].key, map->slot[i].value);
         free(map->slot);
         map->slot = grown.slot;
         map->slots = grown.slots;
     }
-    place_number(map, key, value);
+    insert_integer(map, key, value);
     map->count++;
     return WEFT_OK;
 }
@@ -79,7 +82,7 @@ int32_t weft_strings_get(const struct weft_strings *map, const char *bytes, size
     return -1;
 }
 
-static void place_string(struct weft_strings *map, struct weft_strings_slot entry)
+static void insert_string(struct weft_strings *map, struct weft_strings_slot entry)
 {
     size_t i = entry.hash & (map->slots - 1);
     while (map->slot[i].bytes)
@@ -96,12 +99,12 @@ enum weft_status weft_strings_put(struct weft_strings *map, const char *bytes, s
             return no_memory(grown.slots);
         for (size_t i = 0; i < map->slots; i++)
             if (map->slot[i].bytes)
-                place_string(&grown, map->slot[i]);
+                insert_string(&grown, map->slot[i]);
         free(map->slot);
         map->slot = grown.slot;
         map->slots = grown.slots;
     }
-    place_string(map, (struct weft_strings_slot){bytes, (uint32_t)size, hash_of(bytes, size), value});
+    insert_string(map, (struct weft_strings_slot){bytes, (uint32_t)size, hash_of(bytes, size), value});
     map->count++;
     return WEFT_OK;
 }

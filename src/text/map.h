@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * map.h - the two hash tables of this room: numbers to numbers, and strings of bytes to numbers. Open addressing; what
- * is in stays in. Values are >= 0. A table needs no init beyond {0}.
+ * map.h - two hash tables, integers to integers and byte strings to integers. Open addressing, no removal. Values are
+ * >= 0. Initialise a table with {0}.
  */
 #ifndef WEFT_TEXT_MAP_H
 #define WEFT_TEXT_MAP_H
@@ -18,26 +18,26 @@ struct weft_map {
     size_t slots, count; /* slots is a power of two */
 };
 
-static inline size_t weft_map_place(uint64_t key, size_t slots)
+static inline size_t weft_map_index(uint64_t key, size_t slots)
 {
     uint64_t mixed = (key ^ key >> 32) * 0x9e3779b97f4a7c15u;
     return (size_t)(mixed >> 32) & (slots - 1);
 }
 
-/* -1: not there. */
+/* Returns -1 if the key is missing. */
 static inline int32_t weft_map_get(const struct weft_map *map, uint64_t key)
 {
-    size_t i = weft_map_place(key, map->slots);
+    size_t i = weft_map_index(key, map->slots);
     while (map->slots && map->slot[i].key != key && map->slot[i].key != WEFT_NO_KEY)
         i = (i + 1) & (map->slots - 1);
     return map->slots && map->slot[i].key == key ? map->slot[i].value : -1;
 }
 
-/* The key must not be there yet. */
+/* The key must not be in the table yet. */
 enum weft_status weft_map_put(struct weft_map *map, uint64_t key, int32_t value);
 void weft_map_release(struct weft_map *map);
 
-/* The bytes are the caller's and must stay. */
+/* The table does not copy the bytes: the caller keeps them alive. */
 struct weft_strings {
     struct weft_strings_slot {
         const char *bytes; /* NULL: free */
@@ -47,7 +47,7 @@ struct weft_strings {
     size_t slots, count;
 };
 
-int32_t weft_strings_get(const struct weft_strings *map, const char *bytes, size_t size); /* -1: not there */
+int32_t weft_strings_get(const struct weft_strings *map, const char *bytes, size_t size); /* -1 if missing */
 enum weft_status weft_strings_put(struct weft_strings *map, const char *bytes, size_t size, int32_t value);
 void weft_strings_release(struct weft_strings *map);
 

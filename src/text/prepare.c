@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * prepare.c - texts to shards, as a stream: what is held is a piece of text and its tokens.
+ * prepare.c - turns texts into shards in one streaming pass: only a piece of text and its tokens are in memory.
  *
- * A line of JSONL goes to the split that the hash of its text says, so a document never moves when others are added,
- * and a larger share keeps the documents of a smaller one. The length of plain text is known only at its end: it is
- * all written to train, and then its tail is moved. The folder is made under another name and renamed when complete.
+ * The hash of a JSONL document's text decides its split. So a document never changes its split when others are added,
+ * and a larger validation share contains the documents of a smaller one. The length of plain text is known only at its
+ * end: all of it is written to train, then its tail is moved. The folder is written under a temporary name and renamed
+ * when complete.
  */
 #include "base/json.h"
 #include "text/internal.h"
@@ -25,7 +26,7 @@ struct split {
 struct prepare {
     const struct weft_prepare *how;
     struct weft_prepared *sum;
-    char folder[4000]; /* where it is made */
+    char folder[4000]; /* the temporary name */
     struct split train, val;
     int32_t *tokens; /* of a piece */
 };
@@ -52,14 +53,14 @@ static enum weft_status add_text(struct prepare *p, struct split *s, const char 
         p->sum->bytes += (int64_t)piece;
         text += piece;
         bytes -= piece;
-        if (p->how->tell)
-            p->how->tell(p->how->context, p->sum);
+        if (p->how->progress)
+            p->how->progress(p->how->context, p->sum);
     }
     return WEFT_OK;
 }
 
-/* FNV-1a, mixed well by Philox. What it gives decides where documents are, so it can never change. */
-static double place(const char *text, size_t bytes)
+/* FNV-1a, mixed by Philox, as a number in [0, 1). It decides the split of documents, so it must never change. */
+static double uniform_hash(const char *text, size_t bytes)
 {
     uint64_t hash = 0xcbf29ce484222325;
     for (size_t i = 0; i < bytes; i++)
@@ -70,7 +71,7 @@ static double place(const char *text, size_t bytes)
 static enum weft_status line(void *context, const char *text, size_t bytes)
 {
     struct prepare *p = context;
-    struct split *s = place(text, bytes) < p->how->val_share ? &p->val : &p->train;
+    struct split *s = uniform_hash(text, bytes) < p->how->val_share ? &p->val : &p->train;
     p->sum->documents++;
     TRY(begin_document(p, s));
     TRY(add_text(p, s, text, bytes));
@@ -84,7 +85,7 @@ static enum weft_status piece(void *context, const char *text, size_t bytes)
     return WEFT_OK;
 }
 
-/* Moves the last share of the document that began at token `first` of train. */
+/* Moves the last val_share of the document that starts at token `first` of train. */
 static enum weft_status move_tail(struct prepare *p, int64_t first)
 {
     int64_t all = p->train.writer.tokens, moved = (int64_t)((double)(all - first) * p->how->val_share);
@@ -100,7 +101,7 @@ static enum weft_status move_tail(struct prepare *p, int64_t first)
         p->train.sum->bytes -= (int64_t)bytes;
         p->val.sum->bytes += (int64_t)bytes;
     }
-    TRY(weft_writer_cut(&p->train.writer, all - moved));
+    TRY(weft_writer_truncate(&p->train.writer, all - moved));
     return WEFT_OK;
 }
 
@@ -197,7 +198,7 @@ static enum weft_status publish(const struct prepare *p)
     snprintf(parent, sizeof parent, "%s", p->folder);
     char *slash = strrchr(parent, '/');
     if (slash)
-        slash[slash == parent] = 0; /* of "/x" the slash stays */
+        slash[slash == parent] = 0; /* keep the slash of "/x" */
     TRY(sync_path(p->folder));
     if (rename(p->folder, p->how->out))
         return FAIL(WEFT_IO, "%s cannot be renamed to %s: %s", p->folder, p->how->out, strerror(errno));
@@ -205,17 +206,19 @@ static enum weft_status publish(const struct prepare *p)
     return WEFT_OK;
 }
 
-/* ---- the whole */
+/* ---- entry point */
 
 static enum weft_status check(const struct weft_prepare *how)
 {
     struct stat s;
     if (!(how->val_share >= 0 && how->val_share < 1))
-        return FAIL(WEFT_INVALID, "a share of %g for validation: give 0 or more, less than 1", how->val_share);
+        return FAIL(WEFT_INVALID, "a validation share of %g is out of range: give 0 or more, less than 1",
+                    how->val_share);
     if (how->shard_tokens < 1 || how->shard_tokens > INT32_MAX)
-        return FAIL(WEFT_INVALID, "files of %lld tokens: give 1 to %d", (long long)how->shard_tokens, INT32_MAX);
+        return FAIL(WEFT_INVALID, "%lld tokens per file is out of range: give 1 to %d", (long long)how->shard_tokens,
+                    INT32_MAX);
     if (lstat(how->out, &s) == 0)
-        return FAIL(WEFT_INVALID, "%s exists already: remove it or name another folder", how->out);
+        return FAIL(WEFT_INVALID, "%s exists already: remove it or choose another folder", how->out);
     return WEFT_OK;
 }
 
@@ -225,14 +228,15 @@ static enum weft_status make_folder(struct prepare *p)
     while (n > 1 && p->how->out[n - 1] == '/')
         n--;
     if (n == 0 || n + sizeof ".partial" > sizeof p->folder)
-        return FAIL(WEFT_INVALID, "\"%s\" is empty or too long for the name of a folder", p->how->out);
+        return FAIL(WEFT_INVALID, "\"%s\" is not a folder name: it is empty or too long", p->how->out);
     snprintf(p->folder, sizeof p->folder, "%.*s.partial", (int)n, p->how->out);
     TRY(weft_folder_make_above(p->folder));
     if (mkdir(p->folder, 0777) == 0)
         return WEFT_OK;
     if (errno == EEXIST)
-        return FAIL(WEFT_IO, "%s exists: another run is writing it, or one was killed. If so, remove it", p->folder);
-    return FAIL(WEFT_IO, "%s cannot be made: %s", p->folder, strerror(errno));
+        return FAIL(WEFT_IO, "%s exists: another process is writing it, or one was killed; in that case, remove it",
+                    p->folder);
+    return FAIL(WEFT_IO, "%s cannot be created: %s", p->folder, strerror(errno));
 }
 
 static enum weft_status finish_split(struct split *s)
@@ -259,7 +263,7 @@ static enum weft_status fill_folder(struct prepare *p)
     TRY(finish_split(&p->train));
     TRY(finish_split(&p->val));
     if (p->sum->train.tokens == 0)
-        return FAIL(WEFT_INVALID, "no text is left to train on: the inputs are empty, or all of it is for validation");
+        return FAIL(WEFT_INVALID, "no text is left to train on: the inputs are empty, or all text went to validation");
     TRY(write_data(p));
     TRY(publish(p));
     return WEFT_OK;
@@ -272,7 +276,7 @@ enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepar
     TRY(check(how));
     p.tokens = malloc(WEFT_PIECE_BYTES * sizeof *p.tokens);
     if (!p.tokens)
-        return FAIL(WEFT_NOMEM, "no memory to prepare %s", how->out);
+        return FAIL(WEFT_NOMEM, "not enough memory to prepare %s", how->out);
     enum weft_status status = make_folder(&p);
     if (status == WEFT_OK) {
         status = fill_folder(&p);

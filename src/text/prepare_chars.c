@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * prepare_chars.c - a tokenizer of the characters that occur in the inputs: a first pass over them sets one bit for
- * each, so that its memory does not depend on their length.
+ * prepare_chars.c - builds a character tokenizer from the inputs. A first pass sets one bit per character that occurs,
+ * so memory does not depend on the length of the inputs.
  */
 #include "text/bpe.h"
 #include "text/internal.h"
@@ -11,32 +11,32 @@
 
 enum { CODE_POINTS = 0x110000 };
 
-struct marking {
+struct scan {
     unsigned char *marks;
     const char *input;
     bool jsonl;
     int64_t texts, bytes; /* of this input so far */
 };
 
-/* No vocabulary can hold a zero. */
-static enum weft_status refuse_zero(const struct marking *m, size_t at)
+/* A vocabulary in tokenizer.json cannot contain a zero byte. */
+static enum weft_status reject_zero(const struct scan *m, size_t at)
 {
     if (m->jsonl)
-        return FAIL(WEFT_FORMAT, "%s: byte %zu of document %lld is zero: it needs a tokenizer of bytes", m->input, at,
+        return FAIL(WEFT_FORMAT, "%s: byte %zu of document %lld is zero: use the byte tokenizer", m->input, at,
                     (long long)m->texts + 1);
-    return FAIL(WEFT_FORMAT, "%s: byte %lld is zero: it needs a tokenizer of bytes", m->input,
+    return FAIL(WEFT_FORMAT, "%s: byte %lld is zero: use the byte tokenizer", m->input,
                 (long long)(m->bytes + (int64_t)at));
 }
 
-/* What is no character is left out here; encoding will refuse it with its place. */
+/* Skips invalid UTF-8: encoding will reject it and report the position. */
 static enum weft_status mark(void *context, const char *text, size_t bytes)
 {
-    struct marking *m = context;
+    struct scan *m = context;
     for (size_t at = 0; at < bytes;) {
         uint32_t c;
         size_t size = weft_utf8_read(text + at, bytes - at, &c);
         if (size && !c)
-            return refuse_zero(m, at);
+            return reject_zero(m, at);
         if (size)
             m->marks[c / 8] |= (unsigned char)(1 << c % 8);
         at += size ? size : 1;
@@ -50,10 +50,10 @@ static enum weft_status mark_inputs(unsigned char *marks, const char *const *inp
 {
     for (; *inputs; inputs++) {
         struct weft_source *s;
-        struct marking m = {.marks = marks, .input = *inputs, .jsonl = field};
+        struct scan m = {.marks = marks, .input = *inputs, .jsonl = field};
         if (strcmp(*inputs, "-") == 0)
-            return FAIL(WEFT_INVALID, "characters are collected in a pass of their own, and standard input can be read "
-                                      "only once: give files");
+            return FAIL(WEFT_INVALID, "a character tokenizer needs a separate pass over the input, but standard input "
+                                      "can be read only once: give files");
         TRY(weft_source_open(&s, *inputs));
         enum weft_status status = field ? weft_documents_jsonl(s, field, mark, &m) : weft_documents_plain(s, mark, &m);
         weft_source_close(s);
@@ -67,8 +67,9 @@ enum weft_status weft_prepare_chars(struct weft_tokenizer **t, const char *const
 {
     unsigned char *marks = calloc(CODE_POINTS / 8, 1);
     char *text = malloc((size_t)CODE_POINTS * 4);
-    enum weft_status status = marks && text ? mark_inputs(marks, inputs, field)
-                                            : FAIL(WEFT_NOMEM, "no memory to collect the characters of the text");
+    enum weft_status status = marks && text
+                                  ? mark_inputs(marks, inputs, field)
+                                  : FAIL(WEFT_NOMEM, "not enough memory to collect the characters of the text");
     if (status == WEFT_OK) {
         size_t n = 0;
         for (uint32_t c = 0; c < CODE_POINTS; c++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * shard.c - one token file, mapped for reading and never copied; every header is checked.
+ * shard.c - one memory-mapped token file; the header is validated.
  *
- * llm.c's files begin with 256 int32: 20240520, version 1, count (uint16 tokens follow), or 20240801, version 7, count
- * (uint32). nanoGPT's have no header and are uint16 throughout. As tokens, llm.c's magic numbers would be 55432 or
- * 55713, and then 308: above GPT-2's vocabulary, so one is not taken for the other.
+ * llm.c's files start with 256 int32: 20240520, version 1, count (uint16 tokens follow), or 20240801, version 7, count
+ * (uint32). nanoGPT's files are uint16 tokens without a header. Read as tokens, llm.c's magic numbers would be 55432 or
+ * 55713, then 308: the first is above GPT-2's vocabulary, so the formats cannot be confused.
  */
 #include "text/internal.h"
 
@@ -31,10 +31,10 @@ static enum weft_status map_file(struct weft_shard *f)
     int error = errno;
     close(fd);
     if (!S_ISREG(info.st_mode) || f->bytes == 0)
-        return FAIL(WEFT_FORMAT, "%s is empty or no regular file: it holds no tokens", f->path);
+        return FAIL(WEFT_FORMAT, "%s is empty or not a regular file: it has no tokens", f->path);
     if (f->map == MAP_FAILED) {
         f->map = NULL;
-        return FAIL(WEFT_IO, "%s cannot be mapped: %s", f->path, strerror(error));
+        return FAIL(WEFT_IO, "%s cannot be memory-mapped: %s", f->path, strerror(error));
     }
     return WEFT_OK;
 }
@@ -47,19 +47,18 @@ static enum weft_status check_header(struct weft_shard *f, const int32_t *header
     f->header = WEFT_SHARD_HEADER;
     f->count = header[2];
     if (header[1] != version)
-        return FAIL(WEFT_FORMAT, "%s, byte 4: version %d where %d is known", f->path, header[1], version);
+        return FAIL(WEFT_FORMAT, "%s, byte 4: version %d is not supported, only %d", f->path, header[1], version);
     if (f->count < 0)
-        return FAIL(WEFT_FORMAT, "%s, byte 8: %d tokens", f->path, header[2]);
+        return FAIL(WEFT_FORMAT, "%s, byte 8: %d tokens: the header is damaged", f->path, header[2]);
     if (f->bytes != WEFT_SHARD_HEADER + (size_t)f->count * (size_t)f->width)
         return FAIL(WEFT_FORMAT,
-                    "%s, byte 8: %d tokens of %d bytes, but %zu bytes follow the header: it was cut short "
-                    "or damaged",
+                    "%s, byte 8: the header says %d tokens of %d bytes, but %zu bytes follow it: the file is "
+                    "truncated or damaged",
                     f->path, header[2], f->width, f->bytes - WEFT_SHARD_HEADER);
     return WEFT_OK;
 }
 
-/* A file without a known magic number. Five hundred zeros in a row are no text but a header whose first bytes are bad.
- */
+/* A file without a known magic number. 506 zero tokens in a row are not text but a header with a bad magic number. */
 static enum weft_status check_raw(struct weft_shard *f)
 {
     const char *bytes = f->map;
@@ -67,9 +66,9 @@ static enum weft_status check_raw(struct weft_shard *f)
     while (zeros < f->bytes && zeros < WEFT_SHARD_HEADER && bytes[zeros] == 0)
         zeros++;
     if (zeros == WEFT_SHARD_HEADER)
-        return FAIL(WEFT_FORMAT, "%s, byte 0: a header with an unknown magic number", f->path);
+        return FAIL(WEFT_FORMAT, "%s, byte 0: the header has an unknown magic number", f->path);
     if (f->bytes % 2)
-        return FAIL(WEFT_FORMAT, "%s has no header and an odd number of bytes, %zu: these are no uint16 tokens",
+        return FAIL(WEFT_FORMAT, "%s has no header and an odd number of bytes, %zu: these are not uint16 tokens",
                     f->path, f->bytes);
     f->width = 2;
     f->header = 0;
@@ -83,7 +82,8 @@ enum weft_status weft_shard_open(struct weft_shard *f)
     const int32_t *header = f->map;
     bool known = f->bytes >= sizeof *header && (header[0] == WEFT_SHARD_MAGIC16 || header[0] == WEFT_SHARD_MAGIC32);
     if (known && f->bytes < WEFT_SHARD_HEADER)
-        return FAIL(WEFT_FORMAT, "%s ends at byte %zu, within its header of %d", f->path, f->bytes, WEFT_SHARD_HEADER);
+        return FAIL(WEFT_FORMAT, "%s ends at byte %zu, inside its header of %d bytes: the file is truncated", f->path,
+                    f->bytes, WEFT_SHARD_HEADER);
     TRY(known ? check_header(f, header) : check_raw(f));
     return WEFT_OK;
 }

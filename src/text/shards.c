@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.c - token files as one stream. They are mapped and closed again, so their number is limited by the system's
- * number of mappings (65530 on Linux), not by open files. A token is found by bisection over the files.
+ * shards.c - token files as one stream. Files are memory-mapped and closed again, so their number is limited by the
+ * number of mappings (65530 by default on Linux), not of open files. A token is found by binary search over the files.
  */
 #include "base/json.h"
 #include "text/internal.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct data {          /* what data.json says of the split */
+struct data {          /* data.json, for one split */
     const char *split; /* only while opening */
     bool found;
     int64_t version, vocab, documents, tokens, bytes, files;
@@ -26,7 +26,7 @@ struct weft_shards {
     struct weft_shard *shards;
     int64_t count, room;
     int64_t tokens;
-    int32_t top;
+    int32_t max_token;
     struct data data;
 };
 
@@ -40,7 +40,7 @@ int64_t weft_shards_bytes(const struct weft_shards *s) { return s->data.bytes; }
 
 const char *weft_shards_tokenizer(const struct weft_shards *s) { return s->data.tokenizer; }
 
-int32_t weft_shards_top(const struct weft_shards *s) { return s->top; }
+int32_t weft_shards_max_token(const struct weft_shards *s) { return s->max_token; }
 
 int64_t weft_shards_windows(const struct weft_shards *s, int64_t length)
 {
@@ -81,9 +81,9 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
         int64_t at = first - f->first, n = weft_min(count, f->count - at);
         for (int64_t i = 0; i < n; i++) {
             uint32_t token = weft_shard_token(f, at + i);
-            if (token > (uint32_t)s->top)
-                return FAIL(WEFT_FORMAT, "%s: token %lld is %u, above the vocabulary's last, %d: the file is damaged",
-                            f->path, (long long)(at + i), token, s->top);
+            if (token > (uint32_t)s->max_token)
+                return FAIL(WEFT_FORMAT, "%s: token %lld is %u, but the vocabulary ends at %d: the file is damaged",
+                            f->path, (long long)(at + i), token, s->max_token);
             tokens[i] = (int32_t)token;
         }
         first += n;
@@ -93,7 +93,7 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
     return WEFT_OK;
 }
 
-/* ---- opening a folder */
+/* ---- folders */
 
 /* Takes over the path. */
 static enum weft_status add_path(struct weft_shards *s, char *path)
@@ -108,14 +108,13 @@ static enum weft_status add_path(struct weft_shards *s, char *path)
     }
     if (!path || s->count == s->room) {
         free(path);
-        return FAIL(WEFT_NOMEM, "no memory for the list of token files");
+        return FAIL(WEFT_NOMEM, "not enough memory for the list of token files");
     }
     s->shards[s->count++] = (struct weft_shard){.path = path};
     return WEFT_OK;
 }
 
-/* Whether `name` is of a token file with the word `split` in it: train.bin, train_000001.bin, fineweb_train_000001.bin.
- */
+/* Whether `name` is a token file of the split, such as train.bin, train_000001.bin or fineweb_train_000001.bin. */
 static bool belongs(const char *name, const char *split)
 {
     size_t n = strlen(name), word = strlen(split);
@@ -200,7 +199,7 @@ static enum weft_status read_data(struct weft_shards *s, const char *folder, con
     char *path = join(folder, "data.json");
     s->data.split = split;
     if (!path)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", folder);
+        return FAIL(WEFT_NOMEM, "not enough memory to read %s", folder);
     enum weft_status status = WEFT_OK;
     if (access(path, F_OK) == 0) {
         status = weft_json_load(path, data_entry, &s->data);
@@ -214,28 +213,29 @@ static enum weft_status read_data(struct weft_shards *s, const char *folder, con
     return status;
 }
 
-/* Files that were prepared together must be there together, whole, and with their headers. */
+/* All files that were prepared together must be present and complete. */
 static enum weft_status check_data(const struct weft_shards *s, const char *folder)
 {
     const struct data *d = &s->data;
     if (d->files != s->count || d->tokens != s->tokens)
         return FAIL(WEFT_FORMAT,
-                    "%s/data.json tells of %lld tokens in %lld files for %s, but there are %lld in %lld: files are "
-                    "missing, added or changed",
+                    "%s/data.json lists %lld tokens in %lld files for %s, but there are %lld in %lld: files were "
+                    "added, removed or changed",
                     folder, (long long)d->tokens, (long long)d->files, d->split, (long long)s->tokens,
                     (long long)s->count);
     for (int64_t i = 0; i < s->count; i++)
         if (s->shards[i].header == 0)
-            return FAIL(WEFT_FORMAT, "%s, byte 0: no header, but %s/data.json tells of files with one",
+            return FAIL(WEFT_FORMAT,
+                        "%s, byte 0: no header, but the files of %s/data.json have one: the file is damaged",
                         s->shards[i].path, folder);
     return WEFT_OK;
 }
 
-/* ---- the largest token, where nothing tells it */
+/* ---- the largest token, if there is no data.json */
 
 struct scan {
     const struct weft_shards *s;
-    uint32_t *tops; /* of the files */
+    uint32_t *max_tokens; /* of the files */
 };
 
 static void scan_file(void *context, int64_t i, int thread)
@@ -243,32 +243,33 @@ static void scan_file(void *context, int64_t i, int thread)
     (void)thread;
     const struct scan *scan = context;
     const struct weft_shard *f = &scan->s->shards[i];
-    uint32_t top = 0;
+    uint32_t max_token = 0;
     for (int64_t at = 0; at < f->count; at++) {
         uint32_t token = weft_shard_token(f, at);
-        top = token > top ? token : top;
+        max_token = token > max_token ? token : max_token;
     }
-    scan->tops[i] = top;
-    madvise(f->map, f->bytes, MADV_DONTNEED); /* what was read once need not count as this process's memory */
+    scan->max_tokens[i] = max_token;
+    madvise(f->map, f->bytes, MADV_DONTNEED); /* so the scan does not count towards resident memory */
 }
 
-static enum weft_status find_top(struct weft_shards *s)
+static enum weft_status find_max_token(struct weft_shards *s)
 {
-    struct scan scan = {s, calloc((size_t)s->count, sizeof *scan.tops)};
+    struct scan scan = {s, calloc((size_t)s->count, sizeof *scan.max_tokens)};
     enum weft_status status = WEFT_OK;
-    if (!scan.tops)
-        return FAIL(WEFT_NOMEM, "no memory to look through %lld files", (long long)s->count);
+    if (!scan.max_tokens)
+        return FAIL(WEFT_NOMEM, "not enough memory to scan %lld files", (long long)s->count);
     weft_parallel(s->count, scan_file, &scan);
     for (int64_t i = 0; i < s->count && status == WEFT_OK; i++)
-        if (scan.tops[i] > INT32_MAX - 1)
-            status = FAIL(WEFT_FORMAT, "%s holds a token %u: the file is damaged", s->shards[i].path, scan.tops[i]);
+        if (scan.max_tokens[i] > INT32_MAX - 1)
+            status =
+                FAIL(WEFT_FORMAT, "%s contains a token %u: the file is damaged", s->shards[i].path, scan.max_tokens[i]);
         else
-            s->top = (int32_t)weft_max(s->top, scan.tops[i]);
-    free(scan.tops);
+            s->max_token = (int32_t)weft_max(s->max_token, scan.max_tokens[i]);
+    free(scan.max_tokens);
     return status;
 }
 
-/* ---- the whole */
+/* ---- opening */
 
 static enum weft_status open_all(struct weft_shards *s, const char *path, const char *split)
 {
@@ -287,9 +288,9 @@ static enum weft_status open_all(struct weft_shards *s, const char *path, const 
     }
     if (s->data.found) {
         TRY(check_data(s, path));
-        s->top = (int32_t)(s->data.vocab - 1);
+        s->max_token = (int32_t)(s->data.vocab - 1);
     } else {
-        TRY(find_top(s));
+        TRY(find_max_token(s));
     }
     return WEFT_OK;
 }
@@ -298,7 +299,7 @@ enum weft_status weft_shards_open(struct weft_shards **out, const char *path, co
 {
     struct weft_shards *s = calloc(1, sizeof *s);
     if (!s)
-        return FAIL(WEFT_NOMEM, "no memory to open %s", path);
+        return FAIL(WEFT_NOMEM, "not enough memory to open %s", path);
     enum weft_status status = open_all(s, path, split);
     if (status == WEFT_OK)
         *out = s;

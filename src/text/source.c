@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * source.c - the bytes of a file or pipe. Zstandard is recognised by its first four bytes, not by a name, and
- * decompressed as it is read: a window of at most 128 MiB is all that is held of it.
+ * source.c - the bytes of a file or pipe. Zstandard is recognised by its magic number, not by the file name, and is
+ * decompressed while reading, with a window of at most 128 MiB in memory.
  */
 #include "text/internal.h"
 
@@ -15,11 +15,11 @@ enum { IN_BYTES = 1 << 16 };
 struct weft_source {
     FILE *file;
     const char *name;
-    ZSTD_DStream *zstd; /* NULL: plain */
-    bool within;        /* a frame has begun and not ended */
-    int64_t taken;      /* bytes of the file that were handed on or decompressed */
-    size_t at, held;    /* in[at..held) is next */
-    char in[];          /* IN_BYTES */
+    ZSTD_DStream *zstd; /* NULL if not compressed */
+    bool in_frame;
+    int64_t taken;   /* bytes of the file consumed so far */
+    size_t at, held; /* in[at..held) is unread */
+    char in[];       /* IN_BYTES */
 };
 
 const char *weft_source_name(const struct weft_source *s) { return s->name; }
@@ -34,7 +34,7 @@ void weft_source_close(struct weft_source *s)
     free(s);
 }
 
-/* Reads on when all was used; at the end nothing is held. */
+/* Reads more once the buffer is used up; `held` is 0 at the end of the file. */
 static enum weft_status refill(struct weft_source *s)
 {
     if (s->at < s->held)
@@ -43,11 +43,11 @@ static enum weft_status refill(struct weft_source *s)
     errno = 0;
     s->held = fread(s->in, 1, IN_BYTES, s->file);
     if (ferror(s->file))
-        return FAIL(WEFT_IO, "%s cannot be read beyond byte %lld: %s", s->name, (long long)s->taken, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be read after byte %lld: %s", s->name, (long long)s->taken, strerror(errno));
     return WEFT_OK;
 }
 
-/* A frame, or a frame to skip, as parallel compressors put first. */
+/* A Zstandard frame, or a skippable frame, which parallel compressors write first. */
 static bool is_zstd(const char *bytes, size_t n)
 {
     uint32_t magic;
@@ -62,14 +62,14 @@ enum weft_status weft_source_from(struct weft_source **out, FILE *file, const ch
     struct weft_source *s = malloc(sizeof *s + IN_BYTES);
     if (!s) {
         fclose(file);
-        return FAIL(WEFT_NOMEM, "no memory to read %s", name);
+        return FAIL(WEFT_NOMEM, "not enough memory to read %s", name);
     }
     *s = (struct weft_source){.file = file, .name = name};
     enum weft_status status = refill(s);
     if (status == WEFT_OK && is_zstd(s->in, s->held)) {
         s->zstd = ZSTD_createDStream();
         if (!s->zstd)
-            status = FAIL(WEFT_NOMEM, "no memory to decompress %s", name);
+            status = FAIL(WEFT_NOMEM, "not enough memory to decompress %s", name);
     }
     if (status == WEFT_OK)
         *out = s;
@@ -95,9 +95,9 @@ static enum weft_status decompress(struct weft_source *s, ZSTD_outBuffer *out)
     s->taken += (int64_t)(in.pos - s->at);
     s->at = in.pos;
     if (ZSTD_isError(rest))
-        return FAIL(WEFT_FORMAT, "%s, near byte %lld: damaged or no Zstandard: %s", s->name, (long long)s->taken,
+        return FAIL(WEFT_FORMAT, "%s, near byte %lld: the Zstandard data is damaged: %s", s->name, (long long)s->taken,
                     ZSTD_getErrorName(rest));
-    s->within = rest != 0;
+    s->in_frame = rest != 0;
     return WEFT_OK;
 }
 
@@ -108,11 +108,11 @@ static enum weft_status read_zstd(struct weft_source *s, char *to, size_t room, 
         size_t before = out.pos;
         TRY(refill(s));
         bool end = s->held == 0;
-        if (end && !s->within)
+        if (end && !s->in_frame)
             break;
-        TRY(decompress(s, &out)); /* at the end: what it still holds */
-        if (end && s->within && out.pos == before)
-            return FAIL(WEFT_FORMAT, "%s ends at byte %lld, within a compressed frame: it was cut short", s->name,
+        TRY(decompress(s, &out)); /* at the end, this flushes the decompressor */
+        if (end && s->in_frame && out.pos == before)
+            return FAIL(WEFT_FORMAT, "%s ends at byte %lld, inside a compressed frame: the file is truncated", s->name,
                         (long long)s->taken);
     }
     *got = out.pos;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.c - the kinds of tokenizers: how they are made and what they must hold, and decoding, which all share.
+ * tokenizer.c - building and validating tokenizers, and decoding.
  *
- * Bytes are byte-level BPE without merges. Characters are refused where they are not known; everything else takes any
- * string of bytes.
+ * The byte tokenizer is byte-level BPE without merges. BPE tokenizers accept any bytes; character tokenizers only
+ * characters of their vocabulary.
  */
 #include "text/bpe.h"
 
@@ -18,14 +18,14 @@ enum weft_status weft_tokenizer_create(struct weft_tokenizer **out, enum weft_to
 {
     struct weft_tokenizer *t = *out = calloc(1, sizeof *t);
     if (!t)
-        return FAIL(WEFT_NOMEM, "no memory for a tokenizer");
+        return FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
     t->kind = kind;
     t->vocab = vocab;
     t->merges = merges;
     t->end = -1;
     t->token = weft_arena_alloc(&t->arena, (size_t)vocab * sizeof *t->token);
     t->merge = weft_arena_alloc(&t->arena, (size_t)merges * sizeof *t->merge);
-    return t->token && t->merge ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory for a vocabulary of %d", vocab);
+    return t->token && t->merge ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a vocabulary of %d", vocab);
 }
 
 void weft_tokenizer_free(struct weft_tokenizer *t)
@@ -66,13 +66,14 @@ static enum weft_status finish_tokens(struct weft_tokenizer *t, const char *name
     }
     for (int i = 0; i < 256 && t->kind == WEFT_TOKENIZER_BPE; i++)
         if (t->byte[i] < 0)
-            return FAIL(WEFT_FORMAT, "%s: no token is the byte %d, so texts with it could not be encoded", name, i);
+            return FAIL(WEFT_FORMAT, "%s: there is no token for byte %d, so texts that contain it cannot be encoded",
+                        name, i);
     t->specials.text = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->specials.text);
     t->special_id = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->special_id);
     return t->specials.text && t->special_id ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* The end of text is the special that is called so, or the only one there is. */
+/* The end of text is the special token <|endoftext|>, or the only special token. */
 static void finish_specials(struct weft_tokenizer *t)
 {
     struct weft_specials *s = &t->specials;
@@ -102,7 +103,7 @@ static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name
     return WEFT_OK;
 }
 
-/* A token that merging its own bytes does not give is never given for a piece either. */
+/* A token that merging its own bytes does not give can never be the encoding of a piece. */
 static enum weft_status finish_whole(struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t *tokens)
 {
     for (int i = 0; i < t->vocab; i++) {
@@ -130,7 +131,8 @@ enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *nam
     for (int i = 0; i < t->vocab; i++)
         longest = t->token[i].size > longest ? t->token[i].size : longest;
     int32_t *tokens = malloc(longest * sizeof *tokens);
-    enum weft_status status = tokens ? finish_whole(t, &work, tokens) : FAIL(WEFT_NOMEM, "no memory for a tokenizer");
+    enum weft_status status =
+        tokens ? finish_whole(t, &work, tokens) : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
     free(tokens);
     weft_bpe_work_release(&work);
     TRY(status);
@@ -174,15 +176,12 @@ static enum weft_status make_chars(struct weft_tokenizer **t, bool *seen, const 
     uint32_t code;
     for (size_t at = 0, size; at < bytes; at += size) {
         if (!(size = weft_utf8_read(text + at, bytes - at, &code)) || !code)
-            return FAIL(WEFT_FORMAT,
-                        "byte %zu of the text is in no UTF-8 character (or is zero): it needs a tokenizer "
-                        "of bytes",
-                        at);
+            return FAIL(WEFT_FORMAT, "byte %zu of the text is zero or not valid UTF-8: use the byte tokenizer", at);
         vocab += !seen[code];
         seen[code] = true;
     }
     if (!vocab)
-        return FAIL(WEFT_INVALID, "an empty text has no characters to make tokens of");
+        return FAIL(WEFT_INVALID, "cannot build a character tokenizer from an empty text");
     TRY(weft_tokenizer_create(t, WEFT_TOKENIZER_CHAR, vocab, 0));
     for (code = 0; code < CODES; code++) {
         char utf8[4];
@@ -196,12 +195,13 @@ enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *t
 {
     struct weft_tokenizer *t = NULL;
     bool *seen = calloc(CODES, sizeof *seen);
-    enum weft_status status = seen ? make_chars(&t, seen, text, bytes) : FAIL(WEFT_NOMEM, "no memory for characters");
+    enum weft_status status =
+        seen ? make_chars(&t, seen, text, bytes) : FAIL(WEFT_NOMEM, "not enough memory for characters");
     free(seen);
     return weft_tokenizer_hand_over(out, t, status);
 }
 
-/* ---- asking */
+/* ---- use */
 
 int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t->vocab; }
 
@@ -223,7 +223,7 @@ enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= t->vocab)
-            return FAIL(WEFT_INVALID, "token %zu is %d, but there are %d tokens", i, tokens[i], t->vocab);
+            return FAIL(WEFT_INVALID, "token %zu is %d, but the vocabulary has %d tokens", i, tokens[i], t->vocab);
         const struct weft_token *token = &t->token[tokens[i]];
         size_t left = at < room ? room - at : 0;
         if (left)

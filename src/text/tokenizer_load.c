@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_load.c - a tokenizer from a file or a folder: tokenizer.json, or GPT-2's vocab.bpe with its encoder.json
+ * tokenizer_load.c - loads a tokenizer from a file or a folder: tokenizer.json, or GPT-2's vocab.bpe with encoder.json
  * beside it.
  */
 #include "text/tokenizer_read.h"
@@ -28,12 +28,12 @@ static enum weft_status read_lines(const struct weft_reading *r, char *text)
     return WEFT_OK;
 }
 
-/* `text` is taken apart. */
+/* Modifies `text`. */
 static enum weft_status read_vocab_bpe(struct weft_reading *r, char *text, size_t bytes)
 {
     size_t lines = 0, versions = strncmp(text, "#version", 8) == 0;
     if (strlen(text) != bytes)
-        return FAIL(WEFT_FORMAT, "%s: byte %zu is zero: this is no list of merges", r->path, strlen(text));
+        return FAIL(WEFT_FORMAT, "%s: byte %zu is zero: this is not a list of merges", r->path, strlen(text));
     for (size_t i = 0; i < bytes; i++)
         lines += text[i] == '\n';
     lines += bytes && text[bytes - 1] != '\n';
@@ -68,7 +68,7 @@ static enum weft_status slurp(const char *path, char **text, size_t *bytes)
         got = fread(*text + *bytes, 1, room - *bytes, f);
     }
     if (!*text)
-        status = FAIL(WEFT_NOMEM, "no memory to read %s", path);
+        status = FAIL(WEFT_NOMEM, "not enough memory to read %s", path);
     else if (ferror(f))
         status = FAIL(WEFT_IO, "%s cannot be read: is it a file?", path);
     else if (*bytes >= LARGEST)

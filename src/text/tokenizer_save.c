@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every byte of a token gives two of its name at most. */
+/* A byte takes at most two bytes in the name. */
 static json_t *name_of(const struct weft_tokenizer *t, const struct weft_token *token)
 {
     if (token->special || t->kind == WEFT_TOKENIZER_CHAR)
@@ -88,7 +88,8 @@ enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char 
     if (json_object_size(json_object_get(model, "vocab")) != (size_t)t->vocab ||
         json_array_size(json_object_get(model, "merges")) != (size_t)t->merges) {
         json_decref(root);
-        return FAIL(WEFT_NOMEM, "no memory to write %s, or a special token is written like another token", path);
+        return FAIL(WEFT_NOMEM, "cannot write %s: not enough memory, or a special token is spelled like another token",
+                    path);
     }
     FILE *f = fopen(path, "wb");
     int error = f ? 0 : errno;
@@ -99,5 +100,5 @@ enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char 
     if (f && fclose(f))
         error = errno;
     json_decref(root);
-    return error ? FAIL(WEFT_IO, "%s could not be written: %s", path, strerror(error)) : WEFT_OK;
+    return error ? FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(error)) : WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * writer.c - writes a stream of tokens as numbered files of equal size. The place of a token follows from its number,
- * so that the end of the stream can be read back and cut off again.
+ * writer.c - writes a stream of tokens as numbered files of equal size. The position of a token follows from its index,
+ * so the end of the stream can be read back and truncated.
  */
 #include "text/internal.h"
 
@@ -19,7 +19,7 @@ enum weft_status weft_writer_init(struct weft_writer *w, const char *folder, con
     *w = (struct weft_writer){.folder = folder, .split = split, .width = width, .limit = limit};
     w->buffer = malloc(WEFT_WRITER_BUFFER * sizeof *w->buffer);
     if (!w->buffer)
-        return FAIL(WEFT_NOMEM, "no memory to write %s", folder);
+        return FAIL(WEFT_NOMEM, "not enough memory to write %s", folder);
     return WEFT_OK;
 }
 
@@ -37,9 +37,9 @@ static enum weft_status failed(const struct weft_writer *w)
 
 static enum weft_status set_path(struct weft_writer *w, int64_t number)
 {
-    if (number >= WEFT_SHARD_MOST_FILES)
-        return FAIL(WEFT_INVALID, "more than %d files of %lld tokens: make --shard-tokens larger",
-                    WEFT_SHARD_MOST_FILES, (long long)w->limit);
+    if (number >= WEFT_SHARD_MAX_FILES)
+        return FAIL(WEFT_INVALID, "more than %d files of %lld tokens: increase --shard-tokens", WEFT_SHARD_MAX_FILES,
+                    (long long)w->limit);
     int n = snprintf(w->path, sizeof w->path, "%s/%s_%06lld.bin", w->folder, w->split, (long long)number);
     if (n < 0 || (size_t)n >= sizeof w->path)
         return FAIL(WEFT_INVALID, "the path %s is too long", w->folder);
@@ -53,7 +53,7 @@ static enum weft_status open_file(struct weft_writer *w, int64_t number, const c
     return *f ? WEFT_OK : failed(w);
 }
 
-/* Writes the header of the last file for `count` tokens; what is written next stands behind the tokens. */
+/* Writes the header of the last file for `count` tokens and seeks to the end of the tokens. */
 static enum weft_status write_header(struct weft_writer *w, int64_t count)
 {
     int32_t header[WEFT_SHARD_HEADER / sizeof(int32_t)] = {
@@ -146,7 +146,7 @@ enum weft_status weft_writer_get(struct weft_writer *w, int64_t first, int64_t c
     return WEFT_OK;
 }
 
-enum weft_status weft_writer_cut(struct weft_writer *w, int64_t tokens)
+enum weft_status weft_writer_truncate(struct weft_writer *w, int64_t tokens)
 {
     int64_t had = weft_writer_files(w), keep = weft_div_up(tokens, w->limit), rest = tokens % w->limit;
     TRY(weft_writer_finish(w));

@@ -79,7 +79,7 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
                                    struct weft_text_score *score)
 {
     struct stream t;
-    int64_t vocab = s->model->spec->vocab, top = weft_shards_top(shards);
+    int64_t vocab = s->model->spec->vocab, top = weft_shards_max_token(shards);
     if (top >= vocab)
         return FAIL(WEFT_INVALID,
                     "the data have tokens up to %lld, but the model's vocabulary is %lld: were they made "

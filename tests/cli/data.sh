@@ -59,7 +59,7 @@ fails 2 "--length is no option of prepare" prepare x --out "$scratch/no" --lengt
 fails 2 "say which field" prepare "$scratch/a.jsonl" --out "$scratch/no"
 fails 2 "less than 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
 fails 2 "give a number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
-fails 1 "a.jsonl:1: there is no text \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
+fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
 fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
 fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
 { head -c 5000000 /dev/zero | tr '\0' 'a' && printf '\0b\n'; } >"$scratch/zero.txt"

@@ -11,12 +11,12 @@
 static void read_all(const struct weft_shards *s)
 {
     int64_t all = weft_shards_tokens(s);
-    MUST(all >= 0 && weft_shards_files(s) == 1 && weft_shards_top(s) >= 0);
+    MUST(all >= 0 && weft_shards_files(s) == 1 && weft_shards_max_token(s) >= 0);
     MUST(weft_shards_bytes(s) >= 0 && weft_shards_documents(s) >= 0 && weft_shards_tokenizer(s));
     for (int64_t i = 0; i < all; i++) {
         int32_t token;
         if (weft_shards_read(s, i, 1, &token) == WEFT_OK)
-            MUST(token >= 0 && token <= weft_shards_top(s));
+            MUST(token >= 0 && token <= weft_shards_max_token(s));
     }
 }
 

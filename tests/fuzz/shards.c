@@ -18,7 +18,7 @@ static void read_all(const struct weft_shards *s)
         if (weft_shards_read(s, first, n, tokens) != WEFT_OK)
             abort();
         for (int64_t i = 0; i < n; i++)
-            if (tokens[i] < 0 || tokens[i] > weft_shards_top(s))
+            if (tokens[i] < 0 || tokens[i] > weft_shards_max_token(s))
                 abort();
     }
 }

@@ -286,9 +286,9 @@ static void damage_is_refused(void **state)
     (void)state;
 #define JSONL(text) save("x.jsonl", text, sizeof text - 1), "text"
     refused(JSONL("{\"text\": \"a\"}\n{\"text\": \"b\"\n{\"text\": \"c\"}\n"), "x.jsonl:2:");
-    refused(JSONL("{\"text\": \"a\"}\n\n{\"txt\": \"b\"}\n"), "x.jsonl:3: there is no text \"text\"");
-    refused(JSONL("{\"text\": 5}\n"), "x.jsonl:1: there is no text");
-    refused(JSONL("[\"text\"]\n"), "x.jsonl:1: there is no text");
+    refused(JSONL("{\"text\": \"a\"}\n\n{\"txt\": \"b\"}\n"), "x.jsonl:3: no text field \"text\"");
+    refused(JSONL("{\"text\": 5}\n"), "x.jsonl:1: no text field");
+    refused(JSONL("[\"text\"]\n"), "x.jsonl:1: no text field");
     refused(JSONL("{\"text\": \"\xff\"}\n"), "x.jsonl:1:");
     refused(JSONL("{\"text\": \"\\ud800\"}\n"), "x.jsonl:1:");
     refused(JSONL(""), "no text is left to train on");

@@ -42,7 +42,7 @@ static void reads_llmc_and_nanogpt(void **state)
     for (int i = 0; i < 3; i++) {
         struct weft_shards *s = opened(in_scratch(rows[i].name), "train");
         assert_int_equal(weft_shards_tokens(s), rows[i].count);
-        assert_int_equal(weft_shards_top(s), rows[i].top);
+        assert_int_equal(weft_shards_max_token(s), rows[i].top);
         assert_int_equal(weft_shards_bytes(s), 0);
         assert_int_equal(weft_shards_read(s, 0, rows[i].count, tokens), WEFT_OK);
         assert_int_equal(tokens[0], rows[i].first);
@@ -126,7 +126,7 @@ static void damage_is_refused(void **state)
     refused(in_scratch("x.bin"), "train", "odd number of bytes");
     static const uint32_t huge[] = {1, 0x80000000};
     save_llmc("x.bin", 4, 2, huge);
-    refused(in_scratch("x.bin"), "train", "x.bin holds a token 2147483648");
+    refused(in_scratch("x.bin"), "train", "x.bin contains a token 2147483648");
     mkdir(in_scratch("empty"), 0777);
     refused(in_scratch("empty"), "train", "no token files for train");
 }
@@ -147,7 +147,7 @@ static void data_json_must_be_so(void **state)
                   "\"train_documents\": 2, \"tokenizer_sha256\": \"ab\"}",
                   tokens);
     struct weft_shards *s = opened(in_scratch("made"), "train");
-    assert_int_equal(weft_shards_top(s), 9);
+    assert_int_equal(weft_shards_max_token(s), 9);
     assert_int_equal(weft_shards_bytes(s), 12);
     assert_int_equal(weft_shards_documents(s), 2);
     assert_string_equal(weft_shards_tokenizer(s), "ab");
@@ -162,7 +162,7 @@ static void data_json_must_be_so(void **state)
     weft_shards_close(s);
 
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 4, \"train_files\": 1}", tokens);
-    refused(in_scratch("made"), "train", "made/data.json tells of 4 tokens in 1 files for train, but there are 3 in 1");
+    refused(in_scratch("made"), "train", "made/data.json lists 4 tokens in 1 files for train, but there are 3 in 1");
     save_prepared("{\"version\": 2, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1}", tokens);
     refused(in_scratch("made"), "train", "out of range");
     save_prepared("{\"version\": 1, ", tokens);

@@ -63,9 +63,9 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
                                    struct weft_shards **s)
 {
     TRY(weft_shards_open(s, o->data, split));
-    if (weft_shards_top(*s) >= spec->vocab)
+    if (weft_shards_max_token(*s) >= spec->vocab)
         return FAIL(WEFT_INVALID, "tokens of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
-                    weft_shards_top(*s), (long long)weft_shards_top(*s) + 1, (long long)spec->vocab);
+                    weft_shards_max_token(*s), (long long)weft_shards_max_token(*s) + 1, (long long)spec->vocab);
     if (weft_shards_windows(*s, o->length) == 0)
         return FAIL(WEFT_INVALID, "%s has %lld tokens for %s, too few for a sequence of context=%lld and its end",
                     o->data, (long long)weft_shards_tokens(*s), split, (long long)o->length);
