@@ -5,13 +5,12 @@
  *
  *     h = before * K^(n+1) + bytes * K^n + w_1 K^(n-1) + ... + w_n
  *
- * Two words that differ do so by less than the prime, so a change within one word, every flipped bit among them, always
- * shows. So does an exchange of two words: it changes h by (w_i - w_j)(K^i - K^j), and K is a primitive root, whose
- * powers repeat only after 2^61 - 2 words. Larger damage goes unseen where K happens to be a root of the difference:
- * with a chance of (words / 2^61).
+ * Two words differ by less than the prime, so a change within one word, such as a flipped bit, is always detected. So
+ * is a swap of two words: it changes h by (w_i - w_j)(K^i - K^j), and K is a primitive root, whose powers repeat only
+ * after 2^61 - 2 words. Other damage is missed only if K is a root of the difference, with probability words / 2^61.
  *
- * 4.5 GB/s on a core where one chain of the CRC-32C instruction gives 6 and base/sha256.c 0.1: in portable C, and with
- * 61 bits instead of 32.
+ * Portable C, 4.5 GB/s on a core where a single chain of CRC-32C instructions reaches 6 GB/s and base/sha256.c 0.1, and
+ * with 61 bits instead of 32.
  */
 #include "ckpt/ckpt.h"
 
@@ -20,8 +19,8 @@
 __extension__ typedef unsigned __int128 wide;
 
 #define PRIME ((UINT64_C(1) << 61) - 1)
-#define K UINT64_C(0x94518d2d8858a0e) /* the first primitive root from SHA-256("weft") mod 2^61 - 1 upwards */
-enum { WORDS = 64 };                  /* summed between two reductions: 64 * 2^32 * 2^61 + 2^122 is below 2^123 */
+#define K UINT64_C(0x94518d2d8858a0e) /* the first primitive root at or above SHA-256("weft") mod 2^61 - 1 */
+enum { WORDS = 64 };                  /* summed between reductions: 64 * 2^32 * 2^61 + 2^122 < 2^123 */
 
 static uint64_t reduce(wide x)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * ckpt.h - checkpoints: safetensors files, and folders that are written whole or not at all.
+ * ckpt.h - checkpoints: safetensors files, and folders that are written atomically.
  *
  * Invariants:
- *  - What stands under its final name is complete: it was written under another name, synced, renamed, and the folder
- *    that holds it synced. What a kill leaves behind has a name of its own and is swept away by the next save.
- *  - Success means durable: after WEFT_OK a power cut takes nothing back.
- *  - Every tensor has a checksum, compared before its values are used; every size in a file is checked before use. Any
- *    bytes are safe to open.
- *  - One process at a time writes into a run's folder.
+ *  - A file or folder with its final name is complete: it was written under a temporary name, synced and renamed, and
+ *    then its parent folder was synced. The next save removes what a killed process left under a temporary name.
+ *  - Success means durable: after WEFT_OK, the data survives a power failure.
+ *  - Every tensor has a checksum, which is verified before its values are used. Every size in a file is validated
+ *    first. It is safe to open any file.
+ *  - Only one process at a time may write to a run's folder.
  */
 #ifndef WEFT_CKPT_H
 #define WEFT_CKPT_H
 
 #include "tensor/tensor.h"
 
-/* ---- files (file.c): the old one or the new one, whole, at any moment */
+/* ---- files (file.c): replaced atomically; a reader sees the old file or the new one, never a part */
 
 struct weft_file {
     int fd;
-    char path[4096]; /* where it will stand; until then it is path.writing */
+    char path[4096]; /* the final path; until the end the file is PATH.writing */
 };
 
 enum weft_status weft_file_begin(struct weft_file *f, const char *path);
@@ -30,14 +30,14 @@ enum weft_status weft_file_end(struct weft_file *f, enum weft_status so_far);
 /* The same for several files: if one of them cannot be replaced, none is. Only a kill or a power cut between the
  * renames can leave old files beside new ones, each of them whole. */
 enum weft_status weft_files_end(const struct weft_file *files, int count, enum weft_status so_far);
-/* All of that for a small file: config.json, the head of a log. */
+/* Writes a small file, such as config.json, in one call. */
 enum weft_status weft_file_replace(const char *path, const void *data, size_t bytes);
 
 /* ---- checksums (checksum.c) */
 
-/* Of `bytes` bytes after what `before` stands for (0: nothing). Differs for certain when the bytes differ within one
- * aligned group of four, or when two such groups changed places; else it is equal with probability 2^-61 times the
- * length. Below 2^61. */
+/* The checksum of `data`, continued from the checksum `before` (0 to start). It is below 2^61. It always detects a
+ * change within one aligned group of four bytes, or a swap of two such groups; other damage is missed with probability
+ * (bytes / 4) / 2^61. */
 uint64_t weft_checksum(uint64_t before, const void *data, size_t bytes);
 
 /* ---- safetensors (safetensors.c, safetensors_write.c) */
@@ -47,43 +47,43 @@ struct weft_entry {
     enum weft_dtype dtype;
     int ndim;
     int64_t dim[WEFT_MAX_DIMS];
-    const void *data; /* in row-major order; in a file that was opened, aligned only if its writer cared */
-    /* Of files that were opened; the writer ignores them: */
+    const void *data; /* row-major; in an opened file, alignment depends on the program that wrote it */
+    /* Set for opened files, ignored by the writer: */
     size_t bytes;
-    const char *foreign; /* NULL, or the type's name where it is none of ours ("F16"): then only the bytes are known */
+    const char *foreign; /* the name of a type Weft does not support ("F16"), else NULL; dtype is then not set */
 };
 
-/* Writes a file as weft_file does, without a copy of the data. The metadata are pairs of texts that end with NULL, or
- * NULL; names that begin with "weft.checksum" are the writer's own. */
+/* Writes a file atomically and without copying the data. `metadata` is NULL or a NULL-terminated list of names and
+ * values; names that start with "weft.checksum" are reserved. */
 enum weft_status weft_safetensors_write(const char *path, const struct weft_entry *entries, int count,
                                         const char *const *metadata);
 
-/* A mapped file: what is not used costs no memory. Files under their final names are replaced, never changed; one that
- * somebody cuts short while it is open ends the process. */
+/* A memory-mapped file: unused tensors take no memory. Weft replaces files and never changes them in place. If another
+ * program truncates the file while it is open, the process is killed (SIGBUS). */
 struct weft_safetensors;
 
 enum weft_status weft_safetensors_open(struct weft_safetensors **f, const char *path);
 void weft_safetensors_close(struct weft_safetensors *f); /* NULL is fine */
 int weft_safetensors_count(const struct weft_safetensors *f);
-const struct weft_entry *weft_safetensors_at(const struct weft_safetensors *f, int i); /* in order of names */
-const struct weft_entry *weft_safetensors_find(const struct weft_safetensors *f, const char *name); /* NULL: none */
-const char *weft_safetensors_metadata(const struct weft_safetensors *f, const char *name);          /* NULL: none */
-/* Compares a tensor, or all of them when `e` is NULL, with its checksum. A file of another program has none and passes;
- * in ours every tensor must have one. */
+const struct weft_entry *weft_safetensors_at(const struct weft_safetensors *f, int i);              /* sorted by name */
+const struct weft_entry *weft_safetensors_find(const struct weft_safetensors *f, const char *name); /* or NULL */
+const char *weft_safetensors_metadata(const struct weft_safetensors *f, const char *name);          /* or NULL */
+/* Verifies the checksum of a tensor, or of all tensors if `e` is NULL. In a file by Weft every tensor must have one; a
+ * file by another program has none and passes. */
 enum weft_status weft_safetensors_verify(const struct weft_safetensors *f, const struct weft_entry *e);
-/* Finds a tensor that must have the shape of `to`, verifies it, and copies it there, converted between float types. */
+/* Finds a tensor, verifies it and copies it to `to`, which must have the same shape; converts between float types. */
 enum weft_status weft_safetensors_read(const struct weft_safetensors *f, const char *name,
                                        const struct weft_tensor *to);
-/* Opens a file, verifies all of it, closes it. */
+/* Opens a file and verifies all of it. */
 enum weft_status weft_safetensors_check(const char *path);
 
-/* ---- folders (folder.c): RUN/step-000000100, which holds files and no folders */
+/* ---- folders (folder.c): RUN/step-000000100, which contains only files */
 
-/* Makes RUN if there is none, removes what a kill left there, and makes an empty folder for the caller to write files
- * into. Its path is written to `path`, which has `room` bytes. */
+/* Creates RUN if needed, removes leftovers of a killed process, and creates an empty folder for the caller's files.
+ * Stores its path in `path`, which has `room` bytes. */
 enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size_t room);
-/* Makes that folder RUN/step-STEP, in the place of one that there may be; then removes, of the steps before it, all but
- * the last `keep` - 1. A failure before the folder stands leaves the run as it was. */
+/* Renames that folder to RUN/step-STEP, replacing an existing one, and then removes all earlier steps but the last
+ * `keep` - 1. A failure before the rename leaves the run unchanged. */
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep);
 /* The newest checkpoint that verify (NULL: none) accepts; damaged ones are skipped with a notice (weft_note_once). Step
  * -1: there is none, or no such run. Running out of memory is no damage: it ends the search and fails. */

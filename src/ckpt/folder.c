@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * folder.c - checkpoints as folders of a run: RUN/.writing-STEP while one is written, RUN/step-STEP once it is
- * complete, RUN/.removing-STEP when its time has come. A folder changes its name before anything in it goes, and that
- * is synced first: a file system may bring the removal to disk before the rename.
+ * folder.c - the checkpoint folders of a run: RUN/.writing-STEP while it is written, RUN/step-STEP once it is complete,
+ * RUN/.removing-STEP while it is removed. A folder is renamed, and the rename synced, before its files are removed:
+ * otherwise a file system may write the removal to disk before the rename.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -38,7 +38,7 @@ static enum weft_status name_folder(char *path, size_t room, const char *run, co
     return WEFT_OK;
 }
 
-/* ---- what is in a folder */
+/* ---- the files of a folder */
 
 typedef enum weft_status name_fn(void *context, const char *folder, const char *name);
 
@@ -84,7 +84,7 @@ static enum weft_status remove_folder(const char *path)
     return WEFT_OK;
 }
 
-static enum weft_status sweep(void *context, const char *run, const char *name)
+static enum weft_status remove_leftover(void *context, const char *run, const char *name)
 {
     char path[ROOM];
     (void)context;
@@ -102,7 +102,7 @@ struct steps {
     int count;
 };
 
-static enum weft_status note_step(void *context, const char *run, const char *name)
+static enum weft_status add_step(void *context, const char *run, const char *name)
 {
     struct steps *s = context;
     char again[64];
@@ -111,28 +111,28 @@ static enum weft_status note_step(void *context, const char *run, const char *na
         return WEFT_OK;
     int64_t step = strtoll(name + 5, NULL, 10);
     snprintf(again, sizeof again, "step-%09" PRId64, step);
-    if (step < 0 || strcmp(name, again)) /* somebody else's */
+    if (step < 0 || strcmp(name, again)) /* not a name that Weft writes */
         return WEFT_OK;
     int64_t *list = realloc(s->list, ((size_t)s->count + 1) * sizeof *list);
     if (!list)
-        return FAIL(WEFT_NOMEM, "no memory for a list of checkpoints");
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of checkpoints");
     list[s->count++] = step;
     s->list = list;
     return WEFT_OK;
 }
 
-static int newer(const void *a, const void *b)
+static int by_newest(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x < y) - (x > y);
 }
 
-/* The list is the caller's to free, also after a failure. */
+/* The caller frees the list, even after a failure. */
 static enum weft_status find_steps(const char *run, struct steps *s)
 {
-    TRY(each_name(run, note_step, s));
+    TRY(each_name(run, add_step, s));
     if (s->count)
-        qsort(s->list, (size_t)s->count, sizeof *s->list, newer);
+        qsort(s->list, (size_t)s->count, sizeof *s->list, by_newest);
     return WEFT_OK;
 }
 
@@ -144,7 +144,7 @@ static enum weft_status make_run(const char *run)
     if (mkdir(run, 0777)) {
         if (errno == EEXIST)
             return WEFT_OK;
-        return FAIL(WEFT_IO, "the folder %s cannot be made: %s", run, strerror(errno));
+        return FAIL(WEFT_IO, "the folder %s cannot be created: %s", run, strerror(errno));
     }
     TRY(print(parent, sizeof parent, "%s/..", run));
     TRY(weft_path_sync(parent));
@@ -154,16 +154,16 @@ static enum weft_status make_run(const char *run)
 enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size_t room)
 {
     if (step < 0)
-        return FAIL(WEFT_INVALID, "there is no step %" PRId64, step);
+        return FAIL(WEFT_INVALID, "step %" PRId64 " is negative", step);
     TRY(name_folder(path, room, run, ".writing", step));
     TRY(make_run(run));
-    TRY(each_name(run, sweep, NULL));
+    TRY(each_name(run, remove_leftover, NULL));
     if (mkdir(path, 0777))
-        return FAIL(WEFT_IO, "the folder %s cannot be made: %s", path, strerror(errno));
+        return FAIL(WEFT_IO, "the folder %s cannot be created: %s", path, strerror(errno));
     return WEFT_OK;
 }
 
-/* The steps from `first` on in the list. */
+/* Removes list[first], list[first + 1], ... */
 static enum weft_status remove_steps(const char *run, const struct steps *s, int first)
 {
     char from[ROOM], to[ROOM];
@@ -195,35 +195,35 @@ static enum weft_status prune(const char *run, int64_t step, int keep)
     return status;
 }
 
-/* Puts the new folder in its place. One of the same step may stand there: a run that went back and came again. They
- * change places at once, so that there is no moment without it. */
-static enum weft_status put(const char *from, const char *to, bool *changed)
+/* Renames the new folder to its final name. If a run was reset to an earlier step, a folder of the same step may exist.
+ * The two are then exchanged atomically, so the checkpoint is never missing. */
+static enum weft_status publish(const char *from, const char *to, bool *exchanged)
 {
-    *changed = false;
+    *exchanged = false;
     if (rename(from, to) == 0)
         return WEFT_OK;
     if (errno == ENOTEMPTY || errno == EEXIST) {
-        *changed = true;
+        *exchanged = true;
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
             return WEFT_OK;
     }
     return FAIL(WEFT_IO, "%s cannot be renamed to %s: %s%s", from, to, strerror(errno),
-                *changed ? ". There is an older one; remove it, or save elsewhere" : "");
+                *exchanged ? "; it exists already: remove it, or save to another folder" : "");
 }
 
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
 {
     char from[ROOM], to[ROOM];
-    bool changed;
+    bool exchanged;
     if (keep < 1)
-        return FAIL(WEFT_INVALID, "%d checkpoints cannot be kept: keep 1 at least", keep);
+        return FAIL(WEFT_INVALID, "cannot keep %d checkpoints: keep at least 1", keep);
     TRY(name_folder(from, sizeof from, run, ".writing", step));
     TRY(name_folder(to, sizeof to, run, "step", step));
     TRY(each_name(from, sync_file, NULL));
     TRY(weft_path_sync(from));
-    TRY(put(from, to, &changed));
+    TRY(publish(from, to, &exchanged));
     TRY(weft_path_sync(run));
-    if (changed)
+    if (exchanged)
         TRY(remove_folder(from));
     TRY(prune(run, step, keep));
     return WEFT_OK;
@@ -231,7 +231,7 @@ enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
 
 /* ---- finding */
 
-/* Whether this step is the one; damage is told and is no failure. */
+/* Whether the checkpoint is intact. A damaged one is reported but is not an error. */
 static enum weft_status accept(const char *path, enum weft_status (*verify)(const char *path, void *context),
                                void *context, bool *good)
 {
@@ -240,8 +240,8 @@ static enum weft_status accept(const char *path, enum weft_status (*verify)(cons
     if (status == WEFT_NOMEM)
         return status;
     if (!*good) {
-        size_t length = strlen(path); /* a note's key is short, and what tells folders apart stands at the end */
-        weft_note_once(path + weft_max(0, (int64_t)length - 40), "passing over the damaged checkpoint %s: %s", path,
+        size_t length = strlen(path); /* a note's key is short, and folders differ at the end of their paths */
+        weft_note_once(path + weft_max(0, (int64_t)length - 40), "skipping the damaged checkpoint %s: %s", path,
                        weft_error());
         weft_error_clear();
     }

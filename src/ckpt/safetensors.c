@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors.c - opens a file of tensors, checks every byte of its header, and gives them out.
+ * safetensors.c - opens a safetensors file, validates its header, and reads tensors.
  */
 #include "ckpt/safetensors_format.h"
 
@@ -22,8 +22,8 @@ struct weft_safetensors {
     size_t bytes;
     json_t *header; /* owns the names and the metadata */
     const json_t *metadata;
-    bool sums;                  /* there are checksums: one for the metadata and one for each tensor */
-    struct weft_entry *entries; /* in order of names */
+    bool sums;                  /* has checksums: one for the metadata and one per tensor */
+    struct weft_entry *entries; /* sorted by name */
     int count;
 };
 
@@ -52,14 +52,13 @@ static enum weft_status parse_header(struct weft_safetensors *f, size_t *data)
     uint64_t length;
     json_error_t error;
     memcpy(&length, f->map, sizeof length);
-    if (length < 2 || length > WEFT_SAFETENSORS_LONGEST_HEADER || length > f->bytes - sizeof length ||
+    if (length < 2 || length > WEFT_SAFETENSORS_MAX_HEADER || length > f->bytes - sizeof length ||
         f->map[sizeof length] != '{')
-        return FAIL(WEFT_FORMAT,
-                    "%s is no safetensors file, or it was cut off: its header would have %" PRIu64 " bytes", f->path,
-                    length);
+        return FAIL(WEFT_FORMAT, "%s is truncated or not a safetensors file: its header would have %" PRIu64 " bytes",
+                    f->path, length);
     f->header = json_loadb((const char *)f->map + sizeof length, length, JSON_REJECT_DUPLICATES, &error);
     if (!f->header)
-        return FAIL(WEFT_FORMAT, "%s: the header breaks off at its byte %d, or a name stands twice", f->path,
+        return FAIL(WEFT_FORMAT, "%s: the header is invalid at its byte %d, or a name occurs twice", f->path,
                     error.position);
     *data = sizeof length + length;
     return WEFT_OK;
@@ -75,9 +74,9 @@ static enum weft_status read_shape(const char *path, const json_t *shape, struct
         const json_t *dim = json_array_get(shape, i);
         e->dim[i] = json_integer_value(dim);
         if (!json_is_integer(dim) || e->dim[i] < 0)
-            return FAIL(WEFT_FORMAT, "%s: dimension %zu of %s is no size", path, i, e->name);
+            return FAIL(WEFT_FORMAT, "%s: dimension %zu of %s is not a size", path, i, e->name);
         if (weft_size_mul(e->bytes, (size_t)e->dim[i], &e->bytes) != WEFT_OK)
-            return FAIL(WEFT_FORMAT, "%s: %s is larger than any memory", path, e->name);
+            return FAIL(WEFT_FORMAT, "%s: %s is too large for any memory", path, e->name);
     }
     return WEFT_OK;
 }
@@ -91,20 +90,20 @@ static enum weft_status read_entry(const struct weft_safetensors *f, size_t data
     if (!weft_safetensors_is_name(name))
         return FAIL(WEFT_FORMAT, "%s: the name of a tensor is too long or has control characters", f->path);
     if (!weft_safetensors_set_type(e, type, &e->bytes) || json_array_size(offsets) != 2)
-        return FAIL(WEFT_FORMAT, "%s: %s has an unknown type, or no place", f->path, name);
+        return FAIL(WEFT_FORMAT, "%s: %s has an unknown dtype, or no data_offsets", f->path, name);
     TRY(read_shape(f->path, json_object_get(fields, "shape"), e));
     json_int_t begin = json_integer_value(json_array_get(offsets, 0)),
                end = json_integer_value(json_array_get(offsets, 1));
     if (begin < 0 || end < begin || (size_t)end > f->bytes - data || (size_t)(end - begin) != e->bytes)
         return FAIL(WEFT_FORMAT,
-                    "%s: %s has %zu bytes by its shape and stands at %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT
-                    " of %zu: was the file cut off?",
+                    "%s: %s has %zu bytes by its shape, but its data_offsets are %" JSON_INTEGER_FORMAT
+                    " and %" JSON_INTEGER_FORMAT " of %zu: is the file truncated?",
                     f->path, name, e->bytes, begin, end, f->bytes - data);
     e->data = f->map + data + begin;
     return WEFT_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const struct weft_entry *x = a, *y = b;
     if (x->data != y->data)
@@ -117,18 +116,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct weft_entry *)a)->name, ((const struct weft_entry *)b)->name);
 }
 
-/* Every byte belongs to exactly one tensor: the format says so, and it finds overlaps and lost ends. */
-static enum weft_status check_places(struct weft_safetensors *f, size_t data)
+/* The format requires that every byte belongs to exactly one tensor. This detects overlaps and truncation. */
+static enum weft_status check_offsets(struct weft_safetensors *f, size_t data)
 {
     const unsigned char *next = f->map + data;
     if (f->count)
-        qsort(f->entries, (size_t)f->count, sizeof *f->entries, by_place);
+        qsort(f->entries, (size_t)f->count, sizeof *f->entries, by_offset);
     for (int i = 0; i < f->count; next += f->entries[i++].bytes)
         if (f->entries[i].data != next)
             return FAIL(WEFT_FORMAT, "%s: %s overlaps another tensor or leaves a gap", f->path, f->entries[i].name);
     if (next != f->map + f->bytes)
-        return FAIL(WEFT_FORMAT, "%s has %zu bytes behind its last tensor", f->path,
-                    (size_t)(f->map + f->bytes - next));
+        return FAIL(WEFT_FORMAT, "%s has %zu bytes after its last tensor", f->path, (size_t)(f->map + f->bytes - next));
     return WEFT_OK;
 }
 
@@ -137,18 +135,18 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
     const char *name;
     json_t *value;
     if (!json_is_object(metadata))
-        return FAIL(WEFT_FORMAT, "%s: the metadata are no object", f->path);
+        return FAIL(WEFT_FORMAT, "%s: __metadata__ is not an object", f->path);
     json_object_foreach(metadata, name, value)
     {
         if (!json_is_string(value))
-            return FAIL(WEFT_FORMAT, "%s: metadata are not all texts", f->path);
+            return FAIL(WEFT_FORMAT, "%s: a value in __metadata__ is not a string", f->path);
         f->sums |= strncmp(name, WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) ==
-                   0; /* by any: one name may be what is damaged */
+                   0; /* any of them counts, since one name may be damaged */
     }
     f->metadata = metadata;
     const char *sum = weft_safetensors_metadata(f, WEFT_SAFETENSORS_SUM);
     if (f->sums && (!sum || strcmp(sum, weft_safetensors_sum_metadata(metadata).text)))
-        return FAIL(WEFT_FORMAT, "%s: the metadata are damaged: their checksum is another", f->path);
+        return FAIL(WEFT_FORMAT, "%s: the metadata is damaged: the checksum does not match", f->path);
     return WEFT_OK;
 }
 
@@ -160,7 +158,7 @@ static enum weft_status read_header(struct weft_safetensors *f)
     TRY(parse_header(f, &data));
     f->entries = calloc(json_object_size(f->header) + 1, sizeof *f->entries);
     if (!f->entries)
-        return FAIL(WEFT_NOMEM, "no memory for the tensors of %s", f->path);
+        return FAIL(WEFT_NOMEM, "not enough memory for the tensors of %s", f->path);
     json_object_foreach(f->header, name, fields)
     {
         if (strcmp(name, WEFT_SAFETENSORS_METADATA) == 0)
@@ -168,7 +166,7 @@ static enum weft_status read_header(struct weft_safetensors *f)
         else
             TRY(read_entry(f, data, name, fields, &f->entries[f->count++]));
     }
-    TRY(check_places(f, data));
+    TRY(check_offsets(f, data));
     if (f->count)
         qsort(f->entries, (size_t)f->count, sizeof *f->entries, by_name);
     return WEFT_OK;
@@ -180,7 +178,7 @@ enum weft_status weft_safetensors_open(struct weft_safetensors **f, const char *
     if (!*f || !((*f)->path = strdup(path))) {
         free(*f);
         *f = NULL;
-        return FAIL(WEFT_NOMEM, "no memory to open %s", path);
+        return FAIL(WEFT_NOMEM, "not enough memory to open %s", path);
     }
     enum weft_status status = map_file(*f);
     if (status == WEFT_OK)
@@ -204,7 +202,7 @@ void weft_safetensors_close(struct weft_safetensors *f)
     free(f);
 }
 
-/* ---- using */
+/* ---- reading */
 
 int weft_safetensors_count(const struct weft_safetensors *f) { return f->count; }
 
@@ -229,7 +227,7 @@ enum weft_status weft_safetensors_verify(const struct weft_safetensors *f, const
         return WEFT_OK;
     const char *sum = weft_safetensors_metadata(f, weft_safetensors_sum_name(e).text);
     if (!sum || strcmp(sum, weft_safetensors_sum(e, e->bytes).text))
-        return FAIL(WEFT_FORMAT, "%s: %s is damaged: its checksum is another", f->path, e->name);
+        return FAIL(WEFT_FORMAT, "%s: %s is damaged: the checksum does not match", f->path, e->name);
     return WEFT_OK;
 }
 
@@ -242,7 +240,7 @@ enum weft_status weft_safetensors_check(const char *path)
     return status;
 }
 
-/* Values in a file may lie at odd addresses: they go through a buffer. */
+/* Values in a file may be unaligned, so they go through a buffer. */
 static void convert(const struct weft_entry *e, const struct weft_tensor *to)
 {
     double buffer[512];
@@ -273,11 +271,11 @@ enum weft_status weft_safetensors_read(const struct weft_safetensors *f, const c
     if (!e)
         return FAIL(WEFT_FORMAT, "%s has no tensor %s", f->path, name);
     if (e->ndim != to->ndim || memcmp(e->dim, to->dim, (size_t)e->ndim * sizeof *e->dim))
-        return FAIL(WEFT_FORMAT, "%s: %s is %s, but %s is wanted: is it of another model?", f->path, name,
-                    shape(e->ndim, e->dim).text, shape(to->ndim, to->dim).text);
+        return FAIL(WEFT_FORMAT, "%s: %s has shape %s, but the model needs %s: is the file from another model?",
+                    f->path, name, shape(e->ndim, e->dim).text, shape(to->ndim, to->dim).text);
     bool floats = !e->foreign && weft_dtype_is_float(e->dtype) && weft_dtype_is_float(to->dtype);
     if (e->foreign || (e->dtype != to->dtype && !floats))
-        return FAIL(WEFT_UNSUPPORTED, "%s: %s is %s, which cannot be read as %s", f->path, name,
+        return FAIL(WEFT_UNSUPPORTED, "%s: %s has type %s, which cannot be read as %s", f->path, name,
                     weft_safetensors_type(e), weft_dtype_name(to->dtype));
     TRY(weft_safetensors_verify(f, e));
     if (e->dtype != to->dtype)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors_format.c - types, names and checksums of tensors in files.
+ * safetensors_format.c - tensor types, names and checksums in safetensors files.
  */
 #include "ckpt/safetensors_format.h"
 
@@ -11,7 +11,7 @@
 static const struct type {
     const char *name;
     size_t bytes;
-    int dtype; /* -1: none of ours */
+    int dtype; /* -1 if Weft does not support it */
 } types[] = {{"F64", 8, WEFT_F64}, {"F32", 4, WEFT_F32}, {"I32", 4, WEFT_I32}, {"BF16", 2, WEFT_BF16},
              {"F16", 2, -1},       {"I64", 8, -1},       {"U64", 8, -1},       {"U32", 4, -1},
              {"I16", 2, -1},       {"U16", 2, -1},       {"I8", 1, -1},        {"U8", 1, -1},
@@ -51,7 +51,7 @@ bool weft_safetensors_is_name(const char *name)
     const char *end = name;
     while ((unsigned char)*end >= ' ' && *end != 0x7f)
         end++;
-    return !*end && end - name <= WEFT_SAFETENSORS_LONGEST_NAME;
+    return !*end && end - name <= WEFT_SAFETENSORS_MAX_NAME;
 }
 
 /* ---- checksums */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors_format.h - tensors in a file as Hugging Face's format has them, for the files that read and write them:
- * the length of a header in 8 bytes, the header in JSON, and the values, little-endian and without gaps.
+ * safetensors_format.h - Hugging Face's safetensors format: the length of the header in 8 bytes, the header in JSON,
+ * and the values, little-endian and without gaps.
  *
  *     {"__metadata__": {"name": "text", ...}, "wte": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  *
- * The format has no checksums; they are put into the metadata, where other programs leave them alone:
- * "weft.checksum.wte" of the tensor's name, type, shape and values, so that a damaged header shows too, and
- * "weft.checksum" of all the metadata, in any order, for some programs do not keep it.
+ * The format has no checksums, so Weft stores them in the metadata, which other programs ignore. "weft.checksum.wte"
+ * covers the tensor's name, type, shape and values, so it also detects a damaged header. "weft.checksum" covers all of
+ * the metadata; it does not depend on their order, which some programs change.
  */
 #ifndef WEFT_CKPT_SAFETENSORS_FORMAT_H
 #define WEFT_CKPT_SAFETENSORS_FORMAT_H
@@ -16,23 +16,21 @@
 
 #include <jansson.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values and checksums are read and written as they lie");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values and checksums are read and written in memory order");
 
 #define WEFT_SAFETENSORS_METADATA "__metadata__"
 #define WEFT_SAFETENSORS_SUM "weft.checksum"
-enum {
-    WEFT_SAFETENSORS_LONGEST_HEADER = 1 << 24 /* some eighty thousand tensors */,
-    WEFT_SAFETENSORS_LONGEST_NAME = 512
-};
+enum { WEFT_SAFETENSORS_MAX_HEADER = 1 << 24 /* about 80,000 tensors */, WEFT_SAFETENSORS_MAX_NAME = 512 };
 
-/* Whether it may end up on a terminal: short, and without control characters. */
+/* Whether the name is short and has no control characters, so that it can be printed. */
 bool weft_safetensors_is_name(const char *name);
 
-/* The name of an entry's type; and its type and the bytes of an element by that name: false if there is none such. */
+/* The name of an entry's type. The second sets the type by name and returns the size of an element; false if the name
+ * is unknown. */
 const char *weft_safetensors_type(const struct weft_entry *e);
 bool weft_safetensors_set_type(struct weft_entry *e, const char *name, size_t *bytes);
 
-/* ---- checksums, as they are written, and what the metadata call a tensor's */
+/* ---- checksums as text, and their names in the metadata */
 
 struct weft_safetensors_sum {
     char text[17];
@@ -41,7 +39,7 @@ struct weft_safetensors_sum weft_safetensors_sum(const struct weft_entry *e, siz
 struct weft_safetensors_sum weft_safetensors_sum_metadata(json_t *metadata);
 
 struct weft_safetensors_sum_name {
-    char text[sizeof WEFT_SAFETENSORS_SUM + 1 + WEFT_SAFETENSORS_LONGEST_NAME];
+    char text[sizeof WEFT_SAFETENSORS_SUM + 1 + WEFT_SAFETENSORS_MAX_NAME];
 };
 struct weft_safetensors_sum_name weft_safetensors_sum_name(const struct weft_entry *e);
 

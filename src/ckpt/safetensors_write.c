@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors_write.c - writes tensors into a file, without a copy of them.
+ * safetensors_write.c - writes tensors to a safetensors file without copying them.
  */
 #include "ckpt/safetensors_format.h"
 
@@ -17,11 +17,11 @@ static enum weft_status entry_bytes(const struct weft_entry *e, size_t *bytes)
     return WEFT_OK;
 }
 
-/* Texts must be UTF-8; jansson gives NULL for others, and takes NULL for a failure. */
+/* jansson returns NULL for text that is not UTF-8, and accepts NULL as an error value. */
 static enum weft_status set(json_t *object, const char *name, json_t *value)
 {
     if (!value || json_object_set_new(object, name, value))
-        return FAIL(WEFT_INVALID, "\"%s\" and its value cannot be written: not UTF-8, or no memory", name);
+        return FAIL(WEFT_INVALID, "\"%s\" and its value cannot be written: not UTF-8, or not enough memory", name);
     return WEFT_OK;
 }
 
@@ -39,8 +39,8 @@ static enum weft_status describe_entry(json_t *header, const struct weft_entry *
     size_t bytes, end;
     assert(e->ndim >= 0 && e->ndim <= WEFT_MAX_DIMS);
     if (!weft_safetensors_is_name(e->name) || json_object_get(header, e->name))
-        return FAIL(WEFT_INVALID, "\"%.*s\" is the name of another tensor, or cannot be one",
-                    WEFT_SAFETENSORS_LONGEST_NAME, e->name);
+        return FAIL(WEFT_INVALID, "\"%.*s\" is not a valid tensor name, or is used twice", WEFT_SAFETENSORS_MAX_NAME,
+                    e->name);
     TRY(entry_bytes(e, &bytes));
     TRY(weft_size_add(*offset, bytes, &end));
     TRY(set(header, e->name,
@@ -52,7 +52,7 @@ static enum weft_status describe_entry(json_t *header, const struct weft_entry *
     return WEFT_OK;
 }
 
-/* The entries in the order of the file: wide elements first, so that all are aligned. */
+/* Visits the entries in file order: wide elements first, so that all are aligned. */
 typedef enum weft_status entry_fn(void *context, const struct weft_entry *e);
 static enum weft_status each_entry(const struct weft_entry *entries, int count, entry_fn *visit, void *context)
 {
@@ -82,7 +82,7 @@ static enum weft_status fill_header(json_t *header, const struct weft_entry *ent
     TRY(set(header, WEFT_SAFETENSORS_METADATA, pairs));
     for (; metadata && metadata[0]; metadata += 2) {
         if (strncmp(metadata[0], WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) == 0)
-            return FAIL(WEFT_INVALID, "metadata cannot be called %s: that is the file's own", metadata[0]);
+            return FAIL(WEFT_INVALID, "the metadata name %s is reserved", metadata[0]);
         TRY(set(pairs, metadata[0], json_string(metadata[1])));
     }
     TRY(each_entry(entries, count, describe, &d));
@@ -94,9 +94,9 @@ static enum weft_status add_header(struct weft_file *f, const char *text)
 {
     size_t bytes = strlen(text);
     uint64_t length = (uint64_t)weft_round_up((int64_t)bytes, 8);
-    if (length > WEFT_SAFETENSORS_LONGEST_HEADER)
-        return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, %d is the most: use several files",
-                    f->path, length, WEFT_SAFETENSORS_LONGEST_HEADER);
+    if (length > WEFT_SAFETENSORS_MAX_HEADER)
+        return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, but the limit is %d: use several files",
+                    f->path, length, WEFT_SAFETENSORS_MAX_HEADER);
     TRY(weft_file_add(f, &length, sizeof length));
     TRY(weft_file_add(f, text, bytes));
     TRY(weft_file_add(f, "       ", length - bytes));
@@ -126,7 +126,7 @@ enum weft_status weft_safetensors_write(const char *path, const struct weft_entr
     char *text = NULL;
     enum weft_status status = fill_header(header, entries, count, metadata);
     if (status == WEFT_OK && !(text = json_dumps(header, JSON_COMPACT)))
-        status = FAIL(WEFT_NOMEM, "no memory for the header of %s", path);
+        status = FAIL(WEFT_NOMEM, "not enough memory for the header of %s", path);
     json_decref(header);
     if (status == WEFT_OK)
         status = weft_file_begin(&f, path);

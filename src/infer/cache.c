@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * cache.c - what is remembered of sequences, in pages of WEFT_KEY_TILE rows.
+ * cache.c - the paged cache: keys, values and states of sequences, in pages of WEFT_KEY_TILE rows.
  *
- *   per token     a sequence has as many pages as its tokens need, handed out by a pool; one table for all slots
- *   window        a sequence has pages of its own and uses them in turn: token tile j lies in page j mod their number
+ *   per token     a sequence has as many pages as its tokens need, from a shared pool; one page table for all slots
+ *   window        a sequence has a ring of its own pages: token tile j is in page j mod (number of pages)
  *   per sequence  one row
  *
- * The pool has a page for every tile of every sequence, so it never runs dry. Rows of pages that nobody has are
- * computed along with the others where a part expands the whole store, so pages are taken from the low end, and rows
- * behind the highest one in use are not looked at.
+ * The pool has a page for every tile of every sequence, so it is never exhausted. A part that expands the whole store
+ * also computes the rows of unused pages. So pages are allocated from the low end, and rows above the highest one in
+ * use are skipped.
  */
 #include "infer/infer.h"
 
@@ -18,8 +18,8 @@ enum { ALIGN = 64 };
 
 /* ---- sizes */
 
-/* New rows are written before they are read, so a ring holds the longest chunk and the window before it. Position p is
- * row p mod (rows of the ring), so where a tile begins does not matter. */
+/* New rows are written before old ones are read, so a ring holds the longest chunk and the window before it. Position p
+ * is row p mod (rows of the ring), so tile boundaries do not matter. */
 static int64_t ring_tiles(const struct weft_cache_size *size)
 {
     if (size->window == 0)
@@ -65,7 +65,7 @@ static enum weft_status alloc_slots(struct weft_cache *c)
 {
     c->offsets = weft_arena_alloc(&c->arena, (size_t)c->net->slot_count * sizeof *c->offsets);
     if (!c->offsets)
-        return FAIL(WEFT_NOMEM, "no memory for the tables of a cache");
+        return FAIL(WEFT_NOMEM, "not enough memory for the tables of a cache");
     for (int i = 0; i < c->net->slot_count; i++) {
         const struct weft_slot *slot = &c->net->slots[i];
         size_t bytes;
@@ -76,11 +76,11 @@ static enum weft_status alloc_slots(struct weft_cache *c)
     }
     c->memory = weft_pages_alloc(c->bytes);
     if (c->bytes && !c->memory)
-        return FAIL(WEFT_NOMEM, "no memory for a cache of %zu bytes: keep fewer or shorter sequences", c->bytes);
+        return FAIL(WEFT_NOMEM, "not enough memory for a cache of %zu bytes: use fewer or shorter sequences", c->bytes);
     return WEFT_OK;
 }
 
-/* First rows of `pages` pages, the lowest first, or shuffled. */
+/* The first rows of all pages, in ascending order or shuffled. */
 static void list_pages(int32_t *list, int64_t pages, uint64_t scatter)
 {
     for (int64_t i = 0; i < pages; i++) {
@@ -98,10 +98,10 @@ static enum weft_status make_tables(struct weft_cache *c)
     c->free = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->free);
     c->ring = weft_arena_alloc(&c->arena, (size_t)(S * c->ring_tiles) * sizeof *c->ring);
     if (!c->lengths || !c->store || !c->free || !c->ring)
-        return FAIL(WEFT_NOMEM, "no memory for the tables of a cache");
+        return FAIL(WEFT_NOMEM, "not enough memory for the tables of a cache");
     list_pages(c->ring, S * c->ring_tiles, c->size.scatter);
     list_pages(c->free, pages, c->size.scatter);
-    for (int64_t i = 0; i < pages / 2; i++) { /* the first is to be handed out first */
+    for (int64_t i = 0; i < pages / 2; i++) { /* a stack: the first page must be on top */
         int32_t last = c->free[pages - 1 - i];
         c->free[pages - 1 - i] = c->free[i];
         c->free[i] = last;
@@ -138,10 +138,11 @@ enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_n
 {
     int count = net->slot_count;
     if (count != c->net->slot_count)
-        return FAIL(WEFT_CHECK, "two graphs of a model keep %d and %d things in one cache", c->net->slot_count, count);
+        return FAIL(WEFT_CHECK, "the cache has %d slots, but the graph needs %d: was it built from another model?",
+                    c->net->slot_count, count);
     for (int i = 0; i < count; i++) {
         if (!same_slot(&net->slots[i], &c->net->slots[i]))
-            return FAIL(WEFT_CHECK, "two graphs of a model keep %s and %s in one place of the cache, or not alike",
+            return FAIL(WEFT_CHECK, "slot %d of the cache is %s, but the graph needs %s, or of another size or type", i,
                         c->net->slots[i].name, net->slots[i].name);
         weft_exec_bind(exec, net->slots[i].state, c->memory + c->offsets[i]);
     }
@@ -195,7 +196,7 @@ void weft_cache_clear(struct weft_cache *c, int64_t sequence)
     for (int64_t s = 0; s < c->size.sequences; s++)
         for (int64_t page = 0; page < pages_of(c, s); page++)
             c->high = weft_max(c->high, c->store[s * c->tiles + page] + WEFT_KEY_TILE);
-    for (int i = 0; i < c->net->slot_count; i++) /* rows are written before they are read, states are not */
+    for (int i = 0; i < c->net->slot_count; i++) /* states are read before they are written */
         if (c->net->slots[i].lifetime == WEFT_PER_SEQUENCE) {
             size_t bytes = row_bytes(&c->net->slots[i]);
             memset(c->memory + c->offsets[i] + (size_t)sequence * bytes, 0, bytes);

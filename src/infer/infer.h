@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * infer.h - cached inference: what a model remembers of its sequences (cache), and feeding them (session).
+ * infer.h - cached inference: the paged cache, and sessions that feed tokens to sequences.
  *
  * Invariants:
- *  - A sequence is one of a fixed number of lanes, and grows until it is reset. What its rows are in the cache is said
- *    by tables: nothing is moved when a sequence grows or ends, and results do not depend on where its pages lie.
- *  - However the tokens of a sequence are cut into runs, and whatever is fed beside them, their logits have the same
- *    bits, which are those of WEFT_FORWARD. Only absorbed decoding rounds otherwise.
- *  - All memory is there after create. A run that is refused has changed nothing.
+ *  - There is a fixed number of sequences. Each grows until it is reset. Page tables map its tokens to cache rows:
+ *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses.
+ *  - The logits of a sequence have the same bits as with WEFT_FORWARD, however its tokens are divided into runs and
+ *    whatever other sequences are in the batch. The only exception is absorbed decoding, which rounds differently.
+ *  - All memory is allocated by create. A run that fails changes nothing.
  */
 #ifndef WEFT_INFER_H
 #define WEFT_INFER_H
@@ -17,44 +17,44 @@
 /* ---- cache (cache.c): memory for the slots of a net, in pages of WEFT_KEY_TILE rows */
 
 struct weft_cache_size {
-    int64_t sequences, length; /* lanes, and the tokens of the longest sequence */
-    int64_t chunk;             /* at most so many new tokens in a run */
-    int64_t window;            /* how many tokens back rings are read; 0: there are none */
-    uint64_t scatter;          /* not 0: pages are handed out in an order shuffled by this */
+    int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
+    int64_t chunk;             /* maximum number of new tokens in a run */
+    int64_t window;            /* how many tokens back rings are read; 0 if there are none */
+    uint64_t scatter;          /* if not 0, the key of a shuffled page order */
 };
 
 struct weft_cache {
     struct weft_cache_size size;
-    const struct weft_net *net; /* whose slots it was made for */
+    const struct weft_net *net; /* defines the slots */
     struct weft_arena arena;    /* of the tables */
-    size_t *offsets;            /* by slot, in memory */
+    size_t *offsets;            /* of the slots in memory */
     char *memory;
     size_t bytes;
-    int64_t tiles, ring_tiles; /* pages of the longest sequence, and of a ring */
-    int64_t *lengths;          /* by sequence: tokens */
-    int32_t *store;            /* [sequences, tiles]: the first row of each page in use */
-    int32_t *ring;             /* [sequences, ring_tiles]: the same of rings, used in turn */
-    int32_t *free;             /* first rows of the pages that nobody has; the last is handed out next */
+    int64_t tiles, ring_tiles; /* pages of the longest sequence; pages of a ring */
+    int64_t *lengths;          /* tokens per sequence */
+    int32_t *store;            /* page table [sequences, tiles]: the first row of each page in use */
+    int32_t *ring;             /* page table of the rings [sequences, ring_tiles] */
+    int32_t *free;             /* stack of the first rows of unused pages */
     int64_t free_count;
     int64_t high; /* all rows in use are below this */
 };
 
-/* What a token takes, in all layers; and what there is in all of slots per token, rings, and slots per sequence. */
+/* Bytes per token in all layers, and the total bytes of slots per token, rings, and slots per sequence. */
 struct weft_cache_bytes {
     size_t token, store, rings, states;
 };
 
-/* How large a net must be that works on such a cache, with at most so many new rows. */
+/* The size of a net that works on such a cache with at most `rows` new rows per run. */
 struct weft_net_size weft_cache_net_size(const struct weft_cache_size *size, int64_t rows);
 /* The net must outlive the cache. */
 enum weft_status weft_cache_init(struct weft_cache *c, const struct weft_net *net, const struct weft_cache_size *size);
 void weft_cache_release(struct weft_cache *c);
-/* Gives the slots of a net their memory, and tells it where rings lie. Refuses a net with other slots. */
+/* Binds the slots of a net to the cache's memory and writes its ring table. The net must have the same slots. */
 enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_net *net, struct weft_exec *exec);
-/* Room for n more tokens of a sequence, at most up to the length. */
+/* Adds pages for n more tokens of a sequence, which must not exceed the maximum length. */
 void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n);
 void weft_cache_clear(struct weft_cache *c, int64_t sequence);
-/* Rows of a token in slots per token and in rings. */
+/* The row of a token in slots per token, and in rings. */
 int32_t weft_cache_store_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 int32_t weft_cache_ring_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 struct weft_cache_bytes weft_cache_count(const struct weft_cache *c);
@@ -62,13 +62,13 @@ struct weft_cache_bytes weft_cache_count(const struct weft_cache *c);
 /* ---- session (session.c) */
 
 struct weft_session_size {
-    int64_t sequences, length; /* lanes, and the tokens of the longest sequence */
-    int64_t chunk;             /* at most so many new tokens in a run, of all sequences together */
-    bool expand;               /* never decode by other means than prefill: the same bits always */
-    uint64_t scatter;          /* of the cache's pages */
+    int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
+    int64_t chunk;             /* maximum number of new tokens in a run, over all sequences */
+    bool expand;               /* decode with the prefill graph, too: bit-identical logits */
+    uint64_t scatter;          /* as in weft_cache_size */
 };
 
-/* n tokens that continue a sequence. */
+/* n tokens to append to a sequence. */
 struct weft_feed {
     int64_t sequence;
     const int32_t *tokens;
@@ -77,18 +77,18 @@ struct weft_feed {
 
 struct weft_session;
 
-/* With the model's weights as they are now; the model must outlive the session. To be freed even when this fails. */
+/* Uses the model's current weights. The model must outlive the session. Free the session even if this fails. */
 enum weft_status weft_session_create(struct weft_session **session, const struct weft_model *model,
                                      struct weft_session_size size);
 void weft_session_free(struct weft_session *s);
-/* Appends every feed to its sequence, of which a run may have one each. The logits, f32 [new tokens, V] in the order of
- * the feeds, stay until the next run. */
+/* Appends each feed to its sequence; a sequence can occur once per run. The logits, f32 [new tokens, V] in the order of
+ * the feeds, are valid until the next run. */
 enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed *feeds, int count,
                                   const float **logits);
-/* Forgets a sequence; its lane and pages are free again. */
+/* Clears a sequence and frees its pages. */
 enum weft_status weft_session_reset(struct weft_session *s, int64_t sequence);
 int64_t weft_session_length(const struct weft_session *s, int64_t sequence);
-struct weft_cache_bytes weft_session_cache_bytes(const struct weft_session *s); /* `token`: of one layer */
-size_t weft_session_bytes(const struct weft_session *s); /* of everything: cache, graphs, packed weights */
+struct weft_cache_bytes weft_session_cache_bytes(const struct weft_session *s); /* `token` is per layer */
+size_t weft_session_bytes(const struct weft_session *s); /* total: cache, graphs, packed weights */
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * session.c - sequences fed piece by piece: checks the feeds, finds room for them, writes the graph's inputs, runs it.
+ * session.c - feeds tokens to sequences: checks the feeds, allocates cache pages, writes the graph's inputs, runs it.
  *
- * Two graphs work on one cache: one for any feeds, and one for runs in which every sequence gets one token, where a
- * model decodes by other means. A model that does not is not planned twice: weights would be packed twice.
+ * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for runs with one token per
+ * sequence, if the model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed
+ * once.
  */
 #include "infer/infer.h"
 
@@ -19,11 +20,11 @@ struct weft_session {
     const struct weft_model *model;
     struct weft_session_size size;
     struct weft_cache cache;
-    struct engine prefill, decode; /* decode.exec is NULL where prefill serves */
-    bool *fed;                     /* by sequence: while feeds are checked */
+    struct engine prefill, decode; /* decode.exec is NULL if prefill is used for decoding */
+    bool *fed;                     /* per sequence, used to check feeds */
 };
 
-/* ---- making it */
+/* ---- creation */
 
 static enum weft_status start(struct weft_session *s, struct engine *e)
 {
@@ -37,11 +38,12 @@ static enum weft_status start(struct weft_session *s, struct engine *e)
 static enum weft_status check_size(const struct weft_session_size *size)
 {
     if (size->sequences < 1 || size->length < 1 || size->chunk < 1)
-        return FAIL(WEFT_INVALID, "a session of %lld sequences of %lld tokens, %lld at a time: each must be at least 1",
+        return FAIL(WEFT_INVALID,
+                    "a session of %lld sequences of %lld tokens in chunks of %lld: each must be at least 1",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
     if (size->length > INT32_MAX - WEFT_KEY_TILE || size->chunk > INT32_MAX ||
         size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
-        return FAIL(WEFT_INVALID, "%lld sequences of %lld tokens, %lld at a time, are too many rows",
+        return FAIL(WEFT_INVALID, "a session of %lld sequences of %lld tokens in chunks of %lld is too large",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
     return WEFT_OK;
 }
@@ -60,7 +62,7 @@ static enum weft_status build(struct weft_session *s)
     TRY(start(s, &s->prefill));
     s->fed = weft_arena_alloc(&s->cache.arena, (size_t)size->sequences * sizeof *s->fed);
     if (!s->fed)
-        return FAIL(WEFT_NOMEM, "no memory for a session");
+        return FAIL(WEFT_NOMEM, "not enough memory for a session");
     if (size->expand)
         return WEFT_OK;
     TRY(weft_net_init(&s->decode.net, s->model, WEFT_DECODE, weft_cache_net_size(&cache, rows)));
@@ -74,7 +76,7 @@ enum weft_status weft_session_create(struct weft_session **session, const struct
 {
     struct weft_session *s = *session = calloc(1, sizeof *s);
     if (!s)
-        return FAIL(WEFT_NOMEM, "no memory for a session");
+        return FAIL(WEFT_NOMEM, "not enough memory for a session");
     s->model = model;
     s->size = size;
     TRY(build(s));
@@ -100,10 +102,10 @@ static enum weft_status check_feed(const struct weft_session *s, const struct we
 {
     int64_t length = s->cache.lengths[f->sequence], vocab = s->model->spec->vocab;
     if (f->n < 1)
-        return FAIL(WEFT_INVALID, "sequence %lld is fed %lld tokens: it takes at least one", (long long)f->sequence,
-                    (long long)f->n);
+        return FAIL(WEFT_INVALID, "the feed of sequence %lld has %lld tokens: give at least one",
+                    (long long)f->sequence, (long long)f->n);
     if (f->n > s->size.length - length)
-        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens and would get %lld more, but the longest has %lld",
+        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens and cannot take %lld more: the maximum length is %lld",
                     (long long)f->sequence, (long long)length, (long long)f->n, (long long)s->size.length);
     for (int64_t i = 0; i < f->n; i++)
         if (f->tokens[i] < 0 || f->tokens[i] >= vocab)
@@ -117,7 +119,7 @@ static enum weft_status check_feeds(const struct weft_session *s, const struct w
     int64_t rows = 0;
     memset(s->fed, 0, (size_t)s->size.sequences * sizeof *s->fed);
     if (count < 1)
-        return FAIL(WEFT_INVALID, "a run without feeds");
+        return FAIL(WEFT_INVALID, "a run needs at least one feed");
     for (int i = 0; i < count; i++) {
         const struct weft_feed *f = &feeds[i];
         if (f->sequence < 0 || f->sequence >= s->size.sequences)
@@ -130,14 +132,14 @@ static enum weft_status check_feeds(const struct weft_session *s, const struct w
         rows += f->n;
     }
     if (rows > s->size.chunk)
-        return FAIL(WEFT_INVALID, "%lld new tokens in one run, but at most %lld were planned for: feed them in parts",
+        return FAIL(WEFT_INVALID, "%lld new tokens in one run, but the session's chunk is %lld: feed them in parts",
                     (long long)rows, (long long)s->size.chunk);
     return WEFT_OK;
 }
 
 static int32_t *input(const struct engine *e, const struct weft_value *v) { return weft_exec_tensor(e->exec, v)->data; }
 
-/* Writes a feed's rows from `row` on; returns the row behind them. */
+/* Writes a feed's rows starting at `row`; returns the next row. */
 static int64_t write_rows(struct weft_session *s, const struct engine *e, const struct weft_feed *f, int64_t row)
 {
     const struct weft_net *net = &e->net;

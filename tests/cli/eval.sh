@@ -160,7 +160,7 @@ if [[ -n ${WEFT_DATA:-} ]]; then
     result $? "$name"
     mkdir -p "$scratch/run/step-000000009" && cp -r "$scratch/known" "$scratch/run/step-000000007" &&
         near "$(evaluate "$scratch/run" --data "$scratch/known/tokens.bin" | field loss)" "$loss" 1e-6 &&
-        grep -qF "passing over the damaged checkpoint" "$scratch/log"
+        grep -qF "skipping the damaged checkpoint" "$scratch/log"
     result $? "a run's newest good checkpoint is scored"
     cp "$WEFT_DATA/gpt2-bpe/encoder.json" "$scratch/known/tokenizer.json"
     "$weft" data prepare "$scratch/text" --out "$scratch/chars" --val 0 --tokenizer char >/dev/null

@@ -113,7 +113,7 @@ static void copies_and_converts(void **state)
 
     to.dim[0] = 7, to.dim[1] = 5;
     assert_int_equal(weft_safetensors_read(f, entries[1].name, &to), WEFT_FORMAT);
-    assert_non_null(strstr(weft_error(), "[5, 7], but [7, 5] is wanted"));
+    assert_non_null(strstr(weft_error(), "[5, 7], but the model needs [7, 5]"));
     assert_int_equal(weft_safetensors_read(f, "other", &to), WEFT_FORMAT);
     assert_non_null(strstr(weft_error(), "no tensor other"));
     struct weft_tensor ids = {whole, WEFT_F32, 4, {1, 1, 3, 1}};

@@ -248,7 +248,7 @@ static void refusals_change_nothing(void **state)
     check(weft_session_run(session, &(struct weft_feed){0, t, CHUNK}, 1, &logits));
     check(weft_session_run(session, &(struct weft_feed){0, t + CHUNK, CHUNK}, 1, &logits));
 
-    refused(session, 0, NULL, "without feeds");
+    refused(session, 0, NULL, "at least one feed");
     refused(session, 1, &(struct weft_feed){SEQUENCES, t, 1}, "no sequence 3");
     refused(session, 1, &(struct weft_feed){-1, t, 1}, "no sequence -1");
     refused(session, 1, &(struct weft_feed){1, t, 0}, "at least one");
