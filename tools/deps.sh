@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# deps.sh [--golden] - installs what building and testing needs, on Debian 12 or a relative of it.
-# --golden adds PyTorch and mpmath, which only the scripts that make tests/golden's values and long tests use.
+# deps.sh [--golden] - installs the packages needed to build and test, on Debian 12 and its derivatives.
+# --golden adds PyTorch and mpmath, which only the generators of tests/golden and the long tests need.
 set -eu
 
 packages=(

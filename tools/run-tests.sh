@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# run-tests.sh test... - runs each test, a program or script, and counts. As many run at once as there are cores
-# (WEFT_JOBS=1: one at a time); one that measures time says "run-tests: alone" in a comment, and runs by itself at the end.
+# run-tests.sh test... - runs tests, which are programs or scripts, and counts the results. One test per core runs at a
+# time (WEFT_JOBS sets the number). A test that measures time has "run-tests: alone" in a comment; such tests run one by
+# one at the end.
 #
-# A test that prints lines in the format of TAP ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") counts
-# by them, any other by its exit status: 0 passed, 77 skipped. A test that fails without such a line is one failure. Only
-# failures and skips are shown. The last line is the total; with WEFT_TOTALS set, "passed failed skipped" is also appended
-# to that file. WEFT_WRAP is put before the programs (not the scripts), e.g. valgrind.
+# Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line,
+# others by exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only
+# failures and skips are shown. The last line is the total; if WEFT_TOTALS is set, "passed failed skipped" is also
+# appended to that file. WEFT_WRAP is a command to run programs (not scripts) with, such as valgrind.
 set -u
 
 logs=$(mktemp -d)
@@ -17,9 +18,9 @@ SECONDS=0
 limit=${WEFT_TEST_TIMEOUT:-900}
 jobs=${WEFT_JOBS:-$(nproc)}
 export CMOCKA_MESSAGE_OUTPUT=TAP
-unset MAKEFLAGS MAKELEVEL MFLAGS # a test that calls make does so as a person would
+unset MAKEFLAGS MAKELEVEL MFLAGS # a test that calls make starts from a clean environment
 
-# run TEST LOG: the test's standard input is empty, so that it cannot wait for a person.
+# run TEST LOG: standard input is empty, so that the test cannot wait for input.
 run() {
     local wrap= start=$EPOCHREALTIME
     [[ $1 == *.sh ]] || wrap=${WEFT_WRAP:-}
@@ -53,14 +54,14 @@ report() {
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-# The source of a test: itself, or tests/unit/x.c of build/release/tests/unit/x (or of x_v3).
+# Whether a test must run alone. The source of build/release/tests/unit/x (or x_v3) is tests/unit/x.c.
 is_alone() {
     local source=$1
     [[ $1 == *.sh ]] || source=tests/${1#*/tests/}.c
     [[ -e $source ]] && grep -q 'run-tests: alone' "$source"
 }
 
-# run_all JOBS TEST...: reports in the order of the list.
+# run_all JOBS TEST...: reports in list order.
 run_all() {
     local most=$1 test started=0 reported=0 running=0
     local -a list logs_of

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# venv.sh PACKAGE==VERSION... - makes a virtual environment of these Python packages under $WEFT_BUILD/venv (build/venv if
-# not set), once, and prints the path of its python. If that is not possible within five minutes it says why and exits
-# with 77, which means "skipped" to tests/.
+# venv.sh PACKAGE==VERSION... - creates a virtual environment with these Python packages under $WEFT_BUILD/venv
+# (build/venv if not set), once, and prints the path of its python. If this fails or takes longer than five minutes, it
+# prints why and exits with 77, which tests report as skipped.
 set -u
 
 folder=$(realpath -m "${WEFT_BUILD:-build}/venv/$(IFS=+ && echo "${*//==/-}")")
 if [[ ! -x $folder/bin/python ]]; then
     mkdir -p "${folder%/*}"
-    new=$(mktemp -d "$folder.XXXXXX") # moved to its name when it is complete
+    new=$(mktemp -d "$folder.XXXXXX") # renamed when complete
     trap 'rm -rf "$new"' EXIT
     {
         timeout 60 python3 -m venv "$new" &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * arena.c - memory with one lifetime, and large pages straight from the system.
+ * arena.c - arenas, and large allocations directly from the system.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -15,10 +15,10 @@ enum { ALIGN = 64, BLOCK = 64 * 1024 };
 
 struct weft_arena_block {
     struct weft_arena_block *next;
-    size_t used, size; /* of the bytes behind the header */
+    size_t used, size; /* of the bytes after the header */
     char pad[ALIGN - 3 * sizeof(size_t)];
 };
-_Static_assert(sizeof(struct weft_arena_block) == ALIGN, "blocks keep the alignment of what follows them");
+_Static_assert(sizeof(struct weft_arena_block) == ALIGN, "the bytes after the header must be aligned");
 
 static struct weft_arena_block *add_block(struct weft_arena *arena, size_t bytes)
 {
@@ -27,7 +27,7 @@ static struct weft_arena_block *add_block(struct weft_arena *arena, size_t bytes
         return NULL;
     struct weft_arena_block *block = aligned_alloc(ALIGN, total);
     if (!block) {
-        (void)FAIL(WEFT_NOMEM, "no memory for %zu bytes; make the model or batch smaller", total);
+        (void)FAIL(WEFT_NOMEM, "cannot allocate %zu bytes: make the model or batch smaller", total);
         return NULL;
     }
     memset(block, 0, total);
@@ -85,12 +85,12 @@ void *weft_pages_alloc(size_t bytes)
         bytes = 1;
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
-        (void)FAIL(WEFT_NOMEM, "the system has no %.1f MiB of memory; make the model or batch smaller",
+        (void)FAIL(WEFT_NOMEM, "cannot allocate %.1f MiB of memory: make the model or batch smaller",
                    (double)bytes / (1 << 20));
         return NULL;
     }
-    madvise(pages, bytes, MADV_HUGEPAGE); /* only a wish */
-    memset(pages, 0, bytes);              /* first touch costs about a second per GiB: pay it here, once */
+    madvise(pages, bytes, MADV_HUGEPAGE); /* best effort */
+    memset(pages, 0, bytes);              /* the first touch takes about a second per GiB: do it here, once */
     return pages;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * base.h - the ground floor: errors, checked sizes, arenas, threads, randomness, clock, memory, messages.
+ * base.h - the lowest layer: errors, checked sizes, arenas, threads, randomness, clock, memory, messages.
  *
  * Invariants:
  *  - A function that can fail returns enum weft_status; FAIL writes the story, TRY adds its own line to it.
- *  - Sizes are size_t or int64_t and every product of sizes goes through weft_size_mul / weft_size_add.
- *  - Everything parallel goes through weft_parallel, over tiles of the output, never over a reduction, so that results
- *    are the same bits for any number of threads.
+ *  - Sizes are size_t or int64_t. Products and sums of sizes go through weft_size_mul and weft_size_add.
+ *  - All parallel work goes through weft_parallel, over tiles of the output and never over a reduction. So results have
+ *    the same bits for any number of threads.
  *  - Every random number is a pure function of a key and a counter.
  */
 #ifndef WEFT_BASE_H
@@ -49,7 +49,7 @@ static inline int64_t weft_div_up(int64_t n, int64_t unit) { return (n + unit - 
 static inline int64_t weft_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t weft_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* ---- element types: here because vmath_inl.h loads and stores them; what they are is tensor.h's */
+/* ---- element types; here because vmath_inl.h loads and stores them. tensor.h has their properties. */
 
 enum weft_dtype { WEFT_F32, WEFT_BF16, WEFT_F64, WEFT_I32 };
 
@@ -57,15 +57,15 @@ enum weft_dtype { WEFT_F32, WEFT_BF16, WEFT_F64, WEFT_I32 };
 
 struct weft_arena {
     struct weft_arena_block *head;
-    size_t bytes; /* handed out so far */
+    size_t bytes; /* allocated so far */
 };
 
-/* Returns NULL (with a story) when memory is out; an arena needs no init beyond {0}. */
+/* Returns NULL and records an error if there is not enough memory. Initialise an arena with {0}. */
 void *weft_arena_alloc(struct weft_arena *arena, size_t bytes);
 char *weft_arena_print(struct weft_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void weft_arena_release(struct weft_arena *arena);
 
-/* Large zeroed memory straight from the system, every page touched so that it is resident from here on. */
+/* Large zeroed memory directly from the system. Every page is touched, so it is resident from the start. */
 void *weft_pages_alloc(size_t bytes);
 void weft_pages_free(void *pages, size_t bytes);
 
@@ -75,14 +75,14 @@ void weft_pages_free(void *pages, size_t bytes);
  * also after a failure. */
 enum weft_status weft_slurp(const char *path, char **text, size_t *size);
 
-/* ---- folders (folder.c); those that are there are fine, those that are made survive a power cut */
+/* ---- folders (folder.c). A folder that exists is not an error; a new one survives a power failure. */
 
-/* Waits until a file, or the list of names that a folder is, would survive a power cut. */
+/* Syncs a file, or a folder's list of names, to disk. */
 enum weft_status weft_path_sync(const char *path);
-/* With all folders above it. */
+/* Creates a folder and its parents. */
 enum weft_status weft_folder_make(const char *path);
-/* Only those above it. */
-enum weft_status weft_folder_make_above(const char *path);
+/* Creates only the parents. */
+enum weft_status weft_folder_make_parents(const char *path);
 
 /* ---- threads (threads.c): the only place that knows OpenMP */
 
@@ -101,23 +101,24 @@ int weft_threads_limit(void);
 
 /* ---- the processor (cpu.c) */
 
-/* Which of the compiled paths runs. Each includes the ones before it. WEFT_ISA=base|v3|v4|amx lowers the choice. */
+/* The instruction-set level of the kernels in use. Each includes those before it. WEFT_ISA=base|v3|v4|amx lowers it. */
 enum weft_isa { WEFT_ISA_BASE, WEFT_ISA_V3, WEFT_ISA_V4, WEFT_ISA_AMX };
 enum weft_isa weft_isa(void);
 const char *weft_isa_name(enum weft_isa isa);
-/* Refuses a WEFT_ISA that names none of them; weft_isa takes no notice of it. */
+/* Fails if WEFT_ISA is not one of these names, which weft_isa ignores. */
 enum weft_status weft_isa_check(void);
 
-/* ---- randomness (rng.c): Philox 4x32-10 of Random123, keyed and counted */
+/* ---- randomness (rng.c): Random123's Philox 4x32-10, a function of a key and a counter */
 
 struct weft_rand4 {
     uint32_t u[4];
 };
 struct weft_rand4 weft_rand(uint64_t key, uint64_t counter_high, uint64_t counter_low);
-/* Mixes a word into a key: keys for (seed, step, sample, ...) are folds of this. */
+/* Mixes a word into a key. Keys for (seed, step, sample, ...) are built by repeating this. */
 uint64_t weft_key(uint64_t key, uint64_t word);
 uint64_t weft_key_name(uint64_t key, const char *name);
-/* The element-th standard normal, or uniform in (0,1), of a key. No libm inside: the same bits on every machine. */
+/* Element number `element` of a key's stream of standard normal, or uniform (0, 1), numbers. Uses no libm, so the bits
+ * are the same on every machine. */
 double weft_normal(uint64_t key, uint64_t element);
 double weft_uniform(uint64_t key, uint64_t element);
 /* A number in 0 .. n-1. */
@@ -129,13 +130,12 @@ double weft_seconds(void); /* monotonic */
 
 /* ---- memory (memory.c) */
 
-int64_t weft_resident_bytes(void); /* of this process, now; -1 when the system does not tell */
-/* Of memory that can be had without swapping, on the machine and in the control groups of this process; INT64_MAX when
- * nobody tells. */
-int64_t weft_free_bytes(void);
-/* The least that a control group ("/a/b") and those above it still allow, by their folders under root; INT64_MAX: they
- * have no limit. */
-int64_t weft_cgroup_free_bytes(const char *root, const char *group);
+int64_t weft_resident_bytes(void); /* of this process, now; -1 if unknown */
+/* Memory available without swapping, on the machine and in the control groups of this process; INT64_MAX if unknown. */
+int64_t weft_available_bytes(void);
+/* The smallest amount still allowed by a control group ("/a/b") and its parents, read from their folders under root;
+ * INT64_MAX if there is no limit. */
+int64_t weft_cgroup_available_bytes(const char *root, const char *group);
 
 /* ---- SHA-256 (sha256.c): fingerprints of weights and files */
 
@@ -148,7 +148,7 @@ void weft_sha256_init(struct weft_sha256 *sha);
 void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
-enum weft_status weft_program_hash(char hex[65]); /* of the program that runs */
+enum weft_status weft_program_hash(char hex[65]); /* of the running program */
 
 /* ---- notices (log.c): one line each, for what belongs to no result */
 
@@ -158,7 +158,7 @@ void weft_log_set(weft_log_fn *fn, void *context);
 /* Each distinct key is sent once. */
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The name among names[0..count) nearest to `wrong`, or NULL when nothing is close (suggest.c). */
+/* The name in names[0..count) that is closest to `wrong`, or NULL if none is close (suggest.c). */
 const char *weft_suggest(const char *wrong, const char *const *names, int count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * clock.c - time. It never enters a result.
+ * clock.c - elapsed time. Results never depend on it.
  */
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cpu.c - which of the compiled paths this processor can run.
+ * cpu.c - the instruction-set level that this processor supports.
  */
 #include "base/base.h"
 
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Tile registers must be asked for once per process, before threads start (arch_prctl, ARCH_REQ_XCOMP_PERM, 18). */
+/* A process must request the tile registers once, before it starts threads (arch_prctl, ARCH_REQ_XCOMP_PERM, 18). */
 static bool amx_granted(void)
 {
     unsigned a, b, c, d;
@@ -42,11 +42,11 @@ const char *weft_isa_name(enum weft_isa isa) { return names[isa]; }
 
 enum weft_status weft_isa_check(void)
 {
-    const char *wish = getenv("WEFT_ISA");
-    bool known = !wish || !*wish;
+    const char *name = getenv("WEFT_ISA");
+    bool known = !name || !*name;
     for (size_t i = 0; !known && i < sizeof names / sizeof *names; i++)
-        known = strcmp(wish, names[i]) == 0;
-    return known ? WEFT_OK : FAIL(WEFT_INVALID, "WEFT_ISA=%s is no level: there are base, v3, v4 and amx", wish);
+        known = strcmp(name, names[i]) == 0;
+    return known ? WEFT_OK : FAIL(WEFT_INVALID, "WEFT_ISA=%s is not a level: use base, v3, v4 or amx", name);
 }
 
 enum weft_isa weft_isa(void)
@@ -55,9 +55,9 @@ enum weft_isa weft_isa(void)
     if (chosen >= 0)
         return (enum weft_isa)chosen;
     int isa = (int)detect();
-    const char *wish = getenv("WEFT_ISA");
-    for (int i = 0; wish && i < isa; i++)
-        if (strcmp(wish, names[i]) == 0)
+    const char *name = getenv("WEFT_ISA");
+    for (int i = 0; name && i < isa; i++)
+        if (strcmp(name, names[i]) == 0)
             isa = i;
     chosen = isa;
     return (enum weft_isa)chosen;

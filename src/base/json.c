@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - flat objects over jansson: it keeps the order, escapes texts, writes exact integers and fears no input.
+ * json.c - flat objects, built on jansson, which keeps the order, escapes strings, writes exact integers and is safe
+ * for any input.
  */
 #include "base/json.h"
 
@@ -62,7 +63,7 @@ static void print_line(FILE *to, const char *name, const json_t *value)
 enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool json)
 {
     if (!r || !r->object || r->failed)
-        return FAIL(WEFT_NOMEM, "no memory left for the result");
+        return FAIL(WEFT_NOMEM, "not enough memory for the result");
     const char *name;
     json_t *value;
     if (json) {
@@ -72,7 +73,7 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
         json_object_foreach(r->object, name, value) print_line(to, name, value);
     }
     if (fflush(to) || ferror(to))
-        return FAIL(WEFT_IO, "the result could not be written: is the disk full or the pipe closed?");
+        return FAIL(WEFT_IO, "cannot write the result: is the disk full or the pipe closed?");
     return WEFT_OK;
 }
 
@@ -80,7 +81,7 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
 
 void weft_json_real(double x, char *text, size_t size)
 {
-    /* From six digits up: below that %g would write 10000 as 1e+04. It drops zeros at the end by itself. */
+    /* Start at six digits: with fewer, %g would write 10000 as 1e+04. It drops trailing zeros itself. */
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, size, "%.*g", digits, x);
         if (strtod(text, NULL) == x)

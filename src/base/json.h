@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.h - flat JSON objects: results, printed as one or as lines for people, and files that are one.
+ * json.h - flat JSON objects: results, printed as JSON or as readable lines, and config files.
  *
- * Adding to a result never fails visibly: when memory is out, printing says so. A number that is not finite prints as
- * null.
+ * Adding to a result does not report errors: if there is not enough memory, printing fails. A number that is not finite
+ * prints as null.
  */
 #ifndef WEFT_JSON_H
 #define WEFT_JSON_H
@@ -14,24 +14,25 @@
 
 struct weft_result;
 
-struct weft_result *weft_result_create(void); /* NULL when memory is out; all below accept it */
+struct weft_result *weft_result_create(void); /* NULL if out of memory; all functions below accept that */
 void weft_result_free(struct weft_result *r);
 void weft_result_text(struct weft_result *r, const char *name, const char *value);
 void weft_result_int(struct weft_result *r, const char *name, int64_t value);
 void weft_result_real(struct weft_result *r, const char *name, double value);
 enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool json);
 
-/* Hands on the entries of a file that is one flat object, in order, as one would write them as settings: true is "yes",
- * 2 is "2", 2.0 is "2.0". Any bytes are safe. What is refused: a file above 1 MiB, syntax errors (told with the line),
- * a key that stands twice, numbers that do not fit, lists, objects, null, and control characters. */
+/* Calls `entry` for each entry of a file that is one flat object, in order, with the value written as a setting: true
+ * is "yes", 2 is "2", 2.0 is "2.0". Any input is safe. Errors: a file above 1 MiB, invalid syntax (with the line), a
+ * duplicate key, numbers out of range, lists, objects, null, and control characters. */
 typedef enum weft_status weft_json_entry_fn(void *context, const char *name, const char *value);
 enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context);
 
-/* Whether a text can be an entry of a file: UTF-8, shorter than this, no control characters. */
+/* Whether a text can be a value in such a file: UTF-8, shorter than WEFT_MAX_TEXT, no control characters. */
 enum { WEFT_MAX_TEXT = 2048 };
 bool weft_json_holds(const char *text);
 
-/* The shortest text that reads back as the same finite double, and as a real number: "0.1", "2.0", "1e-05". */
+/* The shortest text of at least 6 digits' precision that reads back as the same finite double, and as a real number:
+ * "0.1", "2.0", "1e-05". */
 void weft_json_real(double x, char *text, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - settings from a .config or a defconfig. Kconfig itself takes almost any bytes: it drops symbols that it
- * does not know and values that it cannot read, and exits with 0. Here every line means something or is refused.
+ * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything: it drops unknown
+ * symbols and invalid values, and exits with 0. Here every line must be valid.
  */
 #include "base/json.h"
 #include "base/opt.h"
@@ -19,7 +19,7 @@ struct reader {
 
 /* ---- symbols */
 
-static enum weft_status refuse_symbol(const struct reader *r, const char *symbol)
+static enum weft_status unknown_symbol(const struct reader *r, const char *symbol)
 {
     const char *names[512];
     char texts[512][64];
@@ -44,7 +44,7 @@ static const struct weft_opt *find(const struct reader *r, const char *symbol)
 
 /* ---- values */
 
-/* "text" with backslashes before what they protect, decoded in place; NULL: it is no such thing. */
+/* Decodes a quoted string with backslash escapes in place; NULL if it is not one. */
 static char *unquote(char *text)
 {
     char *to = text, *from = text;
@@ -59,8 +59,8 @@ static char *unquote(char *text)
     return text;
 }
 
-/* What stands behind the =, as Kconfig writes it for the option's type, as a setting has it; NULL: it is not so. A
- * real number, a text to Kconfig, may also stand without quotes: no two things could be meant. */
+/* Turns the text after the =, as Kconfig writes it for the option's type, into a setting's value; NULL if it is
+ * invalid. A real number, a string in Kconfig, may also have no quotes: that is not ambiguous. */
 static const char *decode(const struct weft_opt *opt, char *text)
 {
     switch (opt->type) {
@@ -92,14 +92,14 @@ static enum weft_status add(struct reader *r, const char *symbol, char *text)
     } value;
     const struct weft_opt *opt = find(r, symbol);
     if (!opt)
-        return refuse_symbol(r, symbol);
+        return unknown_symbol(r, symbol);
     const char *decoded = decode(opt, text);
     if (!decoded)
-        return FAIL(WEFT_FORMAT, "%s:%d: this is no value of CONFIG_%s: write it like CONFIG_%s=%s", r->path, r->line,
+        return FAIL(WEFT_FORMAT, "%s:%d: not a valid value of CONFIG_%s: write it like CONFIG_%s=%s", r->path, r->line,
                     symbol, symbol, forms[opt->type]);
     for (int i = 0; i < s->count; i++)
         if (strcmp(s->setting[i].name, opt->name) == 0)
-            return FAIL(WEFT_FORMAT, "%s:%d: CONFIG_%s stands in line %d already: keep one of them", r->path, r->line,
+            return FAIL(WEFT_FORMAT, "%s:%d: CONFIG_%s is already set in line %d: keep one of them", r->path, r->line,
                         symbol, s->setting[i].line);
     struct weft_setting setting = {opt->name, weft_arena_print(&s->arena, "%s", decoded), r->path, .line = r->line};
     TRY(weft_settings_put(s, setting));
@@ -109,7 +109,7 @@ static enum weft_status add(struct reader *r, const char *symbol, char *text)
 
 /* ---- lines */
 
-/* "# CONFIG_X is not set": cuts out X. Any other line of this kind is a comment. */
+/* Returns X of "# CONFIG_X is not set", or NULL for any other comment. */
 static char *not_set(char *text)
 {
     static const char start[] = "# CONFIG_", end[] = " is not set";
@@ -125,18 +125,18 @@ static char *not_set(char *text)
 
 static enum weft_status read_line(struct reader *r, char *text)
 {
-    char *symbol = NULL, *is = NULL, no[] = "n";
+    char *symbol = NULL, *equals = NULL, no[] = "n";
     if (*text == '#')
         return (symbol = not_set(text)) ? add(r, symbol, no) : WEFT_OK;
     if (text[strspn(text, " \t")] == '\0')
         return WEFT_OK;
     if (!weft_json_holds(text))
-        return FAIL(WEFT_FORMAT, "%s:%d: this line is no UTF-8, has control characters, or more than %d bytes", r->path,
-                    r->line, WEFT_MAX_TEXT - 1);
-    if (strncmp(text, "CONFIG_", 7) != 0 || !(is = strchr(text, '=')))
+        return FAIL(WEFT_FORMAT, "%s:%d: this line is not UTF-8, has control characters, or more than %d bytes",
+                    r->path, r->line, WEFT_MAX_TEXT - 1);
+    if (strncmp(text, "CONFIG_", 7) != 0 || !(equals = strchr(text, '=')))
         return FAIL(WEFT_FORMAT, "%s:%d: \"%.80s\" is neither CONFIG_NAME=VALUE nor a comment", r->path, r->line, text);
-    *is = '\0';
-    return add(r, text + 7, is + 1);
+    *equals = '\0';
+    return add(r, text + 7, equals + 1);
 }
 
 static enum weft_status read_lines(struct reader *r, char *text, size_t size)
@@ -146,7 +146,7 @@ static enum weft_status read_lines(struct reader *r, char *text, size_t size)
         stop = stop ? stop : end;
         next = stop + 1;
         if (memchr(text, '\0', (size_t)(stop - text)))
-            return FAIL(WEFT_FORMAT, "%s:%d: a byte of this line is 0: this is no config", r->path, r->line);
+            return FAIL(WEFT_FORMAT, "%s:%d: this line has a zero byte: this is not a config file", r->path, r->line);
         if (stop > text && stop[-1] == '\r')
             stop--;
         *stop = '\0';
@@ -163,7 +163,7 @@ enum weft_status weft_settings_load_kconfig(struct weft_settings *s, const char 
     char *bytes = NULL;
     size_t size = 0;
     if (!r.path)
-        return FAIL(WEFT_NOMEM, "no memory left for settings");
+        return FAIL(WEFT_NOMEM, "not enough memory for settings");
     enum weft_status status = weft_slurp(path, &bytes, &size);
     if (status == WEFT_OK)
         status = read_lines(&r, bytes, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory.c - resident memory of the process, and what is free: on the machine, and within the limits of the control
- * groups (cgroup v2) that a container or a job runs in. None ever enters a result.
+ * memory.c - resident memory of the process, and available memory: on the machine, and within the limits of the control
+ * groups (cgroup v2) of a container or job. Results never depend on it.
  */
 #include "base/base.h"
 
@@ -23,9 +23,9 @@ int64_t weft_resident_bytes(void)
     return got == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
 }
 
-/* ---- what the kernel's files say */
+/* ---- files in /proc and /sys */
 
-/* -1: this is no number of bytes. */
+/* Returns -1 if the text is not a number of bytes. */
 static int64_t parse(const char *text)
 {
     char *end;
@@ -35,7 +35,7 @@ static int64_t parse(const char *text)
     return whole && !errno && n >= 0 ? n : -1;
 }
 
-/* The number behind the key, on the first line that begins with it; -1: there is none. */
+/* The number after the key, on the first line that starts with it; -1 if there is none. */
 static int64_t read_number(const char *path, const char *key)
 {
     FILE *f = fopen(path, "r");
@@ -59,33 +59,33 @@ static int64_t group_number(const char *folder, const char *file, const char *ke
     return n < (int)sizeof path ? read_number(path, key) : -1;
 }
 
-/* Of what a group has, pages of files that nobody read lately are dropped before anything is refused. */
-static int64_t group_free(const char *folder)
+/* Inactive file pages do not count: the kernel drops them before an allocation fails. */
+static int64_t group_available(const char *folder)
 {
     int64_t limit = group_number(folder, "memory.max", ""); /* or "max" */
-    int64_t taken = group_number(folder, "memory.current", "");
+    int64_t used = group_number(folder, "memory.current", "");
     int64_t files = group_number(folder, "memory.stat", "inactive_file ");
-    if (limit < 0 || taken < 0)
+    if (limit < 0 || used < 0)
         return INT64_MAX;
-    taken = weft_max(0, taken - weft_max(0, files));
-    return weft_max(0, limit - taken);
+    used = weft_max(0, used - weft_max(0, files));
+    return weft_max(0, limit - used);
 }
 
-int64_t weft_cgroup_free_bytes(const char *root, const char *group)
+int64_t weft_cgroup_available_bytes(const char *root, const char *group)
 {
     char folder[PATH_MAX];
     if (snprintf(folder, sizeof folder, "%s%s", root, group) >= (int)sizeof folder)
         return INT64_MAX;
-    int64_t least = group_free(folder);
+    int64_t least = group_available(folder);
     for (char *slash; (slash = strrchr(folder + strlen(root), '/'));) {
         *slash = '\0';
-        least = weft_min(least, group_free(folder));
+        least = weft_min(least, group_available(folder));
     }
     return least;
 }
 
 /* In /proc/self/cgroup, version 2 has the line "0::/path". */
-static int64_t own_group_free(void)
+static int64_t own_group_available(void)
 {
     FILE *f = fopen("/proc/self/cgroup", "r");
     char line[PATH_MAX];
@@ -93,15 +93,15 @@ static int64_t own_group_free(void)
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "0::/", 4) == 0)
-            bytes = weft_cgroup_free_bytes("/sys/fs/cgroup", line + 3);
+            bytes = weft_cgroup_available_bytes("/sys/fs/cgroup", line + 3);
     }
     if (f)
         fclose(f);
     return bytes;
 }
 
-int64_t weft_free_bytes(void)
+int64_t weft_available_bytes(void)
 {
     int64_t kib = read_number("/proc/meminfo", "MemAvailable:");
-    return weft_min(kib < 0 ? INT64_MAX : kib * 1024, own_group_free());
+    return weft_min(kib < 0 ? INT64_MAX : kib * 1024, own_group_available());
 }

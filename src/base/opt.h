@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.h - options by name. Whoever owns options (the model's spec, a variant, a task, an optimiser, training itself)
- * has one table of them; parsing, ranges, config files, suggestions, help, Kconfig and the page of options all come
- * from that table.
+ * opt.h - named options. Each owner of options (the model's spec, a part, a task, an optimiser, training) has one table
+ * of them. Parsing, ranges, config files, suggestions, help, Kconfig and docs/options.md all come from that table.
  *
- * A setting is a text "name=value". Settings are collected first and taken by their owners later, because which owners
- * there are depends on other settings. An option's value is the last setting of its name, else the config file's, else
- * the preset's, else the default. A setting nobody took is refused by weft_settings_finish unless it asks for the
- * default of an option that has no part here: such a setting would change nothing in any model.
+ * A setting is a text "name=value". Settings are collected first and read by their owners later, because other settings
+ * decide which owners there are. The last setting of an option wins; without one, the value comes from the config file,
+ * else the preset, else the default. weft_settings_finish rejects a setting that no owner read, unless it sets a known
+ * option to its default: that would change nothing in any model.
  */
 #ifndef WEFT_OPT_H
 #define WEFT_OPT_H
@@ -21,23 +20,23 @@ enum weft_opt_type {
     WEFT_OPT_REAL,   /* double */
     WEFT_OPT_BOOL,   /* bool: yes or no */
     WEFT_OPT_CHOICE, /* int: index into choices */
-    WEFT_OPT_TEXT,   /* const char *: the settings' memory */
+    WEFT_OPT_TEXT,   /* const char *, owned by the settings */
 };
 
 struct weft_opt {
     const char *name;
     enum weft_opt_type type;
     size_t offset;              /* in the owner's struct */
-    const char *initial;        /* the default, as one would write it */
-    double min, max;            /* of numbers, both allowed */
-    const char *const *choices; /* ends with NULL */
+    const char *initial;        /* the default, written as a setting's value */
+    double min, max;            /* of numbers, inclusive */
+    const char *const *choices; /* NULL-terminated */
     const char *help;
-    const char *symbol; /* Kconfig's name; NULL: WEFT_ and the name in capitals */
+    const char *symbol; /* Kconfig symbol; if NULL, WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
     const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect */
 };
 
-/* A table and whose it is. A name "option=value", e.g. "pos=rope" or "m1=yes", says what the owner depends on. */
+/* An owner and its table. A name such as "pos=rope" or "m1=yes" means that the owner exists only with that setting. */
 struct weft_owner {
     const char *name;
     const struct weft_opt *options;
@@ -48,100 +47,102 @@ struct weft_owner {
         name, table, sizeof(table) / sizeof(table)[0]                                                                  \
     }
 
-/* A name for settings that stand above the defaults; NULL settings: none. */
+/* A named list of settings that override the defaults. */
 struct weft_preset {
     const char *name, *summary;
-    const char *const *settings; /* ends with NULL */
+    const char *const *settings; /* NULL-terminated, or NULL */
 };
-/* Its value of an option; NULL: it has none. */
+/* The preset's value of an option, or NULL. */
 const char *weft_preset_value(const char *const *settings, const char *name);
 
 enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 64, WEFT_MAX_VALUE = 40 };
 
 struct weft_settings {
     struct weft_arena arena;
-    const char *preset_name;   /* read by weft_settings_load; needed by weft_settings_save */
-    const char *const *preset; /* settings that stand below the collected ones; ends with NULL, may be NULL */
-    int count, loaded;         /* the first so many come from a file */
+    const char *preset_name;   /* set by weft_settings_load, needed by weft_settings_save */
+    const char *const *preset; /* the preset's settings, NULL-terminated, or NULL */
+    int count, loaded;         /* the first `loaded` come from a file */
     struct weft_setting {
         const char *name, *value;
-        const char *file; /* NULL: the command line */
-        int line;         /* of a file in Kconfig's format; 0: another file, or none */
-        bool taken;
-        bool shared; /* by several models: it may change nothing in this one */
+        const char *file; /* NULL for the command line */
+        int line;         /* in a Kconfig file, else 0 */
+        bool taken;       /* read by an owner */
+        bool shared;      /* by several models, so it may have no effect in this one */
     } setting[WEFT_MAX_SETTINGS];
     int owner_count;
     struct weft_taken {
         const struct weft_owner *owner;
-        const void *target; /* NULL: known, but not part of this model or run */
+        const void *target; /* NULL if known, but not part of this model or run */
     } owner[WEFT_MAX_OWNERS];
 };
 
-/* Numbers are decimal: no spaces, no hexadecimal, no names of infinity, nothing that does not fit. */
+/* Numbers are decimal: no spaces, hexadecimal, or "inf"; a number out of range is an error. */
 bool weft_text_int(const char *text, int64_t *n);
 bool weft_text_real(const char *text, double *x);
 
-/* Needs no init beyond {0}. */
+/* Initialise settings with {0}. */
 void weft_settings_release(struct weft_settings *s);
 enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_value);
-/* One more setting, whose texts are not copied: they must outlive the settings. */
+/* Adds a setting without copying its texts, which must outlive the settings. */
 enum weft_status weft_settings_put(struct weft_settings *s, struct weft_setting setting);
-/* A config file: one flat JSON object of options, and "preset". Its settings stand below those that were added. */
+/* Loads a config file: one flat JSON object of options, and "preset". Settings added with weft_settings_add override
+ * it. */
 enum weft_status weft_settings_load(struct weft_settings *s, const char *path);
-/* A file in Kconfig's format, .config or a defconfig (kconfig.c): lines CONFIG_X=y, CONFIG_X=12, CONFIG_X="text",
- * "# CONFIG_X is not set", comments. Symbols are those of the owners' options. Any bytes are safe: what is no such
- * line, an unknown symbol, one that stands twice or a value out of range is refused with its line. */
+/* Loads a .config or defconfig file in Kconfig's format (kconfig.c): lines CONFIG_X=y, CONFIG_X=12, CONFIG_X="text",
+ * "# CONFIG_X is not set", and comments. Symbols are those of the owners' options. Any input is safe: an invalid line,
+ * an unknown or duplicate symbol, or a value out of range is an error with the line number. */
 enum weft_status weft_settings_load_kconfig(struct weft_settings *s, const char *path,
                                             const struct weft_owner *const *owners, int count);
-/* Writes every option of the owner into target. NULL target: only makes the names known, for better messages. */
+/* Writes every option of the owner into target. If target is NULL, this only makes the names known, for messages. */
 enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_owner *owner, void *target);
-/* Whether "name=value" or "name!=value" holds for what was taken. */
+/* Whether "name=value" or "name!=value" holds for the options read so far. */
 bool weft_settings_met(const struct weft_settings *s, const char *condition);
-enum weft_status weft_settings_finish(const struct weft_settings *s); /* opt_left.c, as the next ones */
+enum weft_status weft_settings_finish(const struct weft_settings *s); /* this and the next in opt_left.c */
 
-/* What a setting needs to change anything. */
-struct weft_lack {
-    const struct weft_opt *opt; /* NULL: nobody knows an option of this name */
-    bool part;                  /* the option's owners have no part in this */
+/* Why a setting has no effect. */
+struct weft_unused {
+    const struct weft_opt *opt; /* NULL if no owner has an option of this name */
+    bool absent;                /* the option's owners are not part of this model or run */
     char needs[256];            /* "pos=rope", "geom=w2 or geom=overlap", "ra_alpha!=0" */
 };
-/* Whether a setting changes nothing here and yet asks for another value than the default or the preset's. */
-bool weft_settings_lacks(const struct weft_settings *s, const struct weft_setting *setting, struct weft_lack *lack);
+/* Whether a setting has no effect here and sets a value other than the default or the preset's. */
+bool weft_settings_unused(const struct weft_settings *s, const struct weft_setting *setting, struct weft_unused *why);
 bool weft_settings_is_default(const struct weft_settings *s, const struct weft_setting *setting);
-/* Whether a later setting has the name of this one. */
-bool weft_settings_overruled(const struct weft_settings *s, int i);
-/* Equal as values of the option of this name. */
+/* Whether a later setting has the same name as setting i. */
+bool weft_settings_overridden(const struct weft_settings *s, int i);
+/* Whether two texts are equal as values of the option. */
 bool weft_settings_same(const struct weft_settings *s, const char *name, const char *value, const char *other);
-/* The value of an option as it is now; NULL: nobody took it. `text` may hold it. */
+/* The current value of an option, or NULL if no owner read it. May be stored in `text`. */
 const char *weft_settings_value(const struct weft_settings *s, const char *name, char text[WEFT_MAX_VALUE]);
-/* Every option taken, with its value as it is now in its target. */
+/* Visits every option that was read, with its current value in its target. */
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value));
 
-/* The same as a config file. Loading it gives the same values, bit for bit. */
+/* Writes the same as a config file. Loading it gives the same values, bit for bit. */
 enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to);
 
 /* ---- one option, one value */
 
-/* Equal as values: 1e4 is 10000. */
+/* Whether two texts are equal as values: 1e4 and 10000 are. */
 bool weft_opt_same(const struct weft_opt *opt, const char *value, const char *other);
-/* The value at `at` as one would write it; `text` may hold it. */
+/* The value at `at`, written as a setting's value. May be stored in `text`. */
 const char *weft_opt_text(const struct weft_opt *opt, const void *at, char text[WEFT_MAX_VALUE]);
-/* Reads the setting's value into `at`, or refuses it with the range and where it comes from. */
+/* Reads the setting's value into `at`. An error names the range and the source of the setting. */
 enum weft_status weft_opt_read(const struct weft_opt *opt, const struct weft_setting *setting, void *at);
-/* For messages: "", "file: " or "file:line: ", and "name=value" or "CONFIG_NAME=value", as it was written there. */
+/* For messages: "", "file: " or "file:line: "; and "name=value" or "CONFIG_NAME=value", as the file writes it. */
 const char *weft_setting_where(const struct weft_setting *setting, char *text, size_t size);
 const char *weft_setting_text(const struct weft_opt *opt, const struct weft_setting *setting, char *text, size_t size);
 
 /* ---- pages of all options (opt_page.c) */
 
-/* The Kconfig symbol, without CONFIG_; `text` holds it if the table does not. */
+/* The Kconfig symbol without CONFIG_. May be stored in `text`. */
 const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size);
-/* What may be given, for people: "1 to 1024", "yes or no", "gelu, swiglu". */
+/* The allowed values, as text: "1 to 1024", "yes or no", "gelu, swiglu". */
 void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
 
 enum weft_page { WEFT_PAGE_TEXT, WEFT_PAGE_MARKDOWN, WEFT_PAGE_KCONFIG };
-/* For Kconfig the presets' values are the defaults where the option "preset" names them; they end with a NULL name. */
+/* For Kconfig, a preset's values are the defaults if the option "preset" selects it. The presets end with a NULL name.
+ */
 void weft_owners_print(const struct weft_owner *const *owners, int count, const struct weft_preset *presets,
                        enum weft_page page, FILE *to);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt_left.c - what is left over: settings that nobody took or that change nothing where they are, and why.
+ * opt_left.c - finds settings that no owner read or that have no effect, and explains why.
  */
 #include "base/opt.h"
 
 #include <string.h>
 
-bool weft_settings_overruled(const struct weft_settings *s, int i)
+bool weft_settings_overridden(const struct weft_settings *s, int i)
 {
     for (int later = i + 1; later < s->count; later++)
         if (strcmp(s->setting[later].name, s->setting[i].name) == 0)
@@ -14,7 +14,7 @@ bool weft_settings_overruled(const struct weft_settings *s, int i)
     return false;
 }
 
-/* Options of one name agree in type and default, whoever has them. */
+/* Options with the same name have the same type and default, whatever their owner. */
 static const struct weft_opt *known(const struct weft_settings *s, const char *name)
 {
     for (int o = 0; o < s->owner_count; o++)
@@ -52,11 +52,11 @@ const char *weft_settings_value(const struct weft_settings *s, const char *name,
 bool weft_settings_met(const struct weft_settings *s, const char *condition)
 {
     char text[WEFT_MAX_VALUE], name[128];
-    const char *is = strchr(condition, '=');
-    bool not = is[-1] == '!';
-    snprintf(name, sizeof name, "%.*s", (int)(is - condition) - not, condition);
+    const char *equals = strchr(condition, '=');
+    bool not = equals[-1] == '!';
+    snprintf(name, sizeof name, "%.*s", (int)(equals - condition) - not, condition);
     const char *value = weft_settings_value(s, name, text);
-    return value && weft_settings_same(s, name, value, is + 1) != not ;
+    return value && weft_settings_same(s, name, value, equals + 1) != not ;
 }
 
 /* "pos=rope or pos=turned" */
@@ -70,59 +70,59 @@ static void name_owners(const struct weft_settings *s, const char *name, char *t
                 used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " or " : "", s->owner[o].owner->name);
 }
 
-bool weft_settings_lacks(const struct weft_settings *s, const struct weft_setting *setting, struct weft_lack *lack)
+bool weft_settings_unused(const struct weft_settings *s, const struct weft_setting *setting, struct weft_unused *why)
 {
-    *lack = (struct weft_lack){.opt = known(s, setting->name), .part = !setting->taken};
-    if (!lack->opt)
+    *why = (struct weft_unused){.opt = known(s, setting->name), .absent = !setting->taken};
+    if (!why->opt)
         return true;
-    const char *needs = lack->opt->needs;
-    if (weft_settings_is_default(s, setting) || (!lack->part && (!needs || weft_settings_met(s, needs))))
+    const char *needs = why->opt->needs;
+    if (weft_settings_is_default(s, setting) || (!why->absent && (!needs || weft_settings_met(s, needs))))
         return false;
-    if (lack->part)
-        name_owners(s, setting->name, lack->needs, sizeof lack->needs);
+    if (why->absent)
+        name_owners(s, setting->name, why->needs, sizeof why->needs);
     else
-        snprintf(lack->needs, sizeof lack->needs, "%s", needs);
+        snprintf(why->needs, sizeof why->needs, "%s", needs);
     return true;
 }
 
-static enum weft_status refuse_unknown(const struct weft_settings *s, const struct weft_setting *setting)
+static enum weft_status unknown_option(const struct weft_settings *s, const struct weft_setting *setting)
 {
     const char *names[512];
-    char place[512];
+    char where[512];
     int n = 0;
     for (int o = 0; o < s->owner_count; o++)
         for (int i = 0; i < s->owner[o].owner->count && n < 512; i++)
             names[n++] = s->owner[o].owner->options[i].name;
     const char *near = weft_suggest(setting->name, names, n);
     return FAIL(WEFT_INVALID, "%sthere is no option \"%s\"%s%s%s `weft help options` lists all",
-                weft_setting_where(setting, place, sizeof place), setting->name, near ? ": did you mean " : "",
+                weft_setting_where(setting, where, sizeof where), setting->name, near ? ": did you mean " : "",
                 near ? near : "", near ? "?" : ".");
 }
 
-static enum weft_status refuse_idle(const struct weft_setting *setting, const struct weft_lack *lack)
+static enum weft_status unused_option(const struct weft_setting *setting, const struct weft_unused *why)
 {
-    char place[512];
-    const char *initial = *lack->opt->initial ? lack->opt->initial : "\"\"";
-    weft_setting_where(setting, place, sizeof place);
-    if (!lack->part)
-        return FAIL(WEFT_INVALID, "%s%s=%s has no effect without %s: leave it out or at %s, or set that", place,
-                    setting->name, setting->value, lack->needs, initial);
-    bool choosable = strchr(lack->needs, '=');
-    return FAIL(WEFT_INVALID, "%s%s is an option of %s, which has no part in this: leave it out or at %s%s%s", place,
-                setting->name, lack->needs, initial, choosable ? ", or set " : "", choosable ? lack->needs : "");
+    char where[512];
+    const char *initial = *why->opt->initial ? why->opt->initial : "\"\"";
+    weft_setting_where(setting, where, sizeof where);
+    if (!why->absent)
+        return FAIL(WEFT_INVALID, "%s%s=%s has no effect without %s: set that, leave %s out, or leave it at %s", where,
+                    setting->name, setting->value, why->needs, setting->name, initial);
+    bool choosable = strchr(why->needs, '=');
+    return FAIL(WEFT_INVALID, "%s%s is an option of %s, which is not used here: leave it out or at %s%s%s", where,
+                setting->name, why->needs, initial, choosable ? ", or set " : "", choosable ? why->needs : "");
 }
 
 enum weft_status weft_settings_finish(const struct weft_settings *s)
 {
-    struct weft_lack lack;
+    struct weft_unused why;
     for (int i = 0; i < s->count; i++) {
         const struct weft_setting *setting = &s->setting[i];
-        if (weft_settings_overruled(s, i) || !weft_settings_lacks(s, setting, &lack))
+        if (weft_settings_overridden(s, i) || !weft_settings_unused(s, setting, &why))
             continue;
-        if (!lack.opt)
-            return refuse_unknown(s, setting);
+        if (!why.opt)
+            return unknown_option(s, setting);
         if (!setting->shared)
-            return refuse_idle(setting, &lack);
+            return unused_option(setting, &why);
     }
     return WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rng.c - numbers by counter: Philox 4x32-10 from Random123, and uniforms and normals made from it without libm, so
- * that initial weights are the same bits on every machine.
+ * rng.c - counter-based random numbers: Philox 4x32-10 from Random123, and uniform and normal numbers computed from it
+ * without libm, so that initial weights have the same bits on every machine.
  */
 #include "base/base.h"
 
@@ -49,7 +49,7 @@ uint64_t weft_below(uint64_t key, uint64_t element, uint64_t n)
     return (uint64_t)(((unsigned __int128)u * n) >> 64);
 }
 
-/* ln x by exponent and atanh series; the argument is a normal number. */
+/* ln x from the exponent and the atanh series; x must not be subnormal. */
 static double natural_log(double x)
 {
     uint64_t bits;
@@ -77,7 +77,7 @@ static double ratio(const double *p, const double *q, double r)
     return a / b;
 }
 
-/* The normal quantile, M. J. Wichura, Algorithm AS 241 (PPND16), Applied Statistics 37, 1988: 1 part in 10^16. */
+/* The normal quantile to 1 part in 10^16: M. J. Wichura, Algorithm AS 241 (PPND16), Applied Statistics 37, 1988. */
 static double normal_quantile(double p)
 {
     static const double a[] = {3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,

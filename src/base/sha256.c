@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sha256.c - FIPS 180-4, for fingerprints of weights and files. Forty lines do not make a dependency.
+ * sha256.c - SHA-256 (FIPS 180-4), for fingerprints of weights and files. Too short to need a library.
  */
 #include "base/base.h"
 
@@ -18,7 +18,7 @@ static const uint32_t round_constant[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static void compress(uint32_t state[8], const unsigned char *block)
 {
@@ -27,13 +27,14 @@ static void compress(uint32_t state[8], const unsigned char *block)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
-               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + round_constant[i] + w[i];
-        uint32_t t2 = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
+        uint32_t t1 =
+            s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + choice + round_constant[i] + w[i];
+        uint32_t t2 = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += t1;
         s[0] = t1 + t2;
@@ -94,7 +95,7 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
     return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
 }
 
-/* Read once: it is asked for more than once at the start of a run. */
+/* The start of a run needs it more than once, so it is computed once. */
 enum weft_status weft_program_hash(char hex[65])
 {
     static char known[65];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * suggest.c - "did you mean": the nearest name by edit distance; the beginning of a name is near to it.
+ * suggest.c - "did you mean": the closest name by edit distance. A prefix of a name counts as close.
  */
 #include "base/base.h"
 
@@ -8,7 +8,7 @@
 
 enum { LONGEST = 63 };
 
-/* Levenshtein's distance, one row at a time; names longer than LONGEST are nobody's neighbour. */
+/* Levenshtein distance, one row at a time. Names longer than LONGEST are close to nothing. */
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
@@ -28,8 +28,8 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Whether the shorter of the two is the beginning of the other, and long enough to mean it. */
-static bool begins(const char *a, const char *b)
+/* Whether one is a prefix of the other, of at least three characters. */
+static bool is_prefix(const char *a, const char *b)
 {
     size_t n = (size_t)weft_min((int64_t)strlen(a), (int64_t)strlen(b));
     return n >= 3 && strncmp(a, b, n) == 0;
@@ -40,7 +40,7 @@ const char *weft_suggest(const char *wrong, const char *const *names, int count)
     const char *best = NULL;
     int best_distance = (int)strlen(wrong) / 2 + 1;
     for (int i = 0; i < count; i++) {
-        int d = begins(wrong, names[i]) ? 1 : distance(wrong, names[i]);
+        int d = is_prefix(wrong, names[i]) ? 1 : distance(wrong, names[i]);
         if (d < best_distance) {
             best = names[i];
             best_distance = d;

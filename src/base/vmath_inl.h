@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * vmath_inl.h - sixteen floats at a time: loads, stores, reductions and elementary functions.
+ * vmath_inl.h - vector math on sixteen floats: loads, stores, reductions and elementary functions.
  *
- * Why own polynomials: a compiler's or library's vector exp gives other bits in a loop's tail than in its body. Here a
- * tail is the same sixteen-lane code on a partly filled vector, so a result never depends on its position. Sums over a
- * row go into sixteen lanes and then down one fixed tree. Contraction is off (see Makefile); where a fused multiply-add
- * is meant it is written vfma, so every copy of a formula rounds alike.
+ * Why not libm: a compiler's or library's vector exp gives different bits in a loop's tail than in its body. Here a
+ * tail runs the same sixteen-lane code on a partly filled vector, so a result never depends on its position. A sum over
+ * a row is accumulated in sixteen lanes, which are then added in one fixed tree. Contraction is off (see Makefile); a
+ * fused multiply-add is always an explicit vfma, so every copy of a formula rounds the same way.
  *
- * The header is compiled into each user at each instruction-set level: 512-bit registers where there are, else pieces.
- * Accuracy against libm in double: see tests/unit/vmath.c.
+ * The header is compiled into each user at each instruction-set level. Without 512-bit registers, the compiler splits
+ * the vectors. tests/unit/vmath.c measures the accuracy against libm in double.
  */
 #ifndef WEFT_VMATH_H
 #define WEFT_VMATH_H
@@ -21,7 +21,7 @@
 #include <immintrin.h>
 #endif
 
-/* The 512-bit level works with masks: tails without a way through memory, choices without bit arithmetic. */
+/* The 512-bit level uses masks: for tails, without going through memory, and for selects. */
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define VMASKS
 #endif
@@ -42,7 +42,7 @@ VINLINE vi vseti(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x,
 /* a where the mask lane is all ones, b where it is zero. */
 VINLINE vf vpick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
-/* a * b + c, rounded once where the level has it, else twice: one choice per level, everywhere. */
+/* a * b + c, rounded once if the level has FMA, else twice. */
 VINLINE vf vfma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -57,7 +57,7 @@ VINLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
-/* b where either is NaN and where both are 0, which is what the instructions do too. */
+/* Returns b if either is NaN or both are 0, as the instructions do. */
 VINLINE vf vmax(vf a, vf b)
 {
 #if defined(VMASKS)
@@ -89,7 +89,7 @@ VINLINE vf vsqrt(vf a)
 #endif
 }
 
-/* ---- memory. n is how many elements are left (lanes past n read 0 and are not written). */
+/* ---- memory. n is the number of elements left: lanes past n are read as 0 and not written. */
 
 VINLINE vf vwiden(vh h)
 {
@@ -100,7 +100,7 @@ VINLINE vf vwiden(vh h)
 #endif
 }
 
-/* bf16, to nearest even; NaN keeps its sign and becomes quiet. */
+/* Rounds to bf16, to nearest even; a NaN keeps its sign and becomes quiet. */
 VINLINE vh vnarrow(vf x)
 {
     vu u = (vu)x, r = u + 0x7fff + ((u >> 16) & 1);
@@ -115,7 +115,7 @@ VINLINE vh vnarrow(vf x)
 #endif
 }
 
-/* A whole vector and a tail are copied apart: a copy of variable length would go through memory piece by piece. */
+/* Full vectors and tails are copied separately: a copy of variable length would be a slow call to memcpy. */
 #if defined(VMASKS)
 VINLINE __mmask16 vtail(int64_t n) { return (__mmask16)((1u << n) - 1); } /* lanes 0 .. n-1, n < VLANES */
 #endif
@@ -179,7 +179,7 @@ VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
 #endif
 }
 
-/* Elements i .. i+15 of an f32 or bf16 array of n. The dtype test is the same for a whole loop, so it is unswitched. */
+/* Elements i .. i+15 of an f32 or bf16 array of n. The compiler moves the dtype test out of the loop. */
 VINLINE vf vload(const void *p, enum weft_dtype dtype, int64_t i, int64_t n)
 {
     return dtype == WEFT_BF16 ? vload_bf16((const uint16_t *)p + i, n - i) : vload_f32((const float *)p + i, n - i);
@@ -193,7 +193,7 @@ VINLINE void vstore(void *p, enum weft_dtype dtype, int64_t i, int64_t n, vf v)
         vstore_f32((float *)p + i, n - i, v);
 }
 
-/* ---- reductions: one fixed tree */
+/* ---- reductions, in one fixed tree */
 
 VINLINE float vsum(vf v)
 {
@@ -218,7 +218,7 @@ VINLINE float vhighest(vf v)
 /* e^x. Exactly 0 at and below -87.34 (no denormals, so -inf gives 0), inf above 88.72, NaN for NaN. */
 VINLINE vf vexp(vf x)
 {
-    vf t = vfma(x, vset(1.44269504088896341f), vset(12582912.0f)); /* 1.5 * 2^23: the sum's low bits are round(x/ln2) */
+    vf t = vfma(x, vset(1.44269504088896341f), vset(12582912.0f)); /* 1.5 * 2^23: the low bits are round(x/ln2) */
     vf k = t - vset(12582912.0f);
     vf r = vfma(k, vset(-0.693359375f), x);
     r = vfma(k, vset(2.12194440e-4f), r);
@@ -237,8 +237,8 @@ VINLINE vf vexp(vf x)
     y = (vf)_mm512_mask_mov_ps((__m512)y, over, _mm512_set1_ps(INFINITY));
     return (vf)_mm512_mask_mov_ps(_mm512_maskz_mov_ps(in, (__m512)y), nan, (__m512)x);
 #else
-    /* 2^n in two steps, so that n = 128 does not overflow early. */
-    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned: it wraps for huge x, which are replaced below */
+    /* Multiply by 2^n in two steps, so that n = 128 does not overflow. */
+    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned, since it wraps for huge x; those are replaced below */
     vi half = n >> 1;
     y = y * (vf)((vu)(half + 127) << 23) * (vf)((vu)(n - half + 127) << 23);
     y = vpick(x > vset(88.72283905f), vset(INFINITY), y);
@@ -247,7 +247,7 @@ VINLINE vf vexp(vf x)
 #endif
 }
 
-/* ln x for x > 0; -inf at 0, NaN below. Denormals count as 0. */
+/* ln x for x > 0; -inf at 0, NaN below 0. Denormals are treated as 0. */
 VINLINE vf vlog(vf x)
 {
     vi bits = (vi)x;
@@ -294,7 +294,7 @@ VINLINE vf vtanh(vf x)
 
 VINLINE vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
-/* The same functions of one number: lane 0 of the vector ones, so the bits agree. */
+/* Scalar versions: lane 0 of the vector ones, so the bits are the same. */
 VINLINE float vexp1(float x) { return vexp(vset(x))[0]; }
 VINLINE float vlog1(float x) { return vlog(vset(x))[0]; }
 
@@ -307,7 +307,7 @@ VINLINE void vmul_wide(vu x, uint32_t by, vu *high, vu *low)
     *high = (vu)(even >> 32 | (odd & 0xffffffff00000000));
 }
 
-/* Philox 4x32-10 (Salmon et al., SC 2011) of sixteen counters a, b, c, d, the lowest word first. */
+/* Philox 4x32-10 (Salmon et al., SC 2011) of sixteen counters with words a, b, c, d, lowest first. */
 VINLINE void vphilox(uint64_t key, vu a, vu b, vu c, vu d, vu word[4])
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);

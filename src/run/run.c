@@ -130,7 +130,7 @@ enum weft_status weft_run_train(struct weft_run *run)
 {
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_model_create(&run->model, run->spec));
-    TRY(weft_account_fit(run->model, run->recipe, weft_free_bytes()));
+    TRY(weft_account_fit(run->model, run->recipe, weft_available_bytes()));
     TRY(run->folder ? train_in_folder(run) : train(run, NULL));
     return WEFT_OK;
 }

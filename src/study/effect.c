@@ -51,7 +51,7 @@ static void describe_values(const struct weft_study *s, const char *condition, c
 }
 
 static enum weft_status refuse(const struct weft_study *s, const struct weft_setting *setting,
-                               const struct weft_lack *lack)
+                               const struct weft_unused *lack)
 {
     char where[512], text[256], values[256];
     weft_setting_where(setting, where, sizeof where);
@@ -68,11 +68,11 @@ static enum weft_status refuse(const struct weft_study *s, const struct weft_set
 /* Whether at least one arm has this value and uses it. */
 static enum weft_status check_setting(const struct weft_study *s, const struct weft_setting *setting)
 {
-    struct weft_lack lack, why = {0};
+    struct weft_unused lack, why = {0};
     for (int i = 0; i < s->arm_count; i++) {
         const struct weft_arm *arm = &s->arm[i];
         const struct weft_setting *own = find(arm, setting);
-        bool lacks = weft_settings_lacks(&arm->settings, own, &lack);
+        bool lacks = weft_settings_unused(&arm->settings, own, &lack);
         bool stands = weft_settings_same(&arm->settings, own->name, own->value, last(arm, own->name)->value);
         if (!lacks && (stands || weft_settings_is_default(&arm->settings, own)))
             return WEFT_OK;
@@ -160,7 +160,7 @@ enum weft_status weft_arms_check(const struct weft_study *s)
 {
     char *texts[WEFT_MAX_ARMS] = {0};
     for (int i = 0; i < s->settings.count; i++)
-        if (!weft_settings_overruled(&s->settings, i) && find(&s->arm[0], &s->settings.setting[i]))
+        if (!weft_settings_overridden(&s->settings, i) && find(&s->arm[0], &s->settings.setting[i]))
             TRY(check_setting(s, &s->settings.setting[i]));
     TRY(check_rates(s));
     TRY(check_data(s));

@@ -42,7 +42,7 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
 /* As many parallel runs as there are cores and memory for. */
 static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
 {
-    int64_t cores = weft_threads_limit(), bytes = weft_free_bytes();
+    int64_t cores = weft_threads_limit(), bytes = weft_available_bytes();
     int64_t slots = weft_min(s->slots ? s->slots : cores, weft_study_runs(s));
     for (int i = 0; i < s->arm_count; i++) {
         while (slots > 1 && fit(&s->arm[i], bytes / slots) != WEFT_OK)

@@ -230,7 +230,7 @@ static enum weft_status make_folder(struct prepare *p)
     if (n == 0 || n + sizeof ".partial" > sizeof p->folder)
         return FAIL(WEFT_INVALID, "\"%s\" is not a folder name: it is empty or too long", p->how->out);
     snprintf(p->folder, sizeof p->folder, "%.*s.partial", (int)n, p->how->out);
-    TRY(weft_folder_make_above(p->folder));
+    TRY(weft_folder_make_parents(p->folder));
     if (mkdir(p->folder, 0777) == 0)
         return WEFT_OK;
     if (errno == EEXIST)

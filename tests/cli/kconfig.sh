@@ -62,7 +62,7 @@ refuses 'study:1: there is no preset "lama": did you mean llama?'
 study 'CONFIG_WEFT_SEEDS=0'
 refuses 'give 1 to 1000'
 study 'CONFIG_WEFT_ARMS="a: geom=dot" # CONFIG'
-refuses 'study:1: this is no value of CONFIG_WEFT_ARMS'
+refuses 'study:1: not a valid value of CONFIG_WEFT_ARMS'
 for arms in '"' 'a' 'a b: geom=w2' 'a: geom=w2 | a:' 'a: geom' 'a: | ' ': x=1' 'a: =1'; do
     study "" "CONFIG_WEFT_ARMS=\"$arms\""
     refuses 'study:2: '
@@ -129,7 +129,7 @@ takes "a setting of the command line that one arm makes use of" --set spread=ful
 study 'CONFIG_GPT2_MAX_ITERS=400'
 takes "and one that stands above the config's" --set steps=50
 printf '# \0' >study
-refuses 'study:1: a byte of this line is 0'
+refuses 'study:1: this line has a zero byte'
 
 # ---- through Kconfig
 

@@ -64,6 +64,6 @@ says 2 err "engine" bench
 says 1 err "write NAME=VALUE" bench engine --set layers
 says 2 err "--length is no option of train" bench train --length 3
 says 1 err "give a number from 0 to 4096" show gpt2 --threads many
-WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is no level: there are base, v3, v4 and amx" show gpt2
+WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is not a level: use base, v3, v4 or amx" show gpt2
 WEFT_ISA=v3 says 0 out "layers" help options
 finish

@@ -167,14 +167,14 @@ static void memory_of_control_groups(void **state)
         write_group("", rows[i].root);
         write_group("/job", rows[i].parent);
         write_group("/job/step", rows[i].leaf);
-        assert_true(weft_cgroup_free_bytes(scratch, "/job/step") == rows[i].free);
+        assert_true(weft_cgroup_available_bytes(scratch, "/job/step") == rows[i].free);
     }
     write_group("", (const char *const[3]){"700\n", "200\n"});
-    assert_int_equal(weft_cgroup_free_bytes(scratch, "/"), 500);
-    assert_int_equal(weft_cgroup_free_bytes(scratch, ""), 500);
-    assert_int_equal(weft_cgroup_free_bytes(scratch, "/nowhere/near"), 500);
-    assert_true(weft_cgroup_free_bytes("/nowhere", "/near") == INT64_MAX);
-    assert_true(weft_free_bytes() > 0);
+    assert_int_equal(weft_cgroup_available_bytes(scratch, "/"), 500);
+    assert_int_equal(weft_cgroup_available_bytes(scratch, ""), 500);
+    assert_int_equal(weft_cgroup_available_bytes(scratch, "/nowhere/near"), 500);
+    assert_true(weft_cgroup_available_bytes("/nowhere", "/near") == INT64_MAX);
+    assert_true(weft_available_bytes() > 0);
 }
 
 enum { TILES = 1000 };

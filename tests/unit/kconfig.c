@@ -64,7 +64,7 @@ static void what_it_does_not_write_is_refused(void **state)
         {TEXT("CONFIG_WEFT_LAYERS="), "give 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=0x3"), "give 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=3 "), "give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=\"3\""), ":1: this is no value of CONFIG_WEFT_LAYERS: write it like "
+        {TEXT("CONFIG_WEFT_LAYERS=\"3\""), ":1: not a valid value of CONFIG_WEFT_LAYERS: write it like "
                                            "CONFIG_WEFT_LAYERS=12"},
         {TEXT("CONFIG_WEFT_BIAS=m"), "like CONFIG_WEFT_BIAS=y"},
         {TEXT("CONFIG_WEFT_BIAS=\"y\""), "like CONFIG_WEFT_BIAS=y"},
@@ -77,10 +77,10 @@ static void what_it_does_not_write_is_refused(void **state)
                                               "mean swiglu?"},
         {TEXT("CONFIG_OLD_RATE=\"1.5\""), ":1: CONFIG_OLD_RATE=1.5 is not possible: give 0 to 1"},
         {TEXT("CONFIG_OLD_RATE=nan"), "give 0 to 1"},
-        {TEXT("CONFIG_WEFT_LAYERS=3\n#\nCONFIG_WEFT_LAYERS=3"), ":3: CONFIG_WEFT_LAYERS stands in line 1 already"},
-        {TEXT("# \0\n"), ":1: a byte of this line is 0"},
-        {TEXT("CONFIG_WEFT_DATA=\"\x1b[2J\""), ":1: this line is no UTF-8"},
-        {TEXT("CONFIG_WEFT_DATA=\"\xff\""), ":1: this line is no UTF-8"},
+        {TEXT("CONFIG_WEFT_LAYERS=3\n#\nCONFIG_WEFT_LAYERS=3"), ":3: CONFIG_WEFT_LAYERS is already set in line 1"},
+        {TEXT("# \0\n"), ":1: this line has a zero byte"},
+        {TEXT("CONFIG_WEFT_DATA=\"\x1b[2J\""), ":1: this line is not UTF-8"},
+        {TEXT("CONFIG_WEFT_DATA=\"\xff\""), ":1: this line is not UTF-8"},
         {TEXT("{\"preset\": \"gpt2\"}"), ":1: \"{\"preset\": \"gpt2\"}\" is neither"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -117,17 +117,17 @@ static void a_shared_setting_may_lack_its_part(void **state)
     static const struct weft_owner rope = WEFT_OWNER("kind=rope", of_rope);
     for (int shared = 0; shared < 2; shared++) {
         struct target t;
-        struct weft_lack lack;
+        struct weft_unused why;
         struct weft_setting setting = {"rope_base", "500", "x", .line = 3, .shared = shared};
         weft_settings_release(&settings);
         assert_int_equal(weft_settings_put(&settings, setting), WEFT_OK);
         assert_int_equal(weft_settings_take(&settings, &owner, &t), WEFT_OK);
         assert_int_equal(weft_settings_take(&settings, &rope, NULL), WEFT_OK);
         assert_int_equal(weft_settings_finish(&settings), shared ? WEFT_OK : WEFT_INVALID);
-        assert_true(weft_settings_lacks(&settings, &settings.setting[0], &lack) && lack.part);
-        assert_string_equal(lack.needs, "kind=rope");
+        assert_true(weft_settings_unused(&settings, &settings.setting[0], &why) && why.absent);
+        assert_string_equal(why.needs, "kind=rope");
         settings.preset = (const char *const[]){"rope_base=5e2", NULL};
-        assert_false(weft_settings_lacks(&settings, &settings.setting[0], &lack));
+        assert_false(weft_settings_unused(&settings, &settings.setting[0], &why));
         assert_int_equal(weft_settings_finish(&settings), WEFT_OK);
     }
 }

@@ -52,7 +52,7 @@ static int64_t vocab(const void *opts)
     for (int i = 0; i < 3; i++) {
         struct weft_shards *s = NULL;
         if (weft_shards_exist(o->data, splits[i]) && weft_shards_open(&s, o->data, splits[i]) == WEFT_OK)
-            most = weft_max(most, (int64_t)weft_shards_top(s) + 1);
+            most = weft_max(most, (int64_t)weft_shards_max_token(s) + 1);
         weft_shards_close(s);
     }
     weft_error_clear(); /* opening them reports it */
