@@ -59,7 +59,7 @@ bool weft_settings_met(const struct weft_settings *s, const char *condition)
     return value && weft_settings_same(s, name, value, equals + 1) != not ;
 }
 
-/* "pos=rope or pos=turned" */
+/* "geom=w2 or geom=overlap" */
 static void name_owners(const struct weft_settings *s, const char *name, char *text, size_t size)
 {
     size_t used = 0;

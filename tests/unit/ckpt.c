@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ckpt.c - what is written is read back, by PyTorch too; damage of every bit, exchanges, cuts and hostile headers are
- * refused; folders come and go whole. What happens to them when calls fail or the power does is tested in
- * fault/save.c.
+ * ckpt.c - files are read back as written, also by PyTorch; every flipped bit, swapped block, truncation and hostile
+ * header is detected; folders are saved and removed atomically. fault/save.c tests failing calls and power failures.
  */
 #include "ckpt/ckpt.h"
 #include "test.h"
@@ -40,7 +39,7 @@ static void checksums(void **state)
         assert_true(sum != weft_checksum(7, data, sizeof data));
         data[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
-    /* Files live longer than programs: this number must not change. */
+    /* Old files must stay readable, so this value must not change. */
     assert_true(weft_checksum(1, "The quick brown fox jumps over the lazy dog", 43) == UINT64_C(0x149bf848b1f35b28));
 }
 
@@ -68,7 +67,7 @@ static void write_sample(const char *path)
     assert_int_equal(weft_safetensors_write(path, entries, ENTRIES, metadata), WEFT_OK);
 }
 
-static void reads_what_it_wrote(void **state)
+static void reads_what_it_writes(void **state)
 {
     (void)state;
     struct weft_safetensors *f;
@@ -121,7 +120,7 @@ static void copies_and_converts(void **state)
     weft_safetensors_close(f);
 }
 
-static void the_writer_refuses(void **state)
+static void invalid_entries_are_rejected(void **state)
 {
     (void)state;
     struct weft_entry twice[2] = {entries[0], entries[0]}, bad = entries[0];
@@ -144,7 +143,7 @@ static void the_writer_refuses(void **state)
 
 /* ---- damage */
 
-static void every_damage_shows(void **state)
+static void all_damage_is_detected(void **state)
 {
     (void)state;
     size_t header;
@@ -183,7 +182,7 @@ static void every_damage_shows(void **state)
     free(bytes);
 }
 
-/* A file of that header and so many zeros. */
+/* Checks a file with this header and `data` zero bytes after it. */
 static enum weft_status try_header(const char *header, size_t data)
 {
     char bytes[4096] = {0};
@@ -212,7 +211,7 @@ static void foreign_files_open(void **state)
     float to[3];
     assert_int_equal(weft_safetensors_read(f, "h", &(struct weft_tensor){to, WEFT_F32, 1, {3}}), WEFT_UNSUPPORTED);
     weft_safetensors_close(f);
-    /* Values at an odd address. */
+    /* Unaligned values. */
     assert_int_equal(try_header("{\"a\":" T("3", 0, 12) "} ", 12), WEFT_OK);
     assert_int_equal(weft_safetensors_open(&f, file), WEFT_OK);
     double wide[3];
@@ -220,7 +219,7 @@ static void foreign_files_open(void **state)
     weft_safetensors_close(f);
 }
 
-static void hostile_headers_are_refused(void **state)
+static void hostile_headers_are_rejected(void **state)
 {
     (void)state;
     static const struct {
@@ -361,7 +360,7 @@ static int names_in(const char *path)
     return n;
 }
 
-static void the_last_are_kept(void **state)
+static void the_newest_are_kept(void **state)
 {
     (void)state;
     char path[256];
@@ -371,7 +370,7 @@ static void the_last_are_kept(void **state)
         assert_int_equal(latest(), step);
     }
     assert_int_equal(names_in(file), 2);
-    /* A run that went back: what is newer than the step stays, and the step too. */
+    /* A run that was reset to an earlier step: newer checkpoints stay. */
     assert_int_equal(save(25, 1), WEFT_OK);
     assert_int_equal(latest(), 30);
     assert_int_equal(names_in(file), 2);
@@ -384,7 +383,7 @@ static void the_last_are_kept(void **state)
     assert_int_equal(names_in(path), 2);
 }
 
-static void what_a_kill_left_is_swept(void **state)
+static void leftovers_are_removed(void **state)
 {
     (void)state;
     char path[300];
@@ -395,7 +394,7 @@ static void what_a_kill_left_is_swept(void **state)
     assert_int_equal(latest(), 10);
     snprintf(path, sizeof path, "%s/.removing-000000005", file);
     assert_int_equal(mkdir(path, 0777), 0);
-    snprintf(path, sizeof path, "%s/step-7", file); /* not a name of ours */
+    snprintf(path, sizeof path, "%s/step-7", file); /* not a name that Weft writes */
     assert_int_equal(mkdir(path, 0777), 0);
     assert_int_equal(save(30, 3), WEFT_OK);
     assert_int_equal(latest(), 30);
@@ -405,7 +404,7 @@ static void what_a_kill_left_is_swept(void **state)
     assert_int_equal(weft_ckpt_begin(file, 50, path, 10), WEFT_INVALID);
 }
 
-static void damaged_ones_are_passed_over(void **state)
+static void damaged_checkpoints_are_skipped(void **state)
 {
     (void)state;
     char path[300];
@@ -417,7 +416,7 @@ static void damaged_ones_are_passed_over(void **state)
     snprintf(path, sizeof path, "%s/step-000000002/model.safetensors", file);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(latest(), 1);
-    assert_int_equal(save(3, 3), WEFT_OK); /* in the place of the damaged one */
+    assert_int_equal(save(3, 3), WEFT_OK); /* replaces the damaged one */
     assert_int_equal(latest(), 3);
 }
 
@@ -440,17 +439,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(checksums),
-        CASE(reads_what_it_wrote),
+        CASE(reads_what_it_writes),
         CASE(copies_and_converts),
-        CASE(the_writer_refuses),
-        CASE(every_damage_shows),
+        CASE(invalid_entries_are_rejected),
+        CASE(all_damage_is_detected),
         CASE(foreign_files_open),
-        CASE(hostile_headers_are_refused),
+        CASE(hostile_headers_are_rejected),
         CASE(pytorch_reads_the_same),
         CASE(a_hugging_face_file_opens),
-        CASE(the_last_are_kept),
-        CASE(what_a_kill_left_is_swept),
-        CASE(damaged_ones_are_passed_over),
+        CASE(the_newest_are_kept),
+        CASE(leftovers_are_removed),
+        CASE(damaged_checkpoints_are_skipped),
         CASE(a_file_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

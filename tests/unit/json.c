@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - results print in order, as JSON that keeps integers exact and as lines, and a full disk is noticed; reals
- * are written short. What is read is tested in opt.c, with config files.
+ * json.c - results print in order, as JSON with exact integers and as lines; a full disk is an error; reals are written
+ * in the shortest form. opt.c tests reading, with config files.
  */
 #include "base/json.h"
 #include "test.h"
@@ -12,7 +12,7 @@ static struct weft_result *sample(void)
 {
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "preset", "a \"quoted\"\nname");
-    weft_result_int(r, "params", 9007199254740993); /* no double has this value */
+    weft_result_int(r, "params", 9007199254740993); /* not representable as a double */
     weft_result_real(r, "loss", 0.25);
     weft_result_real(r, "broken", NAN);
     return r;
@@ -51,7 +51,7 @@ static void as_lines(void **state)
     weft_result_free(r);
 }
 
-static void nothing_and_nowhere(void **state)
+static void errors_are_reported(void **state)
 {
     (void)state;
     assert_int_equal(weft_result_print(NULL, stdout, true), WEFT_NOMEM);
@@ -96,7 +96,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_json),
         cmocka_unit_test(as_lines),
-        cmocka_unit_test(nothing_and_nowhere),
+        cmocka_unit_test(errors_are_reported),
         cmocka_unit_test(reals_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - files in Kconfig's format: what is read, what is refused and with which line, and any bytes.
+ * kconfig.c - files in Kconfig's format: valid lines, and the errors of invalid ones.
  */
 #include "options.h"
 
@@ -19,7 +19,7 @@ static enum weft_status load(const char *text, size_t size, struct target *t)
 
 #define TEXT(text) text, sizeof text - 1
 
-static void what_kconfig_writes_is_read(void **state)
+static void reads_what_kconfig_writes(void **state)
 {
     (void)state;
     struct target t;
@@ -43,7 +43,7 @@ static void what_kconfig_writes_is_read(void **state)
     assert_int_equal(load("", 0, &t), WEFT_OK);
 }
 
-static void what_it_does_not_write_is_refused(void **state)
+static void invalid_lines_are_rejected(void **state)
 {
     (void)state;
     static const struct {
@@ -86,7 +86,7 @@ static void what_it_does_not_write_is_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct target t;
         if (load(rows[i].text, rows[i].size, &t) == WEFT_OK)
-            fail_msg("%s was not refused", rows[i].text);
+            fail_msg("%s was accepted", rows[i].text);
         if (strncmp(weft_error(), path, strlen(path)) != 0 || !strstr(weft_error(), rows[i].words))
             fail_msg("%s: expected \"%s\" in: %s", rows[i].text, rows[i].words, weft_error());
     }
@@ -109,8 +109,8 @@ static void large_and_missing_files(void **state)
     assert_int_equal(weft_settings_load_kconfig(&settings, "/", owners, 1), WEFT_IO);
 }
 
-/* What the model itself has takes a value; what another one shares it with may have no use for it. */
-static void a_shared_setting_may_lack_its_part(void **state)
+/* A setting of one model must have an effect; one that is shared by several models may have none in some of them. */
+static void a_shared_setting_may_be_unused(void **state)
 {
     (void)state;
     static const struct weft_opt of_rope[] = {{"rope_base", WEFT_OPT_REAL, 0, "10000", 2, 1e12, .help = "base"}};
@@ -132,7 +132,7 @@ static void a_shared_setting_may_lack_its_part(void **state)
     }
 }
 
-static int forget(void **state)
+static int release(void **state)
 {
     (void)state;
     weft_settings_release(&settings);
@@ -142,10 +142,10 @@ static int forget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_kconfig_writes_is_read),
-        cmocka_unit_test(what_it_does_not_write_is_refused),
+        cmocka_unit_test(reads_what_kconfig_writes),
+        cmocka_unit_test(invalid_lines_are_rejected),
         cmocka_unit_test(large_and_missing_files),
-        cmocka_unit_test(a_shared_setting_may_lack_its_part),
+        cmocka_unit_test(a_shared_setting_may_be_unused),
     };
-    return cmocka_run_group_tests(tests, make_path, forget);
+    return cmocka_run_group_tests(tests, make_path, release);
 }

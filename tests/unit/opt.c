@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings: which value wins, what is refused and with which words, that nothing is ignored; config files,
- * good and hostile; pages; and that the tables of this program are sound.
+ * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files; pages;
+ * and that this program's own tables are consistent.
  */
 #include "options.h"
 #include "study/study.h"
@@ -10,9 +10,9 @@ static const struct weft_opt rope_options[] = {
     {"rope_base", WEFT_OPT_REAL, 0, "10000", 2, 1e12, .help = "base"},
 };
 static const struct weft_owner rope = WEFT_OWNER("pos=rope", rope_options);
-static const struct weft_owner turned = WEFT_OWNER("pos=turned", rope_options);
+static const struct weft_owner yarn = WEFT_OWNER("pos=yarn", rope_options);
 
-/* Takes `texts` (ends with NULL) over `preset`; the first failure of adding, taking or finishing. */
+/* Reads the settings `texts` (NULL-terminated) over `preset`. */
 static enum weft_status resolve(struct target *t, const char *const *preset, const char *const *texts)
 {
     static struct weft_settings s;
@@ -22,14 +22,14 @@ static enum weft_status resolve(struct target *t, const char *const *preset, con
         TRY(weft_settings_add(&s, *texts));
     TRY(weft_settings_take(&s, &owner, t));
     TRY(weft_settings_take(&s, &rope, NULL));
-    TRY(weft_settings_take(&s, &turned, NULL));
+    TRY(weft_settings_take(&s, &yarn, NULL));
     enum weft_status status = weft_settings_finish(&s);
     weft_settings_release(&s);
     return status;
 }
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void the_last_word_wins(void **state)
+static void the_last_setting_wins(void **state)
 {
     (void)state;
     struct target t;
@@ -42,7 +42,7 @@ static void the_last_word_wins(void **state)
     assert_true(t.layers == 4 && t.rate == 1e-3 && !t.bias);
 }
 
-static void limits_are_inside(void **state)
+static void limits_are_inclusive(void **state)
 {
     (void)state;
     struct target t;
@@ -50,7 +50,7 @@ static void limits_are_inside(void **state)
     assert_int_equal(resolve(&t, NULL, SETTINGS("layers=1024", "rate=1")), WEFT_OK);
 }
 
-static void refusals_say_what_to_do(void **state)
+static void errors_say_what_to_do(void **state)
 {
     (void)state;
     static const struct {
@@ -79,20 +79,20 @@ static void refusals_say_what_to_do(void **state)
         {"data=a\nb", "give a text of at most 2047 bytes"},
         {"data=\xff", "give a text of at most 2047 bytes"},
         {"laers=3", "did you mean layers?"},
-        {"rope_base=500", "set pos=rope or pos=turned"},
+        {"rope_base=500", "set pos=rope or pos=yarn"},
         {"rope_base=500", "leave it out or at 10000"},
         {"rope_base=much", "set pos=rope"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct target t;
         if (resolve(&t, NULL, SETTINGS(rows[i].setting)) != WEFT_INVALID)
-            fail_msg("%s was not refused", rows[i].setting);
+            fail_msg("%s was accepted", rows[i].setting);
         if (!strstr(weft_error(), rows[i].words))
             fail_msg("%s: expected \"%s\" in: %s", rows[i].setting, rows[i].words, weft_error());
     }
 }
 
-static void a_default_without_effect_is_silent(void **state)
+static void a_default_without_effect_is_accepted(void **state)
 {
     (void)state;
     struct target t;
@@ -134,7 +134,7 @@ static void values_read_as_written(void **state)
 
 /* ---- config files */
 
-/* Loads the file below `texts`. */
+/* Loads the file; `texts` override it. */
 static enum weft_status load(struct weft_settings *s, struct target *t, const char *const *texts)
 {
     for (; *texts; texts++)
@@ -156,7 +156,7 @@ static enum weft_status load_text(const char *text, size_t size, struct target *
     return status;
 }
 
-static void a_file_stands_below_the_command_line(void **state)
+static void the_command_line_overrides_a_file(void **state)
 {
     (void)state;
     static const char text[] = "{\"preset\": \"x\", \"layers\": 3, \"rate\": 1, \"bias\": false, \"kind\": \"swiglu\"}";
@@ -197,7 +197,7 @@ static void a_saved_file_gives_the_same_bits(void **state)
     }
 }
 
-static void bad_files_are_refused_by_name(void **state)
+static void invalid_files_are_rejected(void **state)
 {
     (void)state;
 #define FILE_IS(text, words)                                                                                           \
@@ -246,7 +246,7 @@ static void bad_files_are_refused_by_name(void **state)
         struct target t;
         enum weft_status status = load_text(rows[i].text, rows[i].size, &t, SETTINGS(NULL));
         if (status != WEFT_FORMAT && status != WEFT_INVALID)
-            fail_msg("%s was not refused", rows[i].text);
+            fail_msg("%s was accepted", rows[i].text);
         const char *words = weft_error() + strlen(path);
         if (strncmp(weft_error(), path, strlen(path)) != 0 || !strstr(words, rows[i].words))
             fail_msg("%s: expected \"%s\" in: %s", rows[i].text, rows[i].words, weft_error());
@@ -286,7 +286,7 @@ static void large_and_missing_files(void **state)
     weft_settings_release(&s);
 }
 
-/* Whatever the bytes, loading ends, in a value inside its range or in a refusal. */
+/* Whatever the bytes, loading gives values in range or an error. */
 static void any_bytes_are_safe(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static char *page_of(const struct weft_owner *const *owners, int count, const st
     return text;
 }
 
-static void help_names_everything(void **state)
+static void help_lists_all_options(void **state)
 {
     (void)state;
     char *text = page_of((const struct weft_owner *const[]){&owner}, 1, NULL, WEFT_PAGE_TEXT);
@@ -330,7 +330,7 @@ static void help_names_everything(void **state)
     free(text);
 }
 
-static void pages_tell_symbols_and_presets(void **state)
+static void pages_show_symbols_and_presets(void **state)
 {
     (void)state;
     static const struct weft_opt gate[] = {
@@ -346,7 +346,8 @@ static void pages_tell_symbols_and_presets(void **state)
     assert_non_null(strstr(kconfig, "menu \"where bias=yes\"\n"));
     assert_non_null(strstr(kconfig, "default 12 if WEFT_PRESET = \"big\"\n\tdefault 2\n"));
     assert_non_null(strstr(kconfig, "default \"swiglu\" if WEFT_PRESET = \"big\"\n\tdefault \"gelu\"\n"));
-    assert_null(strstr(kconfig, "depends on")); /* values of what the base lacks must stay: an arm may have it */
+    assert_null(
+        strstr(kconfig, "depends on")); /* Kconfig would drop values that the baseline does not use, but an arm may */
     assert_non_null(strstr(kconfig, "config SHARE\n\tstring \"a \\\"share\\\"\"\n\tdefault \"0.1\"\n"));
     assert_non_null(strstr(markdown, "| `layers` | whole number, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
     assert_non_null(strstr(markdown, "| `SHARE` | a \"share\"; of\\|all |"));
@@ -366,15 +367,15 @@ static const struct weft_owner *owner_at(int i)
     return i == of_nn ? &weft_study_owner : weft_train_owner_at(i - of_nn - 1);
 }
 
-/* `value` is one that the option of this name takes. */
-static bool takes(const char *name, size_t length, const char *value)
+/* Whether the option of this name accepts `value`. */
+static bool accepts(const char *name, size_t length, const char *value)
 {
     static struct weft_settings s;
     union {
         int64_t n;
         double x;
     } at;
-    bool taken = false;
+    bool accepted = false;
     for (int o = 0; owner_at(o); o++)
         for (int i = 0; i < owner_at(o)->count; i++) {
             struct weft_opt opt = owner_at(o)->options[i];
@@ -382,13 +383,13 @@ static bool takes(const char *name, size_t length, const char *value)
                 continue;
             opt.initial = value;
             opt.offset = 0;
-            taken = weft_settings_take(&s, &(struct weft_owner){"test", &opt, 1}, &at) == WEFT_OK;
+            accepted = weft_settings_take(&s, &(struct weft_owner){"test", &opt, 1}, &at) == WEFT_OK;
             weft_settings_release(&s);
         }
-    return taken;
+    return accepted;
 }
 
-/* Options of one name are of one type, default and symbol: who reads a file cannot know which is meant. */
+/* Options with the same name must have the same type, default and symbol, since a file names only the option. */
 static bool agrees(const struct weft_opt *opt)
 {
     char mine[64], its[64];
@@ -405,23 +406,23 @@ static bool agrees(const struct weft_opt *opt)
     return true;
 }
 
-static void every_table_is_sound(void **state)
+static void all_tables_are_consistent(void **state)
 {
     (void)state;
     for (int o = 0; owner_at(o); o++) {
-        const char *is = strchr(owner_at(o)->name, '=');
-        if (is && !takes(owner_at(o)->name, (size_t)(is - owner_at(o)->name), is + 1))
-            fail_msg("the owner %s depends on nothing there is", owner_at(o)->name);
+        const char *equals = strchr(owner_at(o)->name, '=');
+        if (equals && !accepts(owner_at(o)->name, (size_t)(equals - owner_at(o)->name), equals + 1))
+            fail_msg("the owner %s depends on an option or value that does not exist", owner_at(o)->name);
         for (int i = 0; i < owner_at(o)->count; i++) {
             const struct weft_opt *opt = &owner_at(o)->options[i];
-            if (!takes(opt->name, strlen(opt->name), opt->initial))
-                fail_msg("%s does not take its default %s", opt->name, opt->initial);
-            if (opt->off && !takes(opt->name, strlen(opt->name), opt->off))
-                fail_msg("%s does not take %s, which shall switch it off", opt->name, opt->off);
+            if (!accepts(opt->name, strlen(opt->name), opt->initial))
+                fail_msg("%s does not accept its default %s", opt->name, opt->initial);
+            if (opt->off && !accepts(opt->name, strlen(opt->name), opt->off))
+                fail_msg("%s does not accept %s, its off value", opt->name, opt->off);
             if (!opt->help || !*opt->help)
                 fail_msg("%s has no help", opt->name);
             if (!agrees(opt))
-                fail_msg("%s is another thing in another table", opt->name);
+                fail_msg("%s is defined differently in another table", opt->name);
         }
     }
 }
@@ -429,20 +430,20 @@ static void every_table_is_sound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_word_wins),
-        cmocka_unit_test(limits_are_inside),
-        cmocka_unit_test(refusals_say_what_to_do),
-        cmocka_unit_test(a_default_without_effect_is_silent),
+        cmocka_unit_test(the_last_setting_wins),
+        cmocka_unit_test(limits_are_inclusive),
+        cmocka_unit_test(errors_say_what_to_do),
+        cmocka_unit_test(a_default_without_effect_is_accepted),
         cmocka_unit_test(too_many_settings),
         cmocka_unit_test(values_read_as_written),
-        cmocka_unit_test(a_file_stands_below_the_command_line),
+        cmocka_unit_test(the_command_line_overrides_a_file),
         cmocka_unit_test(a_saved_file_gives_the_same_bits),
-        cmocka_unit_test(bad_files_are_refused_by_name),
+        cmocka_unit_test(invalid_files_are_rejected),
         cmocka_unit_test(large_and_missing_files),
         cmocka_unit_test(any_bytes_are_safe),
-        cmocka_unit_test(help_names_everything),
-        cmocka_unit_test(pages_tell_symbols_and_presets),
-        cmocka_unit_test(every_table_is_sound),
+        cmocka_unit_test(help_lists_all_options),
+        cmocka_unit_test(pages_show_symbols_and_presets),
+        cmocka_unit_test(all_tables_are_consistent),
     };
     return cmocka_run_group_tests(tests, make_path, NULL);
 }

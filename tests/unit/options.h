@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.h - for the tests of settings beside it: a table with an option of every type, and a config file.
+ * options.h - shared by the tests of settings: a table with an option of every type, and a config file.
  */
 #ifndef WEFT_TEST_OPTIONS_H
 #define WEFT_TEST_OPTIONS_H
@@ -28,7 +28,7 @@ static const struct weft_opt options[] = {
 };
 static const struct weft_owner owner = WEFT_OWNER("model", options);
 
-/* The path of a file in memory: the tests write it thousands of times. */
+/* The path of a file in memory, since the tests write it thousands of times. */
 static char path[64];
 
 static inline int make_path(void **state)

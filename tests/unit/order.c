@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * order.c - the order is a permutation for any n, every epoch another; any number of readers see every window once.
+ * order.c - the order is a permutation for any n, with a new one each epoch; any number of readers together see every
+ * window once.
  */
 #include "shards.h"
 
@@ -30,7 +31,7 @@ static void small_are_permutations(void **state)
         is_permutation(larger[i], i);
 }
 
-/* The way back: the rounds in reverse, walking until the number is below n. */
+/* The inverse: the rounds in reverse, with cycle walking. */
 static uint64_t inverse(uint64_t n, uint64_t key, uint64_t x)
 {
     int half = 0;
@@ -64,7 +65,7 @@ static void large_have_an_inverse(void **state)
         }
 }
 
-/* Every place gets every value about equally often over keys: chi-squared over n cells is near n-1. */
+/* Over many keys, every position takes every value about equally often: chi-squared over n cells is near n-1. */
 static void looks_random(void **state)
 {
     (void)state;
@@ -77,7 +78,7 @@ static void looks_random(void **state)
         double chi = 0, expected = (double)KEYS / N;
         for (int j = 0; j < N; j++)
             chi += (count[i][j] - expected) * (count[i][j] - expected) / expected;
-        assert_true(chi < 34); /* 9 degrees of freedom: one in 10000 */
+        assert_true(chi < 34); /* p = 1e-4 at 9 degrees of freedom */
     }
 }
 
@@ -94,9 +95,9 @@ static void epochs_differ_and_seeds_too(void **state)
     assert_true(same_seed < 10);
 }
 
-enum { LENGTH = 3, EPOCHS = 3, MOST_READERS = 7 };
+enum { LENGTH = 3, EPOCHS = 3, MAX_READERS = 7 };
 
-/* Reader r of R takes samples r, r+R, .. of what it has open itself, and notes which windows it was given. */
+/* Reader r of R reads samples r, r+R, .. from its own open shards and counts the windows that it sees. */
 static void read_share(const struct weft_shards *own, uint64_t reader, uint64_t readers, unsigned char *visits)
 {
     uint64_t n = (uint64_t)weft_shards_windows(own, LENGTH);
@@ -109,10 +110,10 @@ static void read_share(const struct weft_shards *own, uint64_t reader, uint64_t 
     }
 }
 
-/* All of them are open at once, as those of several processes are. */
+/* All readers have the shards open at once, as several processes would. */
 static void read_together(uint64_t readers, uint64_t windows)
 {
-    struct weft_shards *own[MOST_READERS];
+    struct weft_shards *own[MAX_READERS];
     unsigned char *visits = calloc(windows * EPOCHS, 1);
     assert_non_null(visits);
     for (uint64_t r = 0; r < readers; r++) {
@@ -128,12 +129,13 @@ static void read_together(uint64_t readers, uint64_t windows)
     free(visits);
 }
 
-/* Together they read every window once an epoch, over several epochs. */
+/* Together the readers see every window once per epoch, over several epochs. */
 static void readers_cover_an_epoch(void **state)
 {
     (void)state;
-    static const uint64_t readers[] = {1, 2, 4, MOST_READERS}, windows[] = {1, 6, 7, 1000, 4097};
-    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) { /* they grow: no file of the last is left over */
+    static const uint64_t readers[] = {1, 2, 4, MAX_READERS}, windows[] = {1, 6, 7, 1000, 4097};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows;
+         w++) { /* ascending, so that all old files are overwritten */
         save_counting("train", 0, (int32_t)windows[w] * LENGTH + 1);
         for (size_t r = 0; r < sizeof readers / sizeof *readers; r++)
             read_together(readers[r], windows[w]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * prepare.c - texts become shards and nothing is lost: plain text, JSONL, compressed or not, whatever the size of
- * files; documents keep their split; what is damaged is refused with file and place and leaves nothing behind.
+ * prepare.c - texts become shards without loss: plain text and JSONL, compressed or not, at any file size. Documents
+ * keep their split. Errors name the file and the position, and no output is left behind.
  */
 #include "test.h"
 #include "text/internal.h"
@@ -38,7 +38,7 @@ static enum weft_status prepare(const char *input, const char *field, double val
     return weft_prepare(&how, sum);
 }
 
-static void refused(const char *input, const char *field, const char *why)
+static void rejected(const char *input, const char *field, const char *why)
 {
     struct weft_prepared sum;
     assert_int_not_equal(prepare(input, field, 0.1, 1000, &sum), WEFT_OK);
@@ -49,7 +49,7 @@ static void refused(const char *input, const char *field, const char *why)
     assert_int_equal(access(in_scratch("out.partial"), F_OK), -1);
 }
 
-/* The split of out/ as text, the ends of text as `end`; "" when it has no files. The caller frees it. */
+/* The text of a split of out/, with end-of-text tokens as `end`; "" if it has no files. The caller frees it. */
 static char *text_of(const char *split, char end)
 {
     struct weft_shards *s = NULL;
@@ -79,7 +79,7 @@ static void split_is(const char *split, const char *expected)
     free(text);
 }
 
-static void plain_text_gives_its_tail(void **state)
+static void the_tail_of_plain_text_is_for_validation(void **state)
 {
     (void)state;
     struct weft_prepared sum;
@@ -87,7 +87,7 @@ static void plain_text_gives_its_tail(void **state)
     char input[256];
     snprintf(input, sizeof input, "%s", save("a.txt", text, 20));
     static const double shares[] = {0, 0.01, 0.1, 0.25, 0.5, 0.75};
-    for (int64_t shard = 1; shard <= 21; shard += 4) /* 5 divides the places of most cuts, 21 is one file */
+    for (int64_t shard = 1; shard <= 21; shard += 4) /* most cuts are at multiples of 5; 21 gives one file */
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
             int cut = 20 - (int)(20 * shares[i]);
             char train[21];
@@ -149,7 +149,7 @@ static int in_split(const char *split, int document)
     return found;
 }
 
-/* A document's split depends on its text and the share alone, and a larger share keeps what a smaller one chose. */
+/* The split of a document depends only on its text and the share, and a larger share contains a smaller one. */
 static void documents_keep_their_split(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static char *prose(size_t bytes)
     return text;
 }
 
-/* Two frames, with checksums as the command zstd makes them. */
+/* Two frames with checksums, as the zstd command writes them. */
 static size_t compress_frames(const char *text, size_t bytes, char *to, size_t room)
 {
     ZSTD_CCtx *c = ZSTD_createCCtx();
@@ -212,13 +212,13 @@ static void compressed_gives_the_same_files(void **state)
     snprintf(command, sizeof command, "diff -r %s %s", in_scratch("plain"), in_scratch("out"));
     assert_int_equal(system(command), 0);
 
-    for (size_t cut = n - 1; cut > 10; cut = cut * 2 / 3) /* its name does not matter */
-        refused(save("a.txt", packed, cut), NULL, "a.txt ends at byte");
+    for (size_t cut = n - 1; cut > 10; cut = cut * 2 / 3) /* the file name does not matter */
+        rejected(save("a.txt", packed, cut), NULL, "a.txt ends at byte");
     packed[n / 2] ^= 4;
-    refused(save("a.zst", packed, n), NULL, "a.zst, near byte");
+    rejected(save("a.zst", packed, n), NULL, "a.zst, near byte");
     packed[n / 2] ^= 4;
     memcpy(packed + n, "more", 4);
-    refused(save("a.zst", packed, n + 4), NULL, "a.zst, near byte");
+    rejected(save("a.zst", packed, n + 4), NULL, "a.zst, near byte");
     free(text);
     free(packed);
 }
@@ -231,16 +231,16 @@ static enum weft_status collect(void *context, const char *text, size_t bytes)
     return fwrite(text, 1, bytes, f) == bytes && bytes <= WEFT_PIECE_BYTES ? WEFT_OK : FAIL(WEFT_IO, "too much");
 }
 
-static void pieces_end_where_words_do(void **state)
+static void pieces_end_between_words(void **state)
 {
     (void)state;
     static const struct {
         const char *unit;
-        size_t cut; /* bytes of the unit at which it may be cut; 0: only between characters */
+        size_t cut; /* offset in the unit where it may be cut; 0 means between any two characters */
     } rows[] = {
         {"word ", 4},
         {"dot.\n", 4},
-        {"\xe4\xb8\xad\xe6\x96\x87", 0}, /* no blanks at all */
+        {"\xe4\xb8\xad\xe6\x96\x87", 0}, /* no spaces */
         {"\xf0\x9f\x98\x80\xf0\x9f\x98\x80", 0},
     };
     enum { BYTES = WEFT_PIECE_BYTES + 40 };
@@ -279,28 +279,28 @@ static void pieces_lose_nothing(void **state)
     free(text);
 }
 
-/* ---- what is refused */
+/* ---- errors */
 
-static void damage_is_refused(void **state)
+static void invalid_input_is_rejected(void **state)
 {
     (void)state;
 #define JSONL(text) save("x.jsonl", text, sizeof text - 1), "text"
-    refused(JSONL("{\"text\": \"a\"}\n{\"text\": \"b\"\n{\"text\": \"c\"}\n"), "x.jsonl:2:");
-    refused(JSONL("{\"text\": \"a\"}\n\n{\"txt\": \"b\"}\n"), "x.jsonl:3: no text field \"text\"");
-    refused(JSONL("{\"text\": 5}\n"), "x.jsonl:1: no text field");
-    refused(JSONL("[\"text\"]\n"), "x.jsonl:1: no text field");
-    refused(JSONL("{\"text\": \"\xff\"}\n"), "x.jsonl:1:");
-    refused(JSONL("{\"text\": \"\\ud800\"}\n"), "x.jsonl:1:");
-    refused(JSONL(""), "no text is left to train on");
-    refused(JSONL("{\"text\": \"\"}\n"), "no text is left to train on");
-    refused(in_scratch("none.txt"), NULL, "none.txt cannot be read");
-    refused(scratch, NULL, "cannot be read");
+    rejected(JSONL("{\"text\": \"a\"}\n{\"text\": \"b\"\n{\"text\": \"c\"}\n"), "x.jsonl:2:");
+    rejected(JSONL("{\"text\": \"a\"}\n\n{\"txt\": \"b\"}\n"), "x.jsonl:3: no text field \"text\"");
+    rejected(JSONL("{\"text\": 5}\n"), "x.jsonl:1: no text field");
+    rejected(JSONL("[\"text\"]\n"), "x.jsonl:1: no text field");
+    rejected(JSONL("{\"text\": \"\xff\"}\n"), "x.jsonl:1:");
+    rejected(JSONL("{\"text\": \"\\ud800\"}\n"), "x.jsonl:1:");
+    rejected(JSONL(""), "no text is left to train on");
+    rejected(JSONL("{\"text\": \"\"}\n"), "no text is left to train on");
+    rejected(in_scratch("none.txt"), NULL, "none.txt cannot be read");
+    rejected(scratch, NULL, "cannot be read");
 
     size_t bytes = WEFT_LINE_BYTES + 2;
     char *line = malloc(bytes);
     memset(line, ' ', bytes);
     line[0] = '\n';
-    refused(save("x.jsonl", line, bytes), "text", "x.jsonl:2: the line has 16777216 bytes or more");
+    rejected(save("x.jsonl", line, bytes), "text", "x.jsonl:2: the line has 16777216 bytes or more");
     free(line);
 }
 
@@ -322,26 +322,26 @@ static void folders_are_not_overwritten(void **state)
     assert_int_equal(weft_prepare(&how, &sum), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "exists already"));
     rmdir(in_scratch("out"));
-    how.out = "/proc/no/such/place";
+    how.out = "/proc/no/such/folder";
     assert_int_equal(weft_prepare(&how, &sum), WEFT_IO);
     how.out = in_scratch("out/");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
     split_is("train", "some text");
-    how.out = in_scratch("out/with/folders/above");
+    how.out = in_scratch("out/with/parent/folders");
     assert_int_equal(weft_prepare(&how, &sum), WEFT_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_gives_its_tail),
+        cmocka_unit_test(the_tail_of_plain_text_is_for_validation),
         cmocka_unit_test(several_texts_are_documents),
         cmocka_unit_test(jsonl_fields_are_documents),
         cmocka_unit_test(documents_keep_their_split),
         cmocka_unit_test(compressed_gives_the_same_files),
-        cmocka_unit_test(pieces_end_where_words_do),
+        cmocka_unit_test(pieces_end_between_words),
         cmocka_unit_test(pieces_lose_nothing),
-        cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(invalid_input_is_rejected),
         cmocka_unit_test(folders_are_not_overwritten),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

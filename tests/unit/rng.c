@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rng.c - the generator gives Random123's published numbers, and what is made from it has the right distribution.
+ * rng.c - the generator matches Random123's published values, and the numbers drawn have the right distributions.
  */
 #include "test.h"
 
@@ -8,7 +8,7 @@
 
 enum { DRAWS = 1000000 };
 
-/* philox4x32-10 rows of kat_vectors, Random123 1.14. */
+/* The philox4x32-10 rows of kat_vectors, Random123 1.14. */
 static void known_answers(void **state)
 {
     (void)state;
@@ -45,7 +45,7 @@ static void normal_moments(void **state)
     assert_true(fabs(far / DRAWS - 0.05) < 5 * sqrt(0.05 * 0.95 / DRAWS));
 }
 
-/* The normal is the quantile of the uniform with the same key and element: its own distribution undoes it. */
+/* A normal number is the quantile of the uniform number with the same key and element: the normal CDF inverts it. */
 static void normal_is_the_quantile(void **state)
 {
     (void)state;
@@ -56,7 +56,7 @@ static void normal_is_the_quantile(void **state)
     }
 }
 
-static void below_is_even(void **state)
+static void below_is_uniform(void **state)
 {
     (void)state;
     enum { N = 7 };
@@ -68,7 +68,7 @@ static void below_is_even(void **state)
     }
     for (int i = 0; i < N; i++)
         chi += (count[i] - each) * (count[i] - each) / each;
-    assert_true(chi < 32); /* six degrees of freedom: once in 60,000 keys, and the key is fixed */
+    assert_true(chi < 32); /* exceeded by 1 in 60,000 keys at six degrees of freedom; the key is fixed */
     assert_int_equal(weft_below(9, 0, 1), 0);
 }
 
@@ -85,8 +85,8 @@ static void keys_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(normal_moments), cmocka_unit_test(normal_is_the_quantile),
-        cmocka_unit_test(below_is_even), cmocka_unit_test(keys_differ),
+        cmocka_unit_test(known_answers),    cmocka_unit_test(normal_moments), cmocka_unit_test(normal_is_the_quantile),
+        cmocka_unit_test(below_is_uniform), cmocka_unit_test(keys_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.c - llm.c's and nanoGPT's files read as they are, singly and as folders of many; what is damaged is refused
- * with file and place.
+ * shards.c - reads the files of llm.c and nanoGPT, one by one and as folders; errors about damaged files name the file
+ * and the position.
  */
 #include "shards.h"
 
@@ -15,7 +15,7 @@ static struct weft_shards *opened(const char *path, const char *split)
     return s;
 }
 
-static void refused(const char *path, const char *split, const char *why)
+static void rejected(const char *path, const char *split, const char *why)
 {
     struct weft_shards *s = NULL;
     assert_int_not_equal(weft_shards_open(&s, path, split), WEFT_OK);
@@ -37,12 +37,12 @@ static void reads_llmc_and_nanogpt(void **state)
     static const struct {
         const char *name;
         int count;
-        int32_t first, last, top;
+        int32_t first, last, max;
     } rows[] = {{"a.bin", 5, 50256, 9, 65535}, {"b.bin", 3, 128000, 70000, 128000}, {"c.bin", 5, 50256, 9, 65535}};
     for (int i = 0; i < 3; i++) {
         struct weft_shards *s = opened(in_scratch(rows[i].name), "train");
         assert_int_equal(weft_shards_tokens(s), rows[i].count);
-        assert_int_equal(weft_shards_max_token(s), rows[i].top);
+        assert_int_equal(weft_shards_max_token(s), rows[i].max);
         assert_int_equal(weft_shards_bytes(s), 0);
         assert_int_equal(weft_shards_read(s, 0, rows[i].count, tokens), WEFT_OK);
         assert_int_equal(tokens[0], rows[i].first);
@@ -97,38 +97,38 @@ static void many_files_are_one_stream(void **state)
     weft_shards_close(s);
 }
 
-static void damage_is_refused(void **state)
+static void damage_is_detected(void **state)
 {
     (void)state;
     int32_t header[256] = {20240520, 1, 3};
     static const uint16_t tokens[] = {1, 2, 3};
-    refused(in_scratch("none.bin"), "train", "none.bin cannot be read");
+    rejected(in_scratch("none.bin"), "train", "none.bin cannot be read");
     save("x.bin", "", 0, "", 0);
-    refused(in_scratch("x.bin"), "train", "x.bin is empty");
+    rejected(in_scratch("x.bin"), "train", "x.bin is empty");
     save("x.bin", header, 1000, "", 0);
-    refused(in_scratch("x.bin"), "train", "x.bin ends at byte 1000");
+    rejected(in_scratch("x.bin"), "train", "x.bin ends at byte 1000");
     save("x.bin", header, sizeof header, tokens, 5);
-    refused(in_scratch("x.bin"), "train", "x.bin, byte 8");
+    rejected(in_scratch("x.bin"), "train", "x.bin, byte 8");
     save("x.bin", header, sizeof header, tokens, 4);
-    refused(in_scratch("x.bin"), "train", "x.bin, byte 8");
+    rejected(in_scratch("x.bin"), "train", "x.bin, byte 8");
     header[1] = 2;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(in_scratch("x.bin"), "train", "x.bin, byte 4: version 2");
+    rejected(in_scratch("x.bin"), "train", "x.bin, byte 4: version 2");
     header[1] = 1;
     header[2] = -3;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(in_scratch("x.bin"), "train", "x.bin, byte 8: -3");
+    rejected(in_scratch("x.bin"), "train", "x.bin, byte 8: -3");
     header[2] = 3;
     header[0] ^= 1 << 20;
     save("x.bin", header, sizeof header, tokens, 6);
-    refused(in_scratch("x.bin"), "train", "x.bin, byte 0");
+    rejected(in_scratch("x.bin"), "train", "x.bin, byte 0");
     save("x.bin", "", 0, tokens, 3);
-    refused(in_scratch("x.bin"), "train", "odd number of bytes");
+    rejected(in_scratch("x.bin"), "train", "odd number of bytes");
     static const uint32_t huge[] = {1, 0x80000000};
     save_llmc("x.bin", 4, 2, huge);
-    refused(in_scratch("x.bin"), "train", "x.bin contains a token 2147483648");
+    rejected(in_scratch("x.bin"), "train", "x.bin contains a token 2147483648");
     mkdir(in_scratch("empty"), 0777);
-    refused(in_scratch("empty"), "train", "no token files for train");
+    rejected(in_scratch("empty"), "train", "no token files for train");
 }
 
 static void save_prepared(const char *json, const uint16_t *tokens)
@@ -138,7 +138,7 @@ static void save_prepared(const char *json, const uint16_t *tokens)
     save_llmc("made/train_000000.bin", 2, 3, tokens);
 }
 
-static void data_json_must_be_so(void **state)
+static void data_json_must_match(void **state)
 {
     (void)state;
     static const uint16_t tokens[] = {1, 9, 2};
@@ -162,14 +162,14 @@ static void data_json_must_be_so(void **state)
     weft_shards_close(s);
 
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 4, \"train_files\": 1}", tokens);
-    refused(in_scratch("made"), "train", "made/data.json lists 4 tokens in 1 files for train, but there are 3 in 1");
+    rejected(in_scratch("made"), "train", "made/data.json lists 4 tokens in 1 files for train, but there are 3 in 1");
     save_prepared("{\"version\": 2, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1}", tokens);
-    refused(in_scratch("made"), "train", "out of range");
+    rejected(in_scratch("made"), "train", "out of range");
     save_prepared("{\"version\": 1, ", tokens);
-    refused(in_scratch("made"), "train", "data.json:1");
+    rejected(in_scratch("made"), "train", "data.json:1");
     save_prepared("{\"version\": 1, \"vocab\": 10, \"train_tokens\": 3, \"train_files\": 1}", tokens);
     save("made/train_000000.bin", "", 0, tokens, sizeof tokens);
-    refused(in_scratch("made"), "train", "train_000000.bin, byte 0: no header");
+    rejected(in_scratch("made"), "train", "train_000000.bin, byte 0: no header");
 }
 
 int main(void)
@@ -177,8 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_llmc_and_nanogpt),
         cmocka_unit_test(many_files_are_one_stream),
-        cmocka_unit_test(damage_is_refused),
-        cmocka_unit_test(data_json_must_be_so),
+        cmocka_unit_test(damage_is_detected),
+        cmocka_unit_test(data_json_must_match),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

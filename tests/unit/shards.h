@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.h - token files in the scratch folder, for the tests beside it that read them.
+ * shards.h - writes token files in the scratch folder, for tests that read them.
  */
 #ifndef WEFT_TEST_SHARDS_H
 #define WEFT_TEST_SHARDS_H
@@ -23,8 +23,8 @@ static inline void save_llmc(const char *name, int width, int32_t count, const v
     save(name, header, sizeof header, tokens, (size_t)count * (size_t)width);
 }
 
-/* The tokens first, first + 1, .. of a split, in files that grow and are of both widths: where a window is from can be
- * told by its tokens. Gives the number of files. */
+/* Writes the tokens first, first + 1, .. of a split to files of growing size and both widths, so that the tokens of a
+ * window show its position. Returns the number of files. */
 static inline int save_counting(const char *split, int32_t first, int32_t count)
 {
     int files = 0;
@@ -41,7 +41,7 @@ static inline int save_counting(const char *split, int32_t first, int32_t count)
     return files;
 }
 
-/* Which window of `length` these tokens are, of those that save_counting wrote from `first` on. */
+/* The index of the window that starts with these tokens, as written by save_counting from `first` on. */
 static inline int64_t window_of(const int32_t *tokens, int64_t length, int32_t first)
 {
     assert_true(tokens[0] >= first);

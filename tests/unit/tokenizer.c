@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.c - the kinds of tokenizers, against vectors (own, from golden/tokenizer.py, and GPT-2's), and read from
- * damaged files.
+ * tokenizer.c - the kinds of tokenizers; test vectors from golden/tokenizer.py and of GPT-2; damaged files.
  */
 #include "tokenizer.h"
 
@@ -105,10 +104,10 @@ static void check_vector(const struct weft_tokenizer *t, const char *text, size_
         same = tokens[i] == json_integer_value(json_array_get(ids, i));
     free(tokens);
     if (!same)
-        fail_msg("\"%.*s\" gives other tokens", (int)size, text);
+        fail_msg("\"%.*s\" gives different tokens", (int)size, text);
 }
 
-/* Calls `look` on every line of a JSONL file; tells how many there are. */
+/* Calls `look` on every line of a JSONL file; returns the number of lines. */
 static int each_line(const char *path, void (*look)(const struct weft_tokenizer *t, const json_t *line),
                      const struct weft_tokenizer *t)
 {
@@ -192,7 +191,7 @@ static void check_stream(const struct weft_tokenizer *t, const json_t *line)
 {
     const char *name = json_string_value(json_object_get(line, "file"));
     const char *hash = json_string_value(json_object_get(line, "sha256_u16le"));
-    if (!hash) /* counts of parts of a stream */
+    if (!hash) /* such lines have counts of parts of a stream */
         return;
     struct text text = read_file(data(name));
     bool large = SANITIZED && text.size > 1 << 21;
@@ -201,26 +200,26 @@ static void check_stream(const struct weft_tokenizer *t, const json_t *line)
         same_stream(t, text, json_integer_value(json_object_get(line, "tokens")), hash);
         streams_checked++;
     } else {
-        print_message("# %s: %s\n", name, large ? "too large for a sanitizer" : "not here");
+        print_message("# %s: %s\n", name, large ? "too large for a sanitizer" : "not found");
     }
     free(text.bytes);
 }
 
-/* Of the streams one stands beside the list of them, so it is here when the list is. */
+/* One of the streams is stored with the list itself, so at least one is always found. */
 static void gpt2_streams(void **state)
 {
     (void)state;
     struct weft_tokenizer *t = load(data("gpt2-bpe"));
     streams = streams_checked = 0;
     each_line(data("gpt2-bpe/golden_token_counts.jsonl"), check_stream, t);
-    print_message("# %d of %d streams are as they should be\n", streams_checked, streams);
+    print_message("# %d of %d streams match\n", streams_checked, streams);
     assert_true(streams_checked > 0);
     weft_tokenizer_free(t);
 }
 
 /* ---- damaged files */
 
-/* Replaces the first `from` in the file; NULL: cuts the file off there. */
+/* Replaces the first `from` in the file with `to`; if `to` is NULL, truncates the file there. */
 static void damaged(const char *json, const char *from, const char *to, enum weft_status expected, const char *says)
 {
     const char *at = strstr(json, from);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.h - for the tests of tokenizers beside it. Data that is not part of the tree is found in the folder
- * WEFT_DATA.
+ * tokenizer.h - shared by the tests of tokenizers. Data that is not in the repository is in the folder $WEFT_DATA.
  */
 #ifndef WEFT_TEST_TOKENIZER_H
 #define WEFT_TEST_TOKENIZER_H
@@ -12,7 +11,7 @@
 
 #define GOLDEN "tests/golden/tokenizer.json"
 
-/* A file of WEFT_DATA; without the folder the test is skipped. */
+/* The path of a file in WEFT_DATA; skips the test if that is not set. */
 static inline const char *data(const char *name)
 {
     static char path[4096];

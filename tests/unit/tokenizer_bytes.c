@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_bytes.c - any bytes: against a plain merge loop, there and back, in chunks and threads, and by time.
- * WEFT_STRINGS: how many random strings make the round trip.
+ * tokenizer_bytes.c - arbitrary bytes: compared with a simple merge loop, round trips, chunks and threads, and time.
+ * WEFT_STRINGS sets the number of random strings for round trips.
  */
 #include "tokenizer.h"
 
@@ -9,8 +9,8 @@
 
 /* ---- merging */
 
-/* The definition: the lowest rank, of equal ones the leftmost, one at a time. */
-static size_t merge_plainly(const struct weft_tokenizer *t, const char *text, size_t size, int32_t *tokens)
+/* The definition: merges the pair of lowest rank, the leftmost on ties, one at a time. */
+static size_t merge_simple(const struct weft_tokenizer *t, const char *text, size_t size, int32_t *tokens)
 {
     for (size_t i = 0; i < size; i++)
         tokens[i] = t->byte[(unsigned char)text[i]];
@@ -30,7 +30,8 @@ static size_t merge_plainly(const struct weft_tokenizer *t, const char *text, si
     }
 }
 
-/* Merges in any order, with tokens that can be made in several ways: what training never gives but a file may. */
+/* Merges in random order, and tokens that can be formed in several ways: training never produces this, but a file can.
+ */
 static struct weft_tokenizer *random_merges(uint64_t key)
 {
     enum { MOST = 24 };
@@ -58,7 +59,7 @@ static struct weft_tokenizer *random_merges(uint64_t key)
             known = known || (merge[i].left == left && merge[i].right == right);
         if (!known)
             merge[merges++] = (struct weft_merge){left, right, made};
-        for (int i = merges - 1; !known && i > 0 && weft_below(key, draw++, 2); i--) { /* to some earlier rank */
+        for (int i = merges - 1; !known && i > 0 && weft_below(key, draw++, 2); i--) { /* move to a lower rank */
             struct weft_merge m = merge[i];
             merge[i] = merge[i - 1];
             merge[i - 1] = m;
@@ -90,7 +91,7 @@ static void merges_as_defined(void **state)
             for (size_t i = 0; i < size; i++)
                 text[i] = (char)('a' + weft_below(key, 10000 * n + i, 2));
             check(weft_bpe_piece(t, &work, text, size, fast, &count));
-            assert_int_equal(count, merge_plainly(t, text, size, plain));
+            assert_int_equal(count, merge_simple(t, text, size, plain));
             assert_memory_equal(fast, plain, count * sizeof *fast);
         }
         weft_bpe_work_release(&work);
@@ -98,23 +99,23 @@ static void merges_as_defined(void **state)
     }
 }
 
-/* Merges that pass on what happens far to the left: signs of two bytes, of two signs in a row the later ones merge
- * first, so that it takes the last sign of a row to tell how the first ones go together. */
-static struct weft_tokenizer *dominoes(int signs)
+/* Merges with long-range effects: each symbol is two bytes, and later pairs of adjacent symbols merge first. So the
+ * last symbol of a row decides how the first ones are paired. */
+static struct weft_tokenizer *dominoes(int symbols)
 {
     struct weft_tokenizer *t = NULL;
-    int vocab = 256 + 2 * signs - 1;
-    check(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, vocab, 2 * signs - 1));
+    int vocab = 256 + 2 * symbols - 1;
+    check(weft_tokenizer_create(&t, WEFT_TOKENIZER_BPE, vocab, 2 * symbols - 1));
     for (int b = 0; b < 256; b++)
         check(weft_tokenizer_set(t, b, &(char){(char)b}, 1, false));
-    for (int i = 0; i < signs; i++) {
+    for (int i = 0; i < symbols; i++) {
         char row[] = {(char)(i / 128), (char)(128 + i % 128), (char)((i + 1) / 128), (char)(128 + (i + 1) % 128)};
         check(weft_tokenizer_set(t, 256 + i, row, 2, false));
         t->merge[i] = (struct weft_merge){i / 128, 128 + i % 128, 256 + i};
-        if (i + 1 == signs)
+        if (i + 1 == symbols)
             break;
-        check(weft_tokenizer_set(t, 256 + signs + i, row, 4, false));
-        t->merge[2 * signs - 2 - i] = (struct weft_merge){256 + i, 257 + i, 256 + signs + i};
+        check(weft_tokenizer_set(t, 256 + symbols + i, row, 4, false));
+        t->merge[2 * symbols - 2 - i] = (struct weft_merge){256 + i, 257 + i, 256 + symbols + i};
     }
     check(weft_tokenizer_finish(t, "test"));
     return t;
@@ -138,7 +139,7 @@ static void windows_agree(struct weft_tokenizer *t, const char *text, size_t siz
 static void windows_join(void **state)
 {
     (void)state;
-    enum { SIZE = 60000, KEYS = SANITIZED ? 20 : 100, SIGNS = SANITIZED ? 4 : 20 };
+    enum { SIZE = 60000, KEYS = SANITIZED ? 20 : 100, SYMBOLS = SANITIZED ? 4 : 20 };
     char *text = malloc(SIZE);
     for (uint64_t key = 1; key <= KEYS; key++) {
         size_t period = 1 + weft_below(key, 0, 40);
@@ -146,17 +147,18 @@ static void windows_join(void **state)
             text[i] = (char)('a' + weft_below(key, key % 2 ? i : i % period, 2));
         windows_agree(random_merges(key), text, SIZE);
     }
-    for (int signs = 1800; signs < 1800 + SIGNS; signs++) {
+    for (int symbols = 1800; symbols < 1800 + SYMBOLS; symbols++) {
         for (int i = 0; i < SIZE; i++)
-            text[i] = (char)(i % 2 ? 128 + i / 2 % signs % 128 : i / 2 % signs / 128);
-        windows_agree(dominoes(signs), text, SIZE);
+            text[i] = (char)(i % 2 ? 128 + i / 2 % symbols % 128 : i / 2 % symbols / 128);
+        windows_agree(dominoes(symbols), text, SIZE);
     }
     free(text);
 }
 
 /* ---- random bytes */
 
-/* Bytes of several kinds: any, text with damage, few letters, white space of all sorts, specials whole and in parts. */
+/* Random bytes, or text with invalid UTF-8, few letters, all kinds of white space, complete and partial special tokens.
+ */
 static size_t random_text(uint64_t key, char *text, size_t most)
 {
     static const char *const parts[] = {
@@ -177,7 +179,7 @@ static size_t random_text(uint64_t key, char *text, size_t most)
     return size;
 }
 
-static void random_bytes_return(void **state)
+static void random_bytes_round_trip(void **state)
 {
     (void)state;
     enum { LONGEST = 160 };
@@ -193,7 +195,7 @@ static void random_bytes_return(void **state)
         size_t count = encode(one, text, size, i % 3 == 0, tokens);
         check(weft_tokenizer_decode(one, tokens, count, back, LONGEST, &bytes));
         if (bytes != size || memcmp(text, back, size) != 0)
-            fail_msg("random string %ld does not return", i);
+            fail_msg("random string %ld changes in a round trip", i);
     }
     print_message("# %ld strings\n", strings);
     weft_threads_use(weft_threads_limit());
@@ -201,8 +203,8 @@ static void random_bytes_return(void **state)
     weft_tokenizer_free(t[1]);
 }
 
-/* Piece by piece on the text as a whole, without chunks and without the table of whole pieces. */
-static size_t encode_plainly(const struct weft_tokenizer *t, const char *text, size_t size, int32_t *tokens)
+/* Encodes the whole text piece by piece, without chunks and without the table of whole pieces. */
+static size_t encode_simple(const struct weft_tokenizer *t, const char *text, size_t size, int32_t *tokens)
 {
     struct weft_bpe_work work = {0};
     struct weft_cutter *cutter = NULL;
@@ -231,7 +233,7 @@ static void threads_and_chunks(void **state)
     int32_t *whole = malloc(BYTES * sizeof *whole), *chunked = malloc(BYTES * sizeof *chunked);
     for (size_t at = 0, i = 0; at < BYTES; i++)
         at += random_text(weft_key(9, i), text + at, (size_t)weft_min(300, (int64_t)(BYTES - at)));
-    size_t count = encode_plainly(t, text, BYTES, whole);
+    size_t count = encode_simple(t, text, BYTES, whole);
     for (int threads = 1; threads <= 4; threads++) {
         check(weft_threads_set(threads));
         assert_int_equal(encode(t, text, BYTES, false, chunked), count);
@@ -250,18 +252,18 @@ static void threads_and_chunks(void **state)
 struct runner {
     const char *text;
     size_t size;
-    double seconds; /* the best of a few runs, in this process's own time: others may be busy */
+    double seconds; /* the best of a few runs, in CPU time, since other processes may be busy */
 };
 
-/* Turn by turn, so that a busy moment slows all. */
+/* Alternates between the texts, so that a busy moment slows all of them. */
 static void race(const struct weft_tokenizer *t, struct runner *r, int runners, int32_t *tokens)
 {
-    for (int turn = 0; turn < 7; turn++)
+    for (int round = 0; round < 7; round++)
         for (int i = 0; i < runners; i++) {
             clock_t start = clock();
             encode(t, r[i].text, r[i].size, false, tokens);
             double s = (double)(clock() - start) / CLOCKS_PER_SEC;
-            r[i].seconds = turn == 0 || s < r[i].seconds ? s : r[i].seconds;
+            r[i].seconds = round == 0 || s < r[i].seconds ? s : r[i].seconds;
         }
 }
 
@@ -272,7 +274,7 @@ static void fill(char *text, size_t size, const char *const *parts, uint64_t cou
             text[at++] = *c;
 }
 
-/* No text takes much longer than prose of its size, nor a longer one than its length says. */
+/* No kind of text takes much longer than prose of the same size, and time is proportional to length. */
 static void time_is_linear(void **state)
 {
     (void)state;
@@ -283,7 +285,7 @@ static void time_is_linear(void **state)
     } kinds[] = {
         {"one letter", {"a"}, 1},
         {"letters", {"a", "e", "t", "s", "n", "o", "r", "i"}, 8},
-        {"one sign", {"."}, 1},
+        {"one symbol", {"."}, 1},
         {"punctuation", {".", ",", "!", "-", "=", "*", "#", "/"}, 8},
         {"spaces", {" "}, 1},
         {"white space", {" ", "\n", "\t", "  ", "\u3000"}, 5},
@@ -317,8 +319,9 @@ static void time_is_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_as_defined),  cmocka_unit_test(windows_join),   cmocka_unit_test(random_bytes_return),
-        cmocka_unit_test(threads_and_chunks), cmocka_unit_test(time_is_linear),
+        cmocka_unit_test(merges_as_defined),       cmocka_unit_test(windows_join),
+        cmocka_unit_test(random_bytes_round_trip), cmocka_unit_test(threads_and_chunks),
+        cmocka_unit_test(time_is_linear),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_train.c - what is learned from texts: the merges of a reference, whatever blocks are read in.
+ * tokenizer_train.c - training gives the merges of a reference implementation, however the text is read in blocks.
  */
 #include "tokenizer.h"
 
@@ -27,8 +27,8 @@ static void reference_merges(void **state)
     free(corpus.bytes);
 }
 
-/* A text many times over has the same merges as once, whatever blocks it is read in; specials with gaps inside
- * included. */
+/* A text repeated many times has the same merges as once, however it is read in blocks, even with gaps inside special
+ * tokens. */
 static void training_in_blocks(void **state)
 {
     (void)state;
@@ -49,7 +49,7 @@ static void training_in_blocks(void **state)
     free(often);
 }
 
-static void training_refuses(void **state)
+static void invalid_arguments_are_rejected(void **state)
 {
     (void)state;
     static const struct {
@@ -72,7 +72,7 @@ static void training_refuses(void **state)
         assert_null(t);
         fclose(f);
     }
-    struct weft_tokenizer *t = train("", 0, 1000, "<end>"); /* nothing to learn from: the bytes alone */
+    struct weft_tokenizer *t = train("", 0, 1000, "<end>"); /* an empty text gives the bytes alone */
     assert_int_equal(weft_tokenizer_vocab(t), 257);
     round_trip(t, "any <end> bytes\xff", 16, true);
     weft_tokenizer_free(t);
@@ -83,7 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reference_merges),
         cmocka_unit_test(training_in_blocks),
-        cmocka_unit_test(training_refuses),
+        cmocka_unit_test(invalid_arguments_are_rejected),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * vmath.c - the vector functions against libm in double precision, over a sweep through all floats and at the special
- * values; and that a result's bits depend neither on its lane nor on how full the vector is. Compiled once per
- * instruction-set level: the level's rounding is what is tested.
+ * vmath.c - compares the vector functions with libm in double precision, on a sweep over all floats and at special
+ * values, and checks that the bits of a result depend neither on its lane nor on how full the vector is. Compiled once
+ * per instruction-set level, to test the rounding of each.
  */
 #include "base/vmath_inl.h"
 
@@ -15,7 +15,7 @@ static vf apply_tanh(vf x) { return vtanh(x); }
 static vf apply_sigmoid(vf x) { return vsigmoid(x); }
 static double exact_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
-/* Where [low, high] is left, the function has reached its limits: those are special values below. */
+/* Outside [low, high] the function has reached its limits, which special_values tests. */
 static const struct function {
     const char *name;
     vf (*fast)(vf x);
@@ -44,7 +44,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* Distance in units of the last place that a float near `exact` has. */
+/* The error in units in the last place of a float near `exact`. */
 static double ulps(float got, double exact)
 {
     int e;
@@ -113,8 +113,8 @@ static void special_values(void **state)
     assert_true(isnan(vsigmoid(vset(NAN))[0]));
 }
 
-/* One row of n numbers through a loop of vectors, tail included: the bits of each must be those it gets alone. Guards
- * behind the row must survive. */
+/* Runs a row of n numbers through a vector loop with a tail: each must have the same bits as when computed alone. The
+ * guard bytes after the row must not change. */
 static void check_row(const struct function *fn, enum weft_dtype dtype, const float *x, int n)
 {
     enum { GUARD = 17 };
@@ -130,7 +130,8 @@ static void check_row(const struct function *fn, enum weft_dtype dtype, const fl
         one = fn->fast(vset(one))[0];
         weft_convert(same, dtype, &one, WEFT_F32, 1);
         if (memcmp(same, out + (size_t)i * size, size) != 0)
-            fail_msg("%s, %s: element %d of %d has other bits than alone", fn->name, weft_dtype_name(dtype), i, n);
+            fail_msg("%s, %s: element %d of %d has different bits when computed alone", fn->name,
+                     weft_dtype_name(dtype), i, n);
     }
     for (size_t i = (size_t)n * size; i < (size_t)n * size + GUARD; i++)
         assert_int_equal(out[i], 0x5a);
@@ -168,7 +169,7 @@ static void reductions(void **state)
     vf v;
     for (int i = 0; i < VLANES; i++)
         v[i] = (float)weft_normal(11, (uint64_t)i);
-    /* The tree, said again: halves are added until one number is left. */
+    /* The same tree: add the two halves until one number is left. */
     float s[VLANES];
     memcpy(s, &v, sizeof s);
     for (int width = VLANES / 2; width >= 1; width /= 2)
@@ -190,7 +191,7 @@ int main(void)
     enum weft_isa v3 = WEFT_ISA_V3, v4 = WEFT_ISA_V4;
     (void)v3, (void)v4;
     if (weft_isa() < WEFT_LEVEL) {
-        puts("skipped: this processor lacks the level, or WEFT_ISA is below it");
+        puts("skipped: this processor does not support the level, or WEFT_ISA is lower");
         return 77;
     }
 #endif
