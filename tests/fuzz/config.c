@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config.c - any bytes as a config file: what is accepted can be saved, and loading that gives the same config.
+ * config.c - any bytes as a config file: an accepted config can be saved, and loading that file gives the same config.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

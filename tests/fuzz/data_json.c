@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * data_json.c - any bytes as a folder of token files: data.json up to the first 0, train_000000.bin behind it. Refused,
- * or what it says of its tokens is so, as far as it can be read.
+ * data_json.c - any bytes as a folder of token files: data.json up to the first zero byte, train_000000.bin after it.
+ * If the folder opens, its properties are in range, and so are all tokens that can be read.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

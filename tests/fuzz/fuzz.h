@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzz.h - for the harnesses of libFuzzer beside it. A file NAME.c here is one harness, run by `make fuzz-NAME`, which
- * begins with the files in corpus/NAME. What is under test may refuse anything, but not crash, and must keep what the
- * harness asserts.
+ * fuzz.h - shared by the libFuzzer targets. Each file NAME.c here is one target: `make fuzz-NAME` runs it, starting
+ * from the seeds in corpus/NAME. The code under test may reject any input, but must not crash or violate what the
+ * target asserts.
  */
 #ifndef WEFT_FUZZ_H
 #define WEFT_FUZZ_H
@@ -17,20 +17,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Holds in every build, unlike assert. */
+/* Unlike assert, active in every build. */
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
             abort();                                                                                                   \
     } while (0)
 
-/* A frame of Zstandard, or one to skip. */
+/* Whether the data starts with a Zstandard frame or a skippable frame. */
 static inline bool fuzz_is_zstd(const uint8_t *data, size_t size)
 {
     return size >= 4 && (memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(data + 1, "\x2a\x4d\x18", 3) == 0);
 }
 
-/* The path of a file with these bytes, in memory; the next call changes it. */
+/* The path of an in-memory file with these bytes. The next call overwrites it. */
 static inline const char *fuzz_file(const void *data, size_t size)
 {
     static int fd = -1;
@@ -42,7 +42,7 @@ static inline const char *fuzz_file(const void *data, size_t size)
     return path;
 }
 
-/* ---- a folder of two files, which are links into memory */
+/* ---- a folder of two files, which are links to in-memory files */
 
 static struct {
     char path[64];
@@ -79,8 +79,8 @@ static inline void fuzz_folder_make(const char *first, const char *second)
     }
 }
 
-/* The path of a folder with two files: the bytes up to the first 0, and those behind it. The names are of the first
- * call. */
+/* The path of a folder with two files: the bytes before the first zero byte, and those after it. The first call sets
+ * the file names. */
 static inline const char *fuzz_folder(const char *first, const char *second, const uint8_t *data, size_t size)
 {
     const uint8_t *zero = memchr(data, 0, size);

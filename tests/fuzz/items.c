@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * items.c - any bytes as a file of evaluation items: refused, or scored, the same twice, and no more right than there
- * are. What is compressed is left to jsonl.c.
+ * items.c - any bytes as a file of evaluation items: if it is accepted, two runs give the same scores, and no more
+ * items are right than there are. jsonl.c covers compressed input.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -12,7 +12,7 @@
 static struct weft_scorer *scorer;
 static struct weft_tokenizer *tokenizer;
 
-/* As small as a model can be: what costs time here is not what is under test. */
+/* The smallest possible model, since the model is not under test. */
 static void make_scorer(void)
 {
     static const char *const sizes[] = {"layers=1", "width=8", "heads=1", "vocab=257", "context=16", "dtype=f32"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * jsonl.c - any bytes as JSONL and as plain text, compressed or not: read or refused, and plain text is not changed.
- * Odd numbers of bytes are taken for JSONL.
+ * jsonl.c - any bytes as JSONL or as plain text, compressed or not: plain text must come out unchanged. An input with
+ * an odd number of bytes is read as JSONL.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -14,11 +14,11 @@
 enum { ENOUGH = 1 << 18 };
 
 struct text {
-    const uint8_t *data; /* what must come, if it is known */
+    const uint8_t *data; /* the expected text, or NULL */
     size_t size, at;
 };
 
-static enum weft_status look(void *context, const char *bytes, size_t count)
+static enum weft_status check_text(void *context, const char *bytes, size_t count)
 {
     struct text *t = context;
     volatile unsigned char sum = 0;
@@ -38,8 +38,8 @@ static struct weft_source *source(const uint8_t *data, size_t size)
     return s;
 }
 
-/* Whether a few bytes ask for a large window or decompress to much: correct, but all the time would go there. */
-static bool swells(const uint8_t *data, size_t size)
+/* Whether the input needs a large window or decompresses to many bytes: valid, but it would take all the time. */
+static bool is_bomb(const uint8_t *data, size_t size)
 {
     static char out[ENOUGH];
     ZSTD_DStream *zstd = ZSTD_createDStream();
@@ -55,13 +55,13 @@ static bool swells(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bool packed = fuzz_is_zstd(data, size);
-    if (packed && swells(data, size))
+    if (packed && is_bomb(data, size))
         return 0;
     struct text lines = {0}, plain = {packed ? NULL : data, size, 0};
     struct weft_source *s = size ? source(data, size) : NULL;
     if (s && size % 2)
-        weft_documents_jsonl(s, "text", look, &lines);
-    else if (s && weft_documents_plain(s, look, &plain) == WEFT_OK)
+        weft_documents_jsonl(s, "text", check_text, &lines);
+    else if (s && weft_documents_plain(s, check_text, &plain) == WEFT_OK)
         MUST(!plain.data || plain.at == size);
     weft_source_close(s);
     return 0;

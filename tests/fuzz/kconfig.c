@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - any bytes as a study's config: what is accepted has arms, and reads the same when it is read again.
+ * kconfig.c - any bytes as a study's config: if it is accepted, it has arms, and reading it again gives the same study.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors.c - any bytes as a safetensors file: what opens can be looked at to its last byte, and found by name.
- * Each input is tried as it is, and once more with the length that its header seems to have, for that is hard to guess.
+ * safetensors.c - any bytes as a safetensors file: if it opens, every tensor can be read to its last byte and found by
+ * name. Each input is tried unchanged, and again with the header length corrected, which a fuzzer rarely guesses.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static void look_at(const struct weft_safetensors *f, const struct weft_entry *e)
+static void check_entry(const struct weft_safetensors *f, const struct weft_entry *e)
 {
     struct weft_tensor to = {malloc(2 * e->bytes + 1), WEFT_F32, e->ndim, {0}};
     MUST(to.data && weft_safetensors_find(f, e->name) == e);
@@ -28,7 +28,7 @@ static void try_file(const uint8_t *data, size_t size)
     if (weft_safetensors_open(&f, fuzz_file(data, size)) != WEFT_OK)
         return;
     for (int i = 0; i < weft_safetensors_count(f); i++) {
-        look_at(f, weft_safetensors_at(f, i));
+        check_entry(f, weft_safetensors_at(f, i));
         bytes += weft_safetensors_at(f, i)->bytes;
     }
     MUST(bytes < size);

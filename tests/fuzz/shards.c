@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.c - any bytes as a token file: refused, or every token can be read and none is above the top.
+ * shards.c - any bytes as a token file: if it opens, every token can be read and none is above the maximum.
  */
 #define _GNU_SOURCE
 #include "text/text.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - any bytes as a study's folder: study.json up to the first 0, runs.jsonl after it. What is accepted can be
- * printed as a page, without any markup of the files.
+ * study.c - any bytes as a study's folder: study.json up to the first zero byte, runs.jsonl after it. If it is
+ * accepted, all reports can be written, and the HTML page contains no markup from the files.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "report/results.h"
 
-static void report(const struct weft_results *r)
+static void write_reports(const struct weft_results *r)
 {
     struct weft_curves c;
     char *text = NULL;
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_results r;
     if (weft_results_load(&r, fuzz_folder("study.json", "runs.jsonl", data, size)) == WEFT_OK)
-        report(&r);
+        write_reports(&r);
     weft_results_release(&r);
     return 0;
 }

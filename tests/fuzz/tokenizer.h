@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.h - what every tokenizer that was read must keep, for the harnesses beside it.
+ * tokenizer.h - checks of a loaded tokenizer: texts round-trip, and so does saving and loading.
  */
 #ifndef WEFT_FUZZ_TOKENIZER_H
 #define WEFT_FUZZ_TOKENIZER_H

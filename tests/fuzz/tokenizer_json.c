@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_json.c - any bytes as a tokenizer.json: refused, or a tokenizer under which texts return, the file's own
- * bytes among them, and which is the same once more when written and read.
+ * tokenizer_json.c - any bytes as a tokenizer.json: if it is accepted, the file's own bytes round-trip, and saving and
+ * loading gives the same tokenizer.
  */
 #define _GNU_SOURCE
 #include "tokenizer.h"

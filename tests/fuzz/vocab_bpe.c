@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * vocab_bpe.c - any bytes as GPT-2's files: vocab.bpe up to the first 0, encoder.json behind it. Refused, or a
- * tokenizer that keeps what every other does.
+ * vocab_bpe.c - any bytes as GPT-2's files: vocab.bpe up to the first zero byte, encoder.json after it. If they are
+ * accepted, the tokenizer passes the same checks as any other.
  */
 #define _GNU_SOURCE
 #include "tokenizer.h"
