@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# data-memory.sh - preparing a stream of MEGABYTES (64), as JSONL, as plain text and as plain text compressed with
-# Zstandard, stays below 200 MB of memory and loses no byte. Twice as many bytes of token files are written for a moment.
+# data-memory.sh - preparing a stream of MEGABYTES (64 by default) takes less than 200 MB of memory and loses no byte: as
+# JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice as many bytes.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 megabytes=${MEGABYTES:-64}
-[[ $weft != *san/* ]] || { echo "skip: sanitizers take memory of their own"; exit 77; }
+[[ $weft != *san/* ]] || { echo "skip: sanitizers need extra memory"; exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-feed() { # KIND: runs weft on a stream; prints its peak memory in MB and whether it counted every byte
+feed() { # KIND: runs weft on a stream; prints its peak memory in MB, whether it counted every byte, and its speed
     python3 - "$1" "$megabytes" "$weft" "$scratch/out" <<'END'
 import json, os, random, subprocess, sys
 kind, megabytes, weft, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -43,7 +43,7 @@ for kind in jsonl plain plain.zst; do
     read -r peak counted speed < <(feed $kind)
     echo "# $kind: $megabytes MB, peak ${peak:-?} MB, ${speed:-?} MB/s"
     ((${peak:-999} < 200))
-    result $? "$kind: $megabytes MB pass in less than 200 MB"
+    result $? "$kind: $megabytes MB take less than 200 MB of memory"
     [[ $counted == True ]]
     result $? "$kind: every byte is counted"
     rm -rf "$scratch/out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# data.sh - texts become token files through the command, from files and pipes; what is wrong is said.
+# data.sh - weft data: prepares token files from files and pipes, and reports errors.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -10,14 +10,14 @@ trap 'rm -rf "$scratch"' EXIT
 
 field() { sed -nE "s/.*\"$1\": \"?([^,\"}]*).*/\1/p"; }
 
-# fails STATUS TEXT ARGUMENTS...: `weft data` exits with STATUS, says TEXT, and leaves no folder.
+# fails STATUS TEXT ARGUMENTS...: `weft data` exits with STATUS, prints TEXT, and leaves no folder.
 fails() {
     local expected=$1 text=$2 status
     shift 2
     "$weft" data "$@" >"$scratch/log" 2>&1
     status=$?
     ((status == expected)) && grep -qF -- "$text" "$scratch/log" && [[ ! -e $scratch/no && ! -e $scratch/no.partial ]]
-    result $? "weft data ${*//$scratch\//}: exits with $expected and says: $text"
+    result $? "weft data ${*//$scratch\//}: exits with $expected and prints: $text"
 }
 
 for i in {1..400}; do echo "{\"text\": \"document $i, with some words\"}"; done >"$scratch/a.jsonl"
@@ -27,13 +27,13 @@ bytes=$(wc -c <"$scratch/a.txt")
 json=$("$weft" data prepare "$scratch/a.txt" --out "$scratch/text" --shard-tokens 1000 --json 2>/dev/null)
 [[ $(field bytes <<<"$json") == "$bytes" && $(field val_tokens <<<"$json") == $((bytes / 10)) &&
    $(field vocab <<<"$json") == 257 ]]
-result $? "plain text: every byte is counted, a tenth is for validation"
+result $? "plain text: every byte is counted, and a tenth is for validation"
 
 json=$("$weft" data info "$scratch/text" --length 100 --json)
 train=$((bytes - bytes / 10))
 [[ $(field tokens <<<"$json") == "$train" && $(field windows <<<"$json") == $(((train - 1) / 100)) &&
     $(field shards <<<"$json") == $(((train + 999) / 1000)) && $(field vocab <<<"$json") == 257 ]]
-result $? "info tells tokens, shards, windows and vocabulary"
+result $? "info prints tokens, shards, windows and vocabulary"
 
 "$weft" data prepare - --out "$scratch/pipe" --shard-tokens 1000 <"$scratch/a.txt" >/dev/null && diff -r "$scratch/text" "$scratch/pipe"
 result $? "a pipe gives the same files as a file"
@@ -41,14 +41,14 @@ result $? "a pipe gives the same files as a file"
 json=$("$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/lines" --val 0.2 --json)
 val=$("$weft" data info "$scratch/lines" --split val --json | field documents)
 [[ $(field documents <<<"$json") == 400 ]] && ((val > 40 && val < 130))
-result $? "JSONL: a line is a document, about a fifth is for validation"
+result $? "JSONL: each line is a document, and about a fifth is for validation"
 
 "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'nothing stands between documents' &&
     ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'nothing stands'
-result $? "says that a tokenizer has no token to stand between documents"
+result $? "warns if the tokenizer has no token to separate documents"
 "$weft" data prepare "$scratch/a.txt" --out "$scratch/char" --tokenizer char >/dev/null &&
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
-result $? "characters that occur are the vocabulary"
+result $? "the vocabulary is the set of characters in the text"
 
 fails 2 "prepare or info?" # nothing
 fails 2 "prepare or info?" prepar x
@@ -72,7 +72,7 @@ fails 1 "no token files for test" info "$scratch/text" --split test
 truncate -s -1 "$scratch/text/train_000002.bin"
 fails 1 "train_000002.bin, byte 8" info "$scratch/text"
 
-# GPT-2's tokens of a text of many pieces, against the hash of another encoder's.
+# Compares GPT-2's tokens of a long text with the hash of another encoder's.
 text=se-prose/train.txt
 [[ $weft != *san/* ]] || text=se-prose/val.txt
 name="the tokens of $text are GPT-2's"

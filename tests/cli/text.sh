@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# text.sh - training on token files: what is read, what is refused, what a checkpoint brings along.
+# text.sh - training on token files: what is read, error messages, and the tokenizer in a checkpoint.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -13,7 +13,7 @@ refuses() { # TEXT ARGUMENTS...
     shift
     "$weft" "$@" >out 2>err
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "weft $*: says: $text"
+    result $? "weft $*: prints: $text"
 }
 
 python3 -c 'print("".join(chr(97 + i * i % 7) for i in range(5000)))' >input.txt
@@ -27,34 +27,34 @@ refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set 
 refuses 'data=data/train_000000.bin is not a folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
 refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
-result $? "what is refused leaves no folder behind"
+result $? "a command that fails leaves no folder behind"
 
 vocab() { "$weft" show "$1" "${small[@]}" "${@:2}" --config | field vocab; } # MODEL [ARGUMENTS...]
 [[ $(vocab gpt2) == $((top + 1)) && $(vocab llama --set vocab=0) == $((top + 1)) ]]
-result $? "the vocabulary is that of the data"
+result $? "the vocabulary defaults to that of the data"
 [[ $(vocab gpt2 --set vocab=20) == 20 && $(vocab gpt2-mini) == 4096 && $(vocab gpt2 --set data=none) == 64 ]]
-result $? "unless it is set, by a preset too, or there are none"
+result $? "a setting or a preset overrides it; without data it is 64"
 echo '{"preset": "gpt2", "vocab": 30}' >thirty.json && [[ $(vocab thirty.json) == 30 ]]
-result $? "or by a config file"
+result $? "a config file overrides it"
 one=$("$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --json --out run 2>/dev/null)
 [[ $(field eval_loss <<<"$one") == 0.* && $(field test_loss <<<"$one") == 0.* ]] && cmp -s data/tokenizer.json run/step-000000400/tokenizer.json
-result $? "learns a text; a checkpoint has its tokenizer"
+result $? "learns a text; the checkpoint contains its tokenizer"
 [[ $(field vocab <run/config.json) == $((top + 1)) ]]
 result $? "its config has the vocabulary of the data"
 "$weft" train gpt2 "${small[@]}" --set steps=400 --set eval_samples=1000 --out again --time 0.01 >/dev/null 2>&1
 again=$("$weft" train again --resume --json --threads 1 2>/dev/null)
 [[ $(field weights_sha256 <<<"$one") == "$(field weights_sha256 <<<"$again")" ]]
-result $? "a run that was stopped reads on where it was"
+result $? "a run that was stopped continues at the same position"
 cp -r data moves
 "$weft" train gpt2 "${small[@]}" --set data=moves --set steps=60 --set checkpoint_every=1 --out moved >/dev/null 2>&1 &
 until compgen -G 'moved/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep 0.01; done
 mv moves elsewhere
 wait $! && cmp -s data/tokenizer.json moved/step-000000060/tokenizer.json
-result $? "the data may be moved while a run has them open"
+result $? "the data may be moved while a run has it open"
 long=$(printf './%.0s' {1..700})data
 "$weft" train gpt2 "${small[@]}" --set "data=$long" --set steps=1 --out long >/dev/null 2>&1 &&
     "$weft" train long --resume --set steps=2 >/dev/null 2>&1
-result $? "a run goes on whose data's path is long"
+result $? "a run with a long data path can be resumed"
 cp -r data other
 "$weft" train gpt2 "${small[@]}" --set data=other --set steps=1 --out swapped >/dev/null 2>&1
 rev input.txt >reversed.txt && rm -r other && "$weft" data prepare reversed.txt --out other --tokenizer char >/dev/null 2>&1
@@ -64,13 +64,13 @@ cp -r long extended
 "$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]] &&
     cp long/config.json extended && rm -r extended/step-000000003 &&
     "$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]]
-result $? "a change is told once, even if a kill comes before the config is written"
+result $? "a change is logged once, even after a kill before the config was written"
 WEFT_ISA=base "$weft" train gpt2 "${small[@]}" --set steps=1 --out elsewhere-run >/dev/null 2>&1
 "$weft" train elsewhere-run --resume --set steps=2 >/dev/null 2>err
 isa=$("$weft" version --json | field isa)
 [[ $isa == base ]] || { grep -q "isa base -> $isa" elsewhere-run/log.jsonl && grep -q 'another would not reproduce them' err; }
-result $? "another instruction set is told, on the terminal and in the log"
-metadata() { # FILE NAME VALUE: writes another value into a checkpoint
+result $? "a different instruction set is reported, on the terminal and in the log"
+metadata() { # FILE NAME VALUE: changes the metadata of a checkpoint
     python3 - "$@" <<'END'
 import json, struct, sys
 path, name, value = sys.argv[1:]
@@ -100,10 +100,10 @@ END
 refuses 'too few for validation and a test' train gpt2 "${small[@]}" --set data=parted
 cp parted/val.bin parted/test.bin
 [[ $(vocab gpt2 --set data=parted) == 18 ]]
-result $? "without a data.json the vocabulary is up to the largest token of all files"
+result $? "without data.json, the vocabulary goes up to the largest token of all files"
 same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2>/dev/null)
 [[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
-result $? "test files are what the test reads"
+result $? "the test loss is computed on the test files"
 cp -r data damaged && printf '\377\377' | dd of=damaged/train_000000.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
 refuses 'the file is damaged' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tokenizer.sh - weft tokenizer as a user meets it: train, encode, decode, info, and what it says to mistakes.
+# tokenizer.sh - weft tokenizer: train, encode, decode, info, and error messages.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -13,27 +13,27 @@ cat ARCHITECTURE.md >"$scratch/b.md"
 json=$("$weft" tokenizer train --vocab 600 --special '<|endoftext|>' --special '<pad>' --out "$scratch/t.json" --json \
     "$scratch/a.md" "$scratch/b.md")
 [[ $json == '{"kind": "bpe", "vocab": 600, "merges": 342, "specials": 2, "end": 0, "longest_bytes": '* ]]
-result $? "train learns from two files and tells what it made"
+result $? "train learns from two files and prints a summary"
 "$weft" tokenizer info "$scratch/t.json" --json | cmp -s - <(echo "$json")
-result $? "info tells the same of the file"
+result $? "info prints the same summary of the file"
 { cat "$scratch/a.md" && echo && cat "$scratch/b.md"; } |
     "$weft" tokenizer train --vocab 600 --special '<|endoftext|>' --special '<pad>' --out "$scratch/again.json" >/dev/null &&
     cmp -s "$scratch/t.json" "$scratch/again.json"
-result $? "files are joined by a newline, and the standard input is read without any"
+result $? "files are joined by a newline; without files, standard input is read"
 
 head -c 300000 "$weft" >"$scratch/bytes"
 "$weft" tokenizer encode --tokenizer "$scratch/t.json" "$scratch/bytes" >"$scratch/tokens" &&
     "$weft" tokenizer decode --tokenizer "$scratch/t.json" <"$scratch/tokens" | cmp -s - "$scratch/bytes"
-result $? "any bytes return"
+result $? "any bytes round-trip"
 for threads in 1 3; do
     OMP_NUM_THREADS=$threads "$weft" tokenizer encode --tokenizer "$scratch/t.json" <"$scratch/bytes" | cmp -s - "$scratch/tokens"
     result $? "the same tokens with OMP_NUM_THREADS=$threads"
 done
 [[ $(printf 'a<pad>' | "$weft" tokenizer encode --tokenizer "$scratch/t.json" --specials | tail -n 1) == 1 &&
     $(printf 'a<pad>' | "$weft" tokenizer encode --tokenizer "$scratch/t.json" | tail -n 1) != 1 ]]
-result $? "special tokens are recognised when asked for"
+result $? "special tokens are recognised only with --specials"
 "$weft" tokenizer encode --tokenizer "$scratch/t.json" --json <"$scratch/bytes" | grep -q "\"bytes\": 300000, \"tokens\": $(wc -l <"$scratch/tokens"), "
-result $? "encode --json counts"
+result $? "encode --json prints the counts"
 
 says() { # STATUS TEXT ARGUMENTS...
     local expected=$1 text=$2 status
@@ -41,7 +41,7 @@ says() { # STATUS TEXT ARGUMENTS...
     "$weft" tokenizer "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
     status=$?
     ((status == expected)) && grep -qF -- "$text" "$scratch/err" && [[ ! -s $scratch/out ]]
-    result $? "weft tokenizer $*: exits with $expected and says: $text"
+    result $? "weft tokenizer $*: exits with $expected and prints: $text"
 }
 says 2 "train, encode, decode or info"
 says 1 "did you mean encode?" encod
@@ -73,5 +73,5 @@ END
 says 1 'merge 1 needs the token "#version:"' info "$scratch/gpt2"
 sed -i 1d "$scratch/gpt2/vocab.bpe"
 "$weft" tokenizer info "$scratch/gpt2" --json | grep -q '"merges": 342'
-result $? "the first line of vocab.bpe may tell a version, no other"
+result $? "only the first line of vocab.bpe may be a version"
 finish

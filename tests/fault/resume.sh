@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# resume.sh - runs that are killed again and again, and go on, come to the weights and the log of one never killed:
-# killed at any moment, within the writing of a checkpoint, or with the power (shim.c); with other numbers of threads.
-# Those whose disk fails or is full end with an error, those that are interrupted while they write go on by themselves.
-# WEFT_KILLED_RUNS is how many, 20 if not set.
+# resume.sh - runs that are killed many times and resumed end with the same weights and log as one that is never killed:
+# killed at any moment, while writing a checkpoint, or by a power failure (shim.c), and with different numbers of threads.
+# A run whose disk fails or is full ends with an error; a run whose writes are interrupted continues.
+# WEFT_KILLED_RUNS sets the number of runs, 20 by default.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -19,7 +19,7 @@ for setting in task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dro
     eval_samples=8 eval_every=15 log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25; do
     sizes+=(--set $setting)
 done
-train() { # FOLDER THREADS: the run's JSON; takes the place of the shell
+train() { # FOLDER THREADS: prints the run's JSON; replaces the shell
     exec "$weft" train gpt2 --json "${sizes[@]}" --out "$1" --resume --threads "$2" 2>>"$scratch/err"
 }
 weights() { sed -n 's/.*"weights_sha256": "\([0-9a-f]*\)".*/\1/p'; }
@@ -28,8 +28,8 @@ timeless() { sed -E 's/, "(tokens_per_s|seconds)":.*//' "$1/log.jsonl"; }
 ways=(fail full short kill cut torn)
 declare -A hits=() wrong=()
 
-# Whether it ended as it has to when the disk did so.
-as_it_should() { # FOLDER WAY STATUS
+# Whether the exit status is right for this kind of failure.
+ended_well() { # FOLDER WAY STATUS
     case $2 in
     fail | full) if [[ -e $1.failed ]]; then (($3 == 1)); else (($3 == 0)); fi ;;
     short) (($3 == 0)) ;;
@@ -37,7 +37,7 @@ as_it_should() { # FOLDER WAY STATUS
     esac
 }
 
-# Goes wrong at one of the calls that change files; its status tells whether it came to the end all the same.
+# Runs with a failure at a random call that changes files. Returns the exit status: 0 if the run still completed.
 hit() { # FOLDER WAY
     rm -f "$1.failed"
     (
@@ -46,11 +46,11 @@ hit() { # FOLDER WAY
     )
     local status=$?
     hits[$2]=$((${hits[$2]:-0} + 1))
-    as_it_should "$1" "$2" $status || wrong[$2]+="$status "
+    ended_well "$1" "$2" $status || wrong[$2]+="$status "
     return $status
 }
 
-# Kills it after a while, or hits it.
+# Kills the run at a random time, or makes a call fail.
 killed() { # FOLDER
     if ((RANDOM % 2)); then
         train "$1" $((RANDOM % 3 + 1)) >"$scratch/json" &
@@ -74,7 +74,7 @@ cut() {
 }
 cut 2>/dev/null
 [[ $? == 137 && -d $scratch/disk/a/run/step-000000005 ]]
-result $? "the power takes no checkpoint that was done, nor the new folders around it"
+result $? "a power failure loses no completed checkpoint and no parent folder"
 timeless "$scratch/whole" >"$scratch/log"
 names=$(ls "$scratch/whole" | tr '\n' ' ')
 events=$(stat -c %s "$scratch/whole"/events*)
@@ -82,7 +82,7 @@ kills=0
 for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     run=$scratch/run-$i
     for ((n = 0; n < 6; n++)); do
-        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # all ways have their turn
+        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # each way comes first in some run
         kills=$((kills + 1))
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")
@@ -95,8 +95,8 @@ for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
 done
 for way in "${ways[@]}"; do
     ((${hits[$way]:-0} > 0)) && [[ -z ${wrong[$way]:-} ]]
-    result $? "$way: ${hits[$way]:-0} runs ended as they should${wrong[$way]:+, but for those with ${wrong[$way]}}"
+    result $? "$way: ${hits[$way]:-0} runs ended as expected${wrong[$way]:+, except those with status ${wrong[$way]}}"
 done
 ((kills > i))
-result $? "$kills kills and failures in all"
+result $? "$kills kills and failures in total"
 finish

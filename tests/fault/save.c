@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - saves five checkpoints on a disk that fails (shim.c), in every way at every call, and looks at what is left:
+ * save.c - saves five checkpoints on a disk that fails (shim.c), in every way at every call, and checks the result:
  *
- *  - every folder under its final name is complete and verifies, the newest is no older than the last one that the
- *    program was told is saved, and the file that names it is whole;
- *  - the next save works, and leaves nothing behind of what went before.
+ *  - every folder with a final name is complete and verifies, the newest is at least as new as the last save that
+ *    returned success, and the file "head" is complete;
+ *  - the next save works and leaves no leftovers.
  *
- * A run begins with one good checkpoint and the remains of two kills. The third step is saved twice, the second time
- * with other values: it takes the first one's place.
+ * A run starts with one good checkpoint and the leftovers of two killed processes. The third step is saved twice, the
+ * second time with different values, which replaces the first.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -28,10 +28,10 @@
 enum { KEEP = 2, SAVES = 5, FIRST = 1, WORDS = 300 };
 static const int steps[SAVES] = {10, 20, 30, 30, 40};
 
-/* ---- a checkpoint whose values tell which it is */
+/* ---- a checkpoint whose values identify it */
 
-/* As somebody would who leaves syncing to the commit. */
-static enum weft_status write_plainly(const char *path, const char *text)
+/* Without syncing: that is left to the commit. */
+static enum weft_status write_unsynced(const char *path, const char *text)
 {
     struct weft_file f = {.fd = open(path, O_WRONLY | O_CREAT, 0666)};
     if (f.fd < 0)
@@ -52,7 +52,7 @@ static enum weft_status write_model(const char *folder, int step, int round)
     TRY(weft_safetensors_write(path, &entry, 1, NULL));
     snprintf(path, sizeof path, "%s/config.json", folder);
     snprintf(text, sizeof text, "{\"step\": %d}\n", step);
-    TRY(write_plainly(path, text));
+    TRY(write_unsynced(path, text));
     return WEFT_OK;
 }
 
@@ -65,7 +65,7 @@ static enum weft_status save(const char *run, int step, int round)
     return WEFT_OK;
 }
 
-/* A file of a run that is replaced again and again. */
+/* A file of the run that is replaced at every save. */
 static enum weft_status write_head(const char *run, int step)
 {
     char path[512], text[32];
@@ -91,7 +91,7 @@ static int read_head(const char *run)
 
 static enum weft_status verify_step(const char *folder, int step)
 {
-    char path[512], text[64] = "", wanted[64];
+    char path[512], text[64] = "", expected[64];
     struct weft_safetensors *f;
     int32_t values[WORDS];
     snprintf(path, sizeof path, "%s/config.json", folder);
@@ -100,20 +100,20 @@ static enum weft_status verify_step(const char *folder, int step)
         text[0] = 0;
     if (config)
         fclose(config);
-    snprintf(wanted, sizeof wanted, "{\"step\": %d}\n", step);
-    if (strcmp(text, wanted))
-        return FAIL(WEFT_CHECK, "%s is not whole", path);
+    snprintf(expected, sizeof expected, "{\"step\": %d}\n", step);
+    if (strcmp(text, expected))
+        return FAIL(WEFT_CHECK, "%s is not complete", path);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     TRY(weft_safetensors_open(&f, path));
     enum weft_status status = weft_safetensors_read(f, "values", &(struct weft_tensor){values, WEFT_I32, 1, {WORDS}});
     weft_safetensors_close(f);
     for (int i = 0; status == WEFT_OK && i < WORDS; i++)
         if (values[i] - values[0] != i || values[0] / 1000 != step)
-            return FAIL(WEFT_CHECK, "%s has other values", path);
+            return FAIL(WEFT_CHECK, "%s has wrong values", path);
     return status;
 }
 
-/* ---- the program that is killed: says on stdout what it believes is safe */
+/* ---- the program that is killed: prints what was saved successfully */
 
 static int save_all(const char *run)
 {
@@ -128,7 +128,7 @@ static int save_all(const char *run)
     return 0;
 }
 
-/* ---- the one that looks */
+/* ---- the program that checks */
 
 static char scratch[64], run[128];
 
@@ -146,15 +146,15 @@ static void set_up(void)
     write_model(path, 0, 0);
 }
 
-struct told {
+struct outcome {
     int saved, head;
     long calls;
     int status;
 };
 
-static struct told run_child(const char *how, long at)
+static struct outcome run_child(const char *how, long at)
 {
-    struct told t = {FIRST, FIRST, 0, 0};
+    struct outcome t = {FIRST, FIRST, 0, 0};
     char self[512] = "", shim[600], number[32], line[128];
     int ends[2];
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || pipe(ends))
@@ -187,8 +187,8 @@ static struct told run_child(const char *how, long at)
     return t;
 }
 
-/* Every final folder verifies; counts them and all other names. */
-static enum weft_status look(int *newest, int *folders, int *others)
+/* Verifies every folder with a final name; counts them and all other names. */
+static enum weft_status verify_run(int *newest, int *folders, int *others)
 {
     char path[400];
     enum weft_status status = WEFT_OK;
@@ -217,40 +217,40 @@ static enum weft_status verify_any(const char *path, void *context)
     return WEFT_OK;
 }
 
-static enum weft_status judge(const struct told *t)
+static enum weft_status check_outcome(const struct outcome *t)
 {
     char path[512];
     int newest, folders, others, head = read_head(run);
     int64_t latest;
-    TRY(look(&newest, &folders, &others));
+    TRY(verify_run(&newest, &folders, &others));
     TRY(weft_ckpt_latest(run, verify_any, NULL, &latest, path, sizeof path));
     if (latest != newest || latest < t->saved)
-        return FAIL(WEFT_CHECK, "the latest is %" PRId64 ", but %d was said to be saved", latest, t->saved);
+        return FAIL(WEFT_CHECK, "the latest checkpoint is %" PRId64 ", but saving %d had succeeded", latest, t->saved);
     if (head < t->head)
-        return FAIL(WEFT_CHECK, "the head is %d, but %d was said to be written", head, t->head);
+        return FAIL(WEFT_CHECK, "the head is %d, but writing %d had succeeded", head, t->head);
     TRY(save(run, 99, 0));
     TRY(write_head(run, 99));
-    TRY(look(&newest, &folders, &others));
+    TRY(verify_run(&newest, &folders, &others));
     if (newest != 99 || folders != KEEP || others || read_head(run) != 99)
         return FAIL(WEFT_CHECK, "after another save there are %d checkpoints and %d other names", folders, others);
     return WEFT_OK;
 }
 
-/* How the program ends: by itself, with everything saved, or killed. */
+/* How the program must end: normally, normally with everything saved, or killed. */
 enum end { ENDS, SAVED, KILLED };
 
-/* One way to fail, at every call: a line of TAP. */
+/* Tries one kind of failure at every call; prints a TAP line. */
 static int try_all(int number, const char *how, enum end end, long calls)
 {
     int bad = 0;
     for (long at = 1; at <= calls; at += STRIDE) {
         set_up();
-        struct told t = run_child(how, at);
+        struct outcome t = run_child(how, at);
         bool ended = end == KILLED ? WIFSIGNALED(t.status) && WTERMSIG(t.status) == SIGKILL : t.status == 0;
         ended &= end != SAVED || t.head == steps[SAVES - 1];
-        if (!ended || judge(&t) != WEFT_OK) {
+        if (!ended || check_outcome(&t) != WEFT_OK) {
             bad++;
-            printf("# %s at call %ld: %s\n", how, at, ended ? weft_error() : "the program did not end as it should");
+            printf("# %s at call %ld: %s\n", how, at, ended ? weft_error() : "the program ended in the wrong way");
         }
     }
     printf("%s %d - %s at call 1, %d, ... %ld\n", bad ? "not ok" : "ok", number, how, 1 + STRIDE, calls);
@@ -271,8 +271,8 @@ int main(int argc, char **argv)
         return 1;
     snprintf(run, sizeof run, "%s/run", scratch);
     set_up();
-    struct told whole = run_child("", 0);
-    int bad = whole.calls < 50 || whole.saved != steps[SAVES - 1] || judge(&whole) != WEFT_OK;
+    struct outcome whole = run_child("", 0);
+    int bad = whole.calls < 50 || whole.saved != steps[SAVES - 1] || check_outcome(&whole) != WEFT_OK;
     printf("%s 1 - without a fault: %ld calls\n", bad ? "not ok" : "ok", whole.calls);
     for (int i = 0; i < WAYS; i++)
         bad += try_all(i + 2, ways[i].how, ways[i].end, whole.calls);

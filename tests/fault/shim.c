@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * shim.c - a disk that fails: preloaded (LD_PRELOAD), it stands between a program and the calls that change files.
+ * shim.c - simulates a failing disk: loaded with LD_PRELOAD, it intercepts the calls that change files.
  *
- *     WEFT_FAULT_UNDER=FOLDER   counts calls on absolute paths below the folder; without it nothing happens
- *     WEFT_FAULT_AT=N           the N-th call, from 1, is where it happens
- *     WEFT_FAULT_HOW=...        what happens:
+ *     WEFT_FAULT_UNDER=FOLDER   intercepts calls on absolute paths below the folder; without it the shim is inactive
+ *     WEFT_FAULT_AT=N           fails at the N-th such call, from 1
+ *     WEFT_FAULT_HOW=...        how it fails:
  *
- *     fail    the call fails with EIO: a write after half of it, an fsync after dropping what was not yet synced
- *     full    from here on nothing can be written or made: ENOSPC, a write after half of what it wanted
- *     short   from here on a write does half, and every other one is interrupted (EINTR)
- *     kill    the process is killed before the call, in the middle of a write
- *     cut     the power goes: the process is killed, every file loses what was not synced, and names that were made or
- *             changed since their folder was synced are as before; but what was removed stays removed
- *     torn    the power goes, but only the files' contents are lost, not the names
+ *     fail    the call fails with EIO: a write after half of its bytes, an fsync after losing unsynced data
+ *     full    from here on nothing can be written or created: ENOSPC, after half of the bytes of a write
+ *     short   from here on each write is partial, and every other one is interrupted (EINTR)
+ *     kill    the process is killed before the call, or in the middle of a write
+ *     cut     power failure: the process is killed, every file loses its unsynced data, and names that were created or
+ *             changed since their folder was synced are restored; removals are not undone
+ *     torn    power failure in which only contents are lost, not names
  *
- * Where a call failed there is a file FOLDER.failed.
+ * When a call fails, the shim creates the file FOLDER.failed.
  *
- * cut and torn are the two ends of what a file system may do with names; contents written over in place are not
- * modelled, for nothing here does that. fsync itself only keeps the books, which makes the many runs of a test quick.
+ * cut and torn are the two extremes of what a file system may do with names. Overwriting contents in place is not
+ * modelled, since no code here does that. fsync is only recorded, not executed, which makes the many runs of a test
+ * fast.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,24 +34,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST = 256, ROOM = 512 };
+enum { MAX = 256, ROOM = 512 };
 
-/* Names made or changed since their folder was synced, oldest first, in the words of now: who renames a folder renames
- * the journal. */
+/* Names created or changed since their folder was synced, oldest first. Paths are current: renaming a folder also
+ * updates the journal. */
 static struct change {
     enum { MADE, MOVED, SWAPPED } kind;
-    char a[ROOM], b[ROOM]; /* made: a; moved: from a to b */
-    char lost[ROOM];       /* moved: a second name of the file that stood at b, or "" */
-} journal[MOST];
+    char a[ROOM], b[ROOM]; /* MADE: a; MOVED: from a to b */
+    char lost[ROOM];       /* MOVED: a hard link to the file that was replaced at b, or "" */
+} journal[MAX];
 static int changes;
 
-/* Files that were opened for writing; the descriptors keep their inodes from being used again. */
+/* Files that were opened for writing. The descriptors prevent their inodes from being reused. */
 static struct file {
     int fd;
     dev_t dev;
     ino_t ino;
     off_t synced;
-} files[MOST];
+} files[MAX];
 static int file_count;
 
 static const char *under, *how = "";
@@ -63,7 +64,7 @@ __attribute__((constructor)) static void begin(void)
     at = getenv("WEFT_FAULT_AT") ? atol(getenv("WEFT_FAULT_AT")) : 0;
 }
 
-/* How many calls there were, for a program that wants to know how many places there are to fail. */
+/* The number of calls so far: a program can find out how many points of failure there are. */
 long weft_fault_calls(void) { return calls; }
 
 static bool is(const char *what) { return strcmp(how, what) == 0; }
@@ -76,7 +77,7 @@ static bool within(const char *path, const char *folder)
 
 static bool ours(const char *path) { return under && within(path, under); }
 
-/* ---- files and what of them is synced */
+/* ---- files, and how much of them is synced */
 
 static struct file *find(int fd)
 {
@@ -93,7 +94,7 @@ static void note_file(int fd, bool emptied)
 {
     struct stat st;
     struct file *f = find(fd);
-    if (!f && file_count == MOST)
+    if (!f && file_count == MAX)
         abort();
     if (!f && fstat(fd, &st) == 0) {
         f = &files[file_count++];
@@ -110,11 +111,11 @@ static void drop(const struct file *f)
         abort();
 }
 
-/* ---- names and which of them are synced */
+/* ---- names, and which of them are synced */
 
 static void note_change(int kind, const char *a, const char *b, const char *lost)
 {
-    if (changes == MOST)
+    if (changes == MAX)
         abort();
     struct change *c = &journal[changes++];
     c->kind = kind;
@@ -133,8 +134,8 @@ static void rewrite(char *path, const char *from, const char *to)
         abort();
 }
 
-/* The first n changes speak of `to` where they spoke of `from`. */
-static void retell(int n, const char *from, const char *to)
+/* Replaces `from` with `to` in the paths of the first n changes. */
+static void rename_paths(int n, const char *from, const char *to)
 {
     for (int i = 0; i < n; i++) {
         rewrite(journal[i].a, from, to);
@@ -142,11 +143,11 @@ static void retell(int n, const char *from, const char *to)
     }
 }
 
-static void retell_swapped(int n, const char *a, const char *b)
+static void swap_paths(int n, const char *a, const char *b)
 {
-    retell(n, a, "\1");
-    retell(n, b, a);
-    retell(n, "\1", b);
+    rename_paths(n, a, "\1");
+    rename_paths(n, b, a);
+    rename_paths(n, "\1", b);
 }
 
 static bool in_folder(const char *path, const char *folder)
@@ -184,16 +185,16 @@ static void undo(int i)
         remove_all(c->a);
     } else if (c->kind == MOVED) {
         syscall(SYS_rename, c->b, c->a);
-        retell(i, c->b, c->a);
+        rename_paths(i, c->b, c->a);
         if (c->lost[0])
             syscall(SYS_rename, c->lost, c->b);
     } else {
         syscall(SYS_renameat2, AT_FDCWD, c->a, AT_FDCWD, c->b, RENAME_EXCHANGE);
-        retell_swapped(i, c->a, c->b);
+        swap_paths(i, c->a, c->b);
     }
 }
 
-/* ---- what happens */
+/* ---- failures */
 
 static void die(void)
 {
@@ -206,7 +207,7 @@ static void die(void)
 
 static bool deadly(void) { return is("kill") || is("cut") || is("torn"); }
 
-/* Leaves word that a call failed, for who looks at how the program ended. */
+/* Creates FOLDER.failed, so that a test knows that a call failed. */
 static bool fail_with(int error)
 {
     char path[ROOM];
@@ -216,7 +217,7 @@ static bool fail_with(int error)
     return true;
 }
 
-/* Counts a call; dies there, or tells whether it is to fail. */
+/* Counts a call. Kills the process if it must die here; else returns whether the call must fail. */
 static bool strike(bool makes)
 {
     calls++;
@@ -298,13 +299,13 @@ int rename(const char *from, const char *to)
         return -1;
     if (stat(to, &st) == 0 && S_ISREG(st.st_mode)) {
         snprintf(lost, sizeof lost, "%s.lost-%ld", under, links++);
-        syscall(SYS_unlink, lost); /* a process that ended before this one may have left it */
+        syscall(SYS_unlink, lost); /* an earlier process may have left it */
         if (syscall(SYS_link, to, lost))
             abort();
     }
     int result = (int)syscall(SYS_rename, from, to);
     if (result == 0) {
-        retell(changes, from, to);
+        rename_paths(changes, from, to);
         note_change(MOVED, from, to, lost);
     } else if (lost[0]) {
         int error = errno;
@@ -320,7 +321,7 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
         return -1;
     int result = (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
     if (result == 0 && ours(from)) {
-        retell_swapped(changes, from, to);
+        swap_paths(changes, from, to);
         note_change(SWAPPED, from, to, "");
     }
     return result;
