@@ -18,11 +18,11 @@ void weft_settings_release(struct weft_settings *s)
 
 /* ---- collecting */
 
-/* Puts a setting at a place of the list, which is also its rank: later ones win. */
+/* Inserts a setting at index `at` of the list. Later settings take precedence. */
 static enum weft_status insert(struct weft_settings *s, int at, struct weft_setting setting)
 {
     if (!setting.name || !setting.value)
-        return FAIL(WEFT_NOMEM, "no memory left for settings");
+        return FAIL(WEFT_NOMEM, "not enough memory for settings");
     if (s->count == WEFT_MAX_SETTINGS)
         return FAIL(WEFT_INVALID, "more than %d settings", WEFT_MAX_SETTINGS);
     memmove(&s->setting[at + 1], &s->setting[at], (size_t)(s->count - at) * sizeof setting);
@@ -35,7 +35,7 @@ enum weft_status weft_settings_add(struct weft_settings *s, const char *text)
 {
     const char *is = strchr(text, '=');
     if (!is || is == text || !is[1])
-        return FAIL(WEFT_INVALID, "\"%s\" is no setting: write NAME=VALUE, for example layers=4", text);
+        return FAIL(WEFT_INVALID, "\"%s\" is not a setting: write NAME=VALUE, for example layers=4", text);
     struct weft_setting setting = {.name = weft_arena_print(&s->arena, "%.*s", (int)(is - text), text),
                                    .value = weft_arena_print(&s->arena, "%s", is + 1)};
     TRY(insert(s, s->count, setting));
@@ -60,7 +60,7 @@ static enum weft_status load_entry(void *context, const char *name, const char *
     const char *copy = weft_arena_print(&s->arena, "%s", value);
     if (strcmp(name, "preset") == 0) {
         s->preset_name = copy;
-        return copy ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory left for settings");
+        return copy ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for settings");
     }
     struct weft_setting setting = {weft_arena_print(&s->arena, "%s", name), copy, .file = l->file};
     TRY(insert(s, s->loaded, setting));
@@ -72,7 +72,7 @@ enum weft_status weft_settings_load(struct weft_settings *s, const char *path)
 {
     struct loading loading = {s, weft_arena_print(&s->arena, "%s", path)};
     if (!loading.file)
-        return FAIL(WEFT_NOMEM, "no memory left for settings");
+        return FAIL(WEFT_NOMEM, "not enough memory for settings");
     TRY(weft_json_load(path, load_entry, &loading));
     return WEFT_OK;
 }
@@ -231,7 +231,7 @@ enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_o
     return WEFT_OK;
 }
 
-/* ---- telling */
+/* ---- listing and saving */
 
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value))

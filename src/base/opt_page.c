@@ -2,9 +2,9 @@
  *
  * opt_page.c - all options on one page: for `weft help options`, for docs/options.md and for Kconfig.
  *
- * Kconfig knows neither real numbers nor texts with a list of values inside: both are strings there, and their help
- * says what may be given. An owner "pos=rope" becomes a menu, which does not depend on the symbol of pos: Kconfig would
- * drop its values where the base of a study has another, though an arm may need them.
+ * Kconfig has neither real numbers nor strings with a fixed list of values: both become plain strings, and the help
+ * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos:
+ * otherwise Kconfig would drop its values if the baseline of a study has another pos, though an arm may need them.
  */
 #include "base/json.h"
 #include "base/opt.h"
@@ -53,7 +53,7 @@ static void print_text(const struct weft_owner *owner, FILE *to)
 
 /* ---- Markdown */
 
-/* The text with every `special` character behind a backslash. */
+/* Writes the text with a backslash before every `special` character. */
 static void put_escaped(const char *text, const char *special, FILE *to)
 {
     for (; *text; text++) {
@@ -81,7 +81,7 @@ static void print_markdown(const struct weft_owner *owner, FILE *to)
 
 /* ---- Kconfig */
 
-/* The help up to its first stop. */
+/* The prompt is the help text up to the first ; or : */
 static void print_prompt(const char *type, const char *help, FILE *to)
 {
     char prompt[80];
@@ -133,14 +133,15 @@ static void print_menu(const struct weft_owner *owner, const struct weft_preset 
 
 static const char *const openings[] = {
     [WEFT_PAGE_TEXT] = "",
-    [WEFT_PAGE_MARKDOWN] =
-        "<!-- Written by `make generated` from the option tables: change those. -->\n"
-        "# Options\n\n"
-        "`--set NAME=VALUE` sets an option, and so does an entry of a config file, one flat JSON object. The command\n"
-        "line stands above the config file, that above the preset, and that above the defaults below. A section named\n"
-        "`option=value` has a part only in models with that value.\n",
+    [WEFT_PAGE_MARKDOWN] = "<!-- Generated from the option tables by `make generated`. Do not edit. -->\n"
+                           "# Options\n\n"
+                           "Set an option with `--set NAME=VALUE` or as an entry of a config file, which is one flat "
+                           "JSON object. The command\n"
+                           "line overrides the config file, which overrides the preset, which overrides the defaults "
+                           "below. The options in a\n"
+                           "section named `option=value` apply only to models with that value.\n",
     [WEFT_PAGE_KCONFIG] = "# SPDX-License-Identifier: MIT\n"
-                          "# Written by `make generated` from the option tables: change those.\n"
+                          "# Generated from the option tables by `make generated`. Do not edit.\n"
                           "mainmenu \"Weft\"\n",
 };
 
