@@ -66,7 +66,7 @@ static const char *type_of(const json_t *part)
     return type ? type : json_is_null(part) || !part ? "null" : "?";
 }
 
-static enum weft_status refuse(const char *path, const char *what, const json_t *part)
+static enum weft_status unsupported(const char *path, const char *what, const json_t *part)
 {
     return FAIL(WEFT_UNSUPPORTED, "%s: the %s (%s) is not supported: only byte-level BPE with GPT-2's pattern is", path,
                 what, weft_name_show(type_of(part)).text);
@@ -92,11 +92,11 @@ static enum weft_status check_bpe(const char *path, const json_t *root)
 {
     const json_t *pre = json_object_get(root, "pre_tokenizer"), *post = json_object_get(root, "post_processor");
     if (strcmp(type_of(pre), "ByteLevel") != 0 || json_is_false(json_object_get(pre, "use_regex")))
-        return refuse(path, "pre_tokenizer", pre);
+        return unsupported(path, "pre_tokenizer", pre);
     if (!json_is_false(json_object_get(pre, "add_prefix_space")))
         return FAIL(WEFT_UNSUPPORTED, "%s: add_prefix_space is not supported", path);
     if (post && !json_is_null(post) && strcmp(type_of(post), "ByteLevel") != 0)
-        return refuse(path, "post_processor", post);
+        return unsupported(path, "post_processor", post);
     return check_switches(path, json_object_get(root, "model"));
 }
 
@@ -107,9 +107,9 @@ static enum weft_status check_chars(const char *path, const json_t *root)
     const char *behavior = json_string_value(json_object_get(pre, "behavior"));
     if (strcmp(type_of(pre), "Split") != 0 || !pattern || strcmp(pattern, WEFT_CHARS_PATTERN) != 0 || !behavior ||
         strcmp(behavior, "Isolated") != 0 || json_is_true(json_object_get(pre, "invert")))
-        return refuse(path, "pre_tokenizer", pre);
+        return unsupported(path, "pre_tokenizer", pre);
     if (post && !json_is_null(post))
-        return refuse(path, "post_processor", post);
+        return unsupported(path, "post_processor", post);
     if (json_array_size(json_object_get(root, "added_tokens")))
         return FAIL(WEFT_UNSUPPORTED, "%s: added_tokens are not supported in a character tokenizer", path);
     return WEFT_OK;
@@ -121,9 +121,9 @@ static enum weft_status read_root(struct weft_reading *r, const json_t *root)
     const json_t *merges = json_object_get(model, "merges"), *normalizer = json_object_get(root, "normalizer");
     bool chars = strcmp(type_of(model), "WordLevel") == 0;
     if (!chars && strcmp(type_of(model), "BPE") != 0)
-        return refuse(r->path, "model", model);
+        return unsupported(r->path, "model", model);
     if (normalizer && !json_is_null(normalizer))
-        return refuse(r->path, "normalizer", normalizer);
+        return unsupported(r->path, "normalizer", normalizer);
     TRY(chars ? check_chars(r->path, root) : check_bpe(r->path, root));
     TRY(check_added(r->path, added));
     if (!chars && !json_is_array(merges))
