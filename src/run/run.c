@@ -24,7 +24,7 @@ static void report_check(void *context, const struct weft_check *c)
 static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gates)
 {
     double start = weft_seconds();
-    *gates = (struct weft_gates){.tell = report_check, .context = run};
+    *gates = (struct weft_gates){.on_check = report_check, .context = run};
     TRY(weft_gates_run(run->spec, WEFT_GATES_TO_TRAIN, gates));
     run->gates_checks = gates->checks;
     run->gates_failed = gates->failed;
@@ -45,10 +45,10 @@ static enum weft_status check_gates_once(struct weft_run *run, struct weft_recor
     bool same = false;
     char path[4096];
     snprintf(path, sizeof path, "%s/gates.json", record->folder);
-    TRY(weft_stamp_load(path, record->config_sha256, &same, &gates));
+    TRY(weft_gate_record_load(path, record->config_sha256, &same, &gates));
     if (!same || (gates.failed && !run->unsafe)) {
         TRY(check_gates(run, &gates));
-        TRY(weft_stamp_save(path, record->config_sha256, &gates));
+        TRY(weft_gate_record_save(path, record->config_sha256, &gates));
     }
     run->gates_checks = record->gates_checks = gates.checks;
     run->gates_failed = record->gates_failed = gates.failed;

@@ -81,14 +81,14 @@ static enum weft_status check_preset(const struct weft_study *s)
 
 static enum weft_status check_needs(const struct weft_study *s)
 {
-    struct weft_lack lack;
+    struct weft_unused unused;
     char where[512], text[256];
     for (int i = 0; i < s->settings.count; i++) {
         const struct weft_setting *setting = &s->settings.setting[i];
-        if (is_own(setting->name) && weft_settings_lacks(&s->settings, setting, &lack))
+        if (is_own(setting->name) && weft_settings_unused(&s->settings, setting, &unused))
             return FAIL(WEFT_INVALID, "%s%s has no effect without %s: remove it, keep it at %s, or set that",
                         weft_setting_where(setting, where, sizeof where),
-                        weft_setting_text(lack.opt, setting, text, sizeof text), lack.needs, lack.opt->initial);
+                        weft_setting_text(unused.opt, setting, text, sizeof text), unused.needs, unused.opt->initial);
     }
     return WEFT_OK;
 }

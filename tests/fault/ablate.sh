@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ablate.sh - plans, runs, resumes and repeats a tiny study. A study that is killed at any moment ends with the same ledger
-# as one that is never killed, nothing is trained twice, and a repeat has the same bits. WEFT_KILLED_STUDIES sets the
-# number of killed studies, 3 by default.
+# ablate.sh - a tiny study is planned, run, stopped, continued and repeated: killed at any moment it ends with the ledger of
+# one that was never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
+# studies to kill, 3 by default.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -29,7 +29,7 @@ CONFIG_WEFT_CHECKPOINT_EVERY=5
 CONFIG_WEFT_SEEDS=2
 END
 study() { "$weft" ablate --config tiny --json "$@"; } # ARGUMENTS...
-begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background; $! is its id
+begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background, as $!
 refuses() { # TEXT ARGUMENTS...
     local text=$1
     shift
@@ -37,9 +37,9 @@ refuses() { # TEXT ARGUMENTS...
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
     result $? "ablate $*: says: $text"
 }
-# A ledger without times and independent of the order in which runs finished.
+# The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds)": [^,}]*//g' "$1/runs.jsonl" | sort; }
-column() { # FOLDER ARM: hashes of the weights, sorted by seed
+column() { # FOLDER ARM: hashes of the weights by seed
     python3 -c 'import json, sys
 runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]
 print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r["arm"] == sys.argv[2])))' "$1" "$2"
@@ -47,24 +47,24 @@ print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r
 
 plan=$(study --dry-run --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
     [[ $(field gates_failed <<<"$plan") == 0 && ! -e none ]] && grep -q 'steps of every arm were timed' err
-result $? "--dry-run prints the cost and time of every arm and writes nothing"
+result $? "--dry-run prints the cost of every arm and the time, and leaves nothing"
 
 one=$(study --out whole 2>err) && [[ $(field done <<<"$one") == 4 && $(field failed <<<"$one") == 0 ]] &&
     [[ $(wc -l <whole/runs.jsonl) == 4 && -s whole/runs/w2/lr-0.001-seed-2/log.jsonl ]] &&
     ! grep -q 'gates:' whole/runs/*/*/output.txt
-result $? "runs all arms and seeds; the runs do not check the gates again"
+result $? "runs all arms and seeds; the runs need not check the gates again"
 timeless whole >ledger
 cp whole/study.json study.json
-stamp=$(stat -c '%n %y' whole/runs/*/*/log.jsonl)
+times=$(stat -c '%n %y' whole/runs/*/*/log.jsonl)
 again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] && ! grep -q started err &&
-    [[ $(stat -c '%n %y' whole/runs/*/*/log.jsonl) == "$stamp" ]] && timeless whole | cmp -s - ledger &&
+    [[ $(stat -c '%n %y' whole/runs/*/*/log.jsonl) == "$times" ]] && timeless whole | cmp -s - ledger &&
     cmp -s whole/study.json study.json
-result $? "finished runs are not trained again, and study.json does not change"
+result $? "what is done is not trained again, and study.json is the same"
 
 more=$(study --out whole --seeds 3 2>err) && [[ $(field done_before <<<"$more") == 4 && $(grep -c started err) == 2 ]]
-result $? "--seeds 3 trains only the third"
+result $? "--seeds 3 trains the third alone"
 other=$(study --out whole --set lr=0.002 2>err) && [[ $(field done_before <<<"$other") == 0 && $(wc -l <whole/runs.jsonl) == 10 ]]
-result $? "a different config is a new run"
+result $? "another config is another run"
 
 cp -r whole broken
 rm -r broken/runs.jsonl broken/runs/dot/lr-0.001-seed-1/gates.json
@@ -72,7 +72,7 @@ sed -i 's/"program_sha256": "./&0/' broken/runs/w2/lr-0.001-seed-1/gates.json
 study --out broken >out 2>err
 [[ $(field done <out) == 4 ]] && timeless broken | cmp -s - ledger &&
     ! grep -q 'goes on' broken/runs/{dot,w2}/lr-0.001-seed-1/output.txt
-result $? "runs of another program, or without a gate record, are trained again"
+result $? "a folder of another program, or without a record of the gates, is trained again"
 
 cat tiny - >repeating <<'END'
 CONFIG_WEFT_LRS="1e-3 2e-3"
@@ -82,9 +82,9 @@ sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/L
 [[ $(field done <out) == 8 && -n $(column repeated step2) && $(column repeated step2) == "$(column repeated step4)" ]] &&
     [[ $(grep -o '"step2".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) != \
         $(grep -o '"step4".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) ]]
-result $? "a repeat with a different number of threads has the same bits"
+result $? "a repeat, with another number of threads, has the same bits"
 "$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 8 ]]
-result $? "a repeat that is finished is not trained again"
+result $? "it is not trained again in its folder"
 
 for signal in INT TERM; do
     begin --out "$signal" --set steps=100000
@@ -92,9 +92,15 @@ for signal in INT TERM; do
     kill -$signal $!
     wait $!
     status=$?
-    ((status == 0)) && grep -q 'the same command goes on' err && [[ -n $(compgen -G "$signal/runs/*/*/step-*") ]]
-    result $? "SIG$signal: runs save and end, with 0"
+    ((status == 3)) && [[ -n $(compgen -G "$signal/runs/*/*/step-*") ]] && [[ $(field done <out) == 0 ]] &&
+        grep -qx "stopped and saved with 0 of 4 runs done. To continue: $(field command <"$signal/study.json")" err
+    result $? "SIG$signal: runs save and end, the exit code is 3, and the command to continue is printed"
 done
+
+timeout -k 5 120 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], ["weft", *sys.argv[2:]])' "$weft" ablate --config tiny --json --out ignored >out 2>err && timeless ignored | cmp -s - ledger
+result $? "a parent that ignores SIGCHLD changes nothing"
 
 kills=0
 for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
@@ -107,21 +113,24 @@ for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
     study --out "killed-$i" >out 2>err && timeless "killed-$i" | cmp -s - ledger && cmp -s "killed-$i/study.json" \
         <(sed "s/--out whole/--out killed-$i/" study.json)
     status=$?
-    result $status "a study that is killed many times ends with the same ledger and plan"
+    result $status "killed again and again, it ends with the same ledger and plan"
     ((status == 0)) || { cat err && timeless "killed-$i" | diff - ledger; } | sed 's/^/# /'
     rm -rf "killed-$i"
 done
 ((kills > 0))
-result $? "$kills kills in total"
+result $? "$kills kills in all"
 
 study --out array --slurm >out 2>err && bash -n array/study.sbatch && grep -q '^#SBATCH --array=0-3$' array/study.sbatch
 result $? "--slurm writes an array job"
+study --out "with long" --slurm --long --unsafe --set lr=0.002 --seeds 1 >out 2>err &&
+    [[ $(field command <"with long/study.json") == "weft ablate --config tiny --out 'with long' --unsafe --long --set lr=0.002 --set seeds=1" ]]
+result $? "study.json has every option that is needed to run the study again"
 for task in 3 0 2 1; do
     SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$task bash array/study.sbatch >out 2>err &
 done
 wait
 timeless array | cmp -s - ledger
-result $? "its tasks, run at the same time, give the same ledger"
+result $? "its tasks, all in parallel, give the same ledger"
 
 refuses 'there is no run 4' --out none --run 4
 refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
@@ -133,5 +142,5 @@ cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/run
 refuses '1 of 4 runs failed, the first of them arm dot, seed 1: weft: another process trains in' --out failing
 exec 9>&-
 study --out failing >out 2>err && timeless failing | cmp -s - ledger
-result $? "the same command retries it"
+result $? "the same command tries it again"
 finish

@@ -19,7 +19,7 @@ static void pass(const char *const *settings)
 {
     struct weft_settings s = {0};
     struct weft_spec spec;
-    struct weft_gates report = {.tell = failed_check};
+    struct weft_gates report = {.on_check = failed_check};
     for (; *settings; settings++)
         check(weft_settings_add(&s, *settings));
     check(weft_spec_init(&spec, "gpt2", &s));
