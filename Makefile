@@ -4,8 +4,10 @@
 #   make build                the libraries and the program alone
 #   make defconfig-NAME       a .config from configs/NAME; menuconfig: change it; savedefconfig: what is special about it
 #   make SET="steps=50"       the study with other settings than its .config has
+#   make ONEDNN=yes           the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
 #   make check                every quick test; check-long: the slow ones too
 #   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
+#   make ONEDNN=yes check-onednn   the own products against oneDNN's
 #   make fuzz                 20000 hostile inputs for each reader of files; fuzz-NAME RUNS=n: for one
 #   make lint format          what a machine can say about style and structure, and do about it
 #   make generated            the files that are written from tables: docs/options.md, docs/ops.md, configs/Kconfig
@@ -37,13 +39,6 @@ OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 OPT_tsan := -O2 -g -fsanitize=thread
 OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_coverage := -O1 -g --coverage
-# ThreadSanitizer learns from Archer what OpenMP synchronises. Archer comes with LLVM's runtime, hence clang. Debian's
-# oneDNN asks for libgomp, but LLVM's runtime offers the same symbols and is searched first, so it alone runs.
-ifeq ($(FLAVOUR),tsan)
-override CC := clang
-TEST_ENV := TSAN_OPTIONS=ignore_noninstrumented_modules=1
-endif
-
 ifeq ($(FLAVOUR),fuzz)
 override CC := clang
 endif
@@ -54,7 +49,15 @@ WERROR ?= -Werror
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Wno-unused-parameter $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
 FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
-LIBS := -ldnnl -ljansson -lzstd $(shell pkg-config --libs libpcre2-8) -lm
+LIBS := -ljansson -lzstd $(shell pkg-config --libs libpcre2-8) -lm -lpthread
+
+# ---- oneDNN: compared with by benches and tests, never part of the library; it brings OpenMP's threads along
+
+ONEDNN ?= no
+ifeq ($(filter yes no,$(ONEDNN)),)
+$(error ONEDNN=$(ONEDNN): give yes or no)
+endif
+ONEDNN_LIBS := $(if $(filter yes,$(ONEDNN)),-ldnnl -lgomp)
 
 # ---- instruction-set levels: these sources are compiled once more for each, and one copy is chosen at run time
 
@@ -75,11 +78,13 @@ MARCH_amx := $(MARCH_v4) -mamx-tile -mamx-bf16 -mavx512bf16
 SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 SRC := $(if $(AMX),$(SRC),$(filter-out %_amx.c,$(SRC)))
 CMD_SRC := src/main.c $(filter src/cmd/%,$(SRC))
-LIB_SRC := $(filter-out src/cmd/%,$(SRC))
+ONEDNN_SRC := $(filter src/dnn/onednn/%,$(SRC))
+LIB_SRC := $(filter-out src/cmd/% $(ONEDNN_SRC),$(SRC))
 LEVEL_SRC := $(filter-out src/ops/registry.c,$(filter src/ops/%.c src/dnn/loop_f32.c,$(LIB_SRC)))
 LIB_OBJ := $(LIB_SRC:src/%.c=$(OUT)/obj/%.o)
 LEVEL_OBJ := $(foreach level,$(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj-$(level)/%.o))
 CMD_OBJ := $(CMD_SRC:src/%.c=$(OUT)/obj/%.o)
+ONEDNN_OBJ := $(if $(filter yes,$(ONEDNN)),$(ONEDNN_SRC:src/%.c=$(OUT)/obj/%.o))
 
 # Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
@@ -87,7 +92,9 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
+TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
+ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
 # Scripts of tests/cli run the program, in every flavour; the others kill it, judge or rebuild the tree, or run long: once is
 # enough.
@@ -110,8 +117,11 @@ $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(FLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS)' >$@
 
+$(OUT)/onednn: FORCE
+	@mkdir -p $(@D)
+	@echo $(ONEDNN) | cmp -s - $@ || echo $(ONEDNN) >$@
+
 COMPILE = @mkdir -p $(@D) && echo "  CC $@" && $(CC) $(FLAGS) $(EXTRA) -MMD -MP
-$(OUT)/obj/base/threads.o: EXTRA := -fopenmp
 $(filter %_amx.o,$(LIB_OBJ)): EXTRA := $(MARCH_amx)
 
 $(OUT)/obj/%.o: src/%.c $(OUT)/flags
@@ -126,12 +136,13 @@ $(OUT)/obj-$(1)/%.o: src/%.c $(OUT)/flags
 	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) -c $$< -o $$@
 	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@
 $(OUT)/tests/%_$(1): tests/%.c $(A) $(OUT)/flags
-	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(A) $(LDFLAGS) -fopenmp -lcmocka $(LIBS)
+	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(A) $(LDFLAGS) -lcmocka $(LIBS)
 endef
 $(foreach level,$(LEVELS),$(eval $(call LEVEL_RULES,$(level))))
 
 $(OUT)/tests/%: tests/%.c $(A) $(OUT)/flags
-	$(COMPILE) $< -o $@ $(A) $(LDFLAGS) -fopenmp -lcmocka $(LIBS)
+	$(COMPILE) $< -o $@ $(filter %.o,$^) $(A) $(LDFLAGS) -lcmocka $(if $(filter %.o,$^),$(ONEDNN_LIBS)) $(LIBS)
+$(ONEDNN_TESTS): $(ONEDNN_OBJ)
 
 # (Private, or the library would be compiled with it.)
 $(FUZZ:%=$(OUT)/tests/fuzz/%): private EXTRA := -fsanitize=fuzzer
@@ -143,7 +154,7 @@ $(OUT)/tests/fault/save: | $(OUT)/tests/fault/shim.so
 $(OUT)/tests/fault/shim.so: tests/fault/shim.c
 	@mkdir -p $(@D) && echo "  CC $@" && $(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared $< -o $@
 
--include $(LIB_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d) $(FUZZ:%=$(OUT)/tests/fuzz/%.d)
+-include $(LIB_OBJ:.o=.d) $(ONEDNN_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d) $(FUZZ:%=$(OUT)/tests/fuzz/%.d)
 
 # ---- linking
 
@@ -151,10 +162,10 @@ $(A): $(LIB_OBJ) $(LEVEL_OBJ)
 	@echo "  AR $@" && rm -f $@ && $(AR) qcs $@ $^
 
 $(SO): $(LIB_OBJ) $(LEVEL_OBJ)
-	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) $^ -o $@ $(LDFLAGS) -fopenmp $(LIBS)
+	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) -Wl,-z,nodelete $^ -o $@ $(LDFLAGS) $(LIBS)
 
-$(PROGRAM): $(CMD_OBJ) $(A)
-	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(A) -o $@ $(LDFLAGS) -fopenmp $(LIBS)
+$(PROGRAM): $(CMD_OBJ) $(ONEDNN_OBJ) $(A) $(OUT)/onednn
+	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(ONEDNN_OBJ) $(A) -o $@ $(LDFLAGS) $(ONEDNN_LIBS) $(LIBS)
 
 $(BUILD)/weft: $(BUILD)/release/weft
 	@ln -sf release/weft $@
@@ -198,10 +209,15 @@ savedefconfig: build
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
 LONG := long-levels long-clang long-valgrind $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
-.PHONY: check-install $(LONG)
+.PHONY: check-install check-onednn $(LONG)
 
 check: build $(TESTS)
 	@$(RUN) $(SCRIPTS) $(TESTS)
+
+# Needs ONEDNN=yes: the own products against oneDNN's, and training with them.
+check-onednn: build $(ONEDNN_TESTS)
+	@test $(ONEDNN) = yes || { echo "make ONEDNN=yes $@" && false; } >&2
+	@$(RUN) $(ONEDNN_TESTS) tests/onednn/*.sh
 
 check-install: build
 	@$(RUN) tests/install/*.sh

@@ -9,18 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* The thread library reads its environment before main and by default spins for milliseconds wherever threads meet:
- * with ten busy processes on two cores that made training a small model four times slower. So the program asks for
- * short spinning and starts itself again; where that fails it runs on as it is. */
-static void spin_briefly(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
-        return;
-    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0)
-        execv("/proc/self/exe", argv);
-}
 
 static const struct weft_cmd *find(const char *name)
 {
@@ -68,7 +56,6 @@ static void print_notice(void *context, const char *text)
 
 int main(int argc, char **argv)
 {
-    spin_briefly(argv);
     weft_log_set(print_notice, NULL);
     if (argc < 2) {
         fputs("usage: weft COMMAND [OPTION...]; `weft help` lists the commands\n", stderr);

@@ -61,14 +61,15 @@ check_rooms() {
     done < <(matches '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' -path 'src/*')
 }
 
+# (oneDNN brings OpenMP along: where it is called, its threads are limited.)
 check_openmp() {
-    matches '^[[:space:]]*#[[:space:]]*pragma[[:space:]]+omp|_Pragma\("omp|<omp\.h>' ! -path src/base/threads.c |
-        sed 's/:[^:]*$/: OpenMP outside src\/base\/threads.c/'
+    matches '^[[:space:]]*#[[:space:]]*pragma[[:space:]]+omp|_Pragma\("omp|<omp\.h>|[^[:alnum:]_]omp_[a-z_]+\(' \
+        ! -path 'src/dnn/onednn/*' | sed -E 's/^([^:]*:[0-9]*):.*/\1: OpenMP; threads are base\/threads.c'\''s/'
 }
 
 check_onednn() {
-    matches '#[[:space:]]*include.*(oneapi/dnnl|dnnl\.h)' ! -path 'src/dnn/*' |
-        sed 's/:[^:]*$/: oneDNN outside src\/dnn/'
+    matches '#[[:space:]]*include.*(oneapi/dnnl|dnnl\.h)' ! -path 'src/dnn/onednn/*' |
+        sed 's/:[^:]*$/: oneDNN outside src\/dnn\/onednn/'
 }
 
 # The library reports through return values and callbacks. (_exit: processes that sweep.c and launch.c made.)

@@ -14,6 +14,7 @@
 
 #include "weft.h"
 
+#include <fenv.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,9 @@ void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
 /* The program's exit code for WEFT_STOPPED. */
 enum { WEFT_EXIT_STOPPED = 3 };
+/* Kernels return nothing. The first failure inside one is kept for the calling thread until weft_deferred takes it. */
+void weft_defer(enum weft_status status);
+enum weft_status weft_deferred(void);
 
 /* ---- checked sizes (status.c) */
 
@@ -84,20 +88,34 @@ enum weft_status weft_folder_make(const char *path);
 /* Creates only the parents. */
 enum weft_status weft_folder_make_parents(const char *path);
 
-/* ---- threads (threads.c): the only place that knows OpenMP */
+/* ---- threads (threads.c) */
 
-/* One tile of work; `thread` is in 0 .. weft_threads_limit()-1 and tells which private scratch is mine. */
+/* One tile of work; `thread` is in 0 .. weft_threads()-1 and says which private scratch is mine. */
 typedef void weft_tile_fn(void *context, int64_t tile, int thread);
 
-/* Runs fn for every tile in 0 .. tiles-1, in any order, on weft_threads() threads. Must not be nested. */
+/* Runs fn for every tile in 0 .. tiles-1, in any order, on weft_threads() threads. Called from inside a tile it runs on
+ * that tile's thread alone. */
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context);
 
-/* weft_threads_set (public) sets both numbers; weft_threads_use lowers the number in use below the limit again. */
-void weft_threads_use(int threads);
+/* How many threads a computation of the calling thread uses: the scope's, or the default (weft_threads_set). */
 int weft_threads(void);
-/* The calling thread may use all cores of the process again: for one about to become another program. */
-void weft_threads_unpin(void);
-int weft_threads_limit(void);
+
+/* From enter to leave the calling thread computes on `threads` threads (0: as many as before), with the default modes
+ * of floating point. Scopes nest; other threads of the program are not affected. */
+struct weft_threads {
+    int count, index;
+    bool in_tile, even;
+    struct weft_team *team; /* borrowed when first needed */
+};
+struct weft_scope {
+    struct weft_threads outside;
+    fenv_t floats;
+};
+void weft_threads_enter(struct weft_scope *scope, int threads);
+void weft_threads_leave(const struct weft_scope *scope);
+/* For checks of what must not depend on threads: until the scope is left, every thread computes its own share of each
+ * call, however long the others have to wait for it. */
+void weft_threads_even(void);
 
 /* ---- the processor (cpu.c) */
 

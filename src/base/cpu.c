@@ -51,7 +51,7 @@ enum weft_status weft_isa_check(void)
 
 enum weft_isa weft_isa(void)
 {
-    static int chosen = -1;
+    static _Atomic int chosen = -1; /* whoever asks first; all find the same */
     if (chosen >= 0)
         return (enum weft_isa)chosen;
     int isa = (int)detect();
@@ -60,5 +60,5 @@ enum weft_isa weft_isa(void)
         if (strcmp(name, names[i]) == 0)
             isa = i;
     chosen = isa;
-    return (enum weft_isa)chosen;
+    return (enum weft_isa)isa;
 }

@@ -47,6 +47,21 @@ void weft_error_clear(void)
     story_length = 0;
 }
 
+static _Thread_local enum weft_status deferred;
+
+void weft_defer(enum weft_status status)
+{
+    if (deferred == WEFT_OK)
+        deferred = status;
+}
+
+enum weft_status weft_deferred(void)
+{
+    enum weft_status status = deferred;
+    deferred = WEFT_OK;
+    return status;
+}
+
 const char *weft_error(void) { return story_length ? story : "no failure was recorded"; }
 
 const char *weft_version(void) { return WEFT_VERSION; }

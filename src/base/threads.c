@@ -1,121 +1,294 @@
 /* SPDX-License-Identifier: MIT
  *
- * threads.c - the only file that knows OpenMP.
+ * threads.c - teams of threads that share the tiles of an output.
  *
- * Each thread has a share of the tiles, the same in every call with as many: tiles go along the rows, so what a core
- * wrote in one op is in its own cache in the next. Tiles are taken one by one, and who has done his share takes from
- * the others', so a slow core does fewer. Which thread computes a tile never matters: tiles are pieces of an output,
- * and a tile's sums are its own.
+ * Each thread of a team has a share of the tiles, the same in every call: tiles go along the rows, so what a core wrote
+ * in one op is in its own cache in the next. Tiles are taken one by one, and a thread that is done with its share takes
+ * from the others', so a slow core does fewer. Which thread computes a tile never matters: tiles are pieces of an
+ * output, and a tile's sums are its own.
+ *
+ * A caller borrows a team for a scope, so callers on several threads never wait for each other. A call ends when its
+ * tiles are done; it does not wait for workers that never joined it, so on a busy machine a thread that is not
+ * scheduled holds nobody up. Who waits spins for a moment, then sleeps. No thread is pinned: two teams, or two
+ * processes, would pick the same cores, and the scheduler keeps threads apart that sleep when they have nothing to do.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
 
-#include <omp.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-static int limit, in_use;
+#define SPIN 50e-6 /* seconds; waking a thread that sleeps takes about as long */
 
-/* The cores of the process as it started: pinning the main thread must not shrink what is seen later. */
-static const cpu_set_t *cores(void)
+enum { SHARES = 64, LINE = 128, MAX_THREADS = 4096 };
+
+/* What is left of a thread's share. On lines of their own, for each is mostly taken from by its owner. */
+struct share {
+    _Alignas(LINE) _Atomic int64_t next;
+    int64_t end;
+};
+
+/* The bits of weft_team.call: places left for workers to join, and above them the call's number. */
+enum { PLACES = 0x1fff, NUMBER = 13 };
+
+struct weft_team {
+    struct weft_team *next; /* in the list of idle ones */
+    int threads, workers;   /* asked for, the caller's included; and started */
+    unsigned generation;
+    _Atomic int indices; /* handed out to workers as they start */
+    weft_tile_fn *fn;
+    void *context;
+    int share_count;
+    bool even;                                    /* all workers join, and nobody takes from another's share */
+    struct share shares[SHARES];                  /* with more threads, several own one */
+    _Alignas(LINE) _Atomic uint32_t call, asleep; /* workers sleep on the call */
+    _Alignas(LINE) _Atomic uint32_t left,
+        caller_asleep; /* workers that have left the call; its caller sleeps on that */
+};
+
+static _Thread_local struct weft_threads here; /* all 0: outside of any scope */
+static unsigned generation;                    /* of processes: a fork has none of its parent's threads */
+
+/* ---- how many */
+
+static _Atomic int default_threads; /* 0: not known yet */
+
+/* One per core, or what the usual variable or a batch system asks for. */
+static int threads_of_machine(void)
 {
-    static cpu_set_t set;
-    static bool known;
-    if (!known && sched_getaffinity(0, sizeof set, &set) != 0)
-        CPU_SET(0, &set);
-    known = true;
-    return &set;
-}
-
-/* OMP_NUM_THREADS is honoured as the default, as everywhere. */
-static int default_threads(void) { return (int)weft_max(1, weft_min(omp_get_max_threads(), CPU_COUNT(cores()))); }
-
-/* Two OpenMP threads were seen to share one core for whole runs. Each thread gets a core of its own when they are as
- * many as the cores. With fewer threads all may use all: other processes may run beside this one, and if each took the
- * first cores they would sit on the same. */
-static void pin_threads(int threads)
-{
-    const cpu_set_t *all = cores();
-    bool one_each = threads == CPU_COUNT(all);
-#pragma omp parallel num_threads(threads)
-    {
-        cpu_set_t mine = *all;
-        if (one_each) {
-            int core = -1;
-            for (int nth = omp_get_thread_num(); nth >= 0; nth -= CPU_ISSET(core, all) != 0)
-                core++;
-            CPU_ZERO(&mine);
-            CPU_SET(core, &mine);
-        }
-        sched_setaffinity(0, sizeof mine, &mine);
+    static const char *const names[] = {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"};
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        long n = text ? strtol(text, NULL, 10) : 0;
+        if (n > 0)
+            return (int)weft_min(n, cores);
     }
+    return cores;
 }
-
-void weft_threads_unpin(void) { sched_setaffinity(0, sizeof(cpu_set_t), cores()); }
 
 enum weft_status weft_threads_set(int threads)
 {
-    if (threads < 0 || threads > 4096)
-        return FAIL(WEFT_INVALID, "threads = %d: give 1 to 4096, or 0 for one per core", threads);
-    if (threads == 0)
-        threads = default_threads();
-    limit = in_use = threads;
-    omp_set_num_threads(threads); /* for libraries that thread by themselves: the bare engine in benches */
+    if (threads < 0 || threads > MAX_THREADS)
+        return FAIL(WEFT_INVALID, "threads = %d: give 1 to %d, or 0 for one per core", threads, MAX_THREADS);
+    atomic_store(&default_threads, threads ? threads : threads_of_machine());
     return WEFT_OK;
-}
-
-void weft_threads_use(int threads) { in_use = (int)weft_max(1, weft_min(threads, weft_threads_limit())); }
-
-int weft_threads_limit(void)
-{
-    if (!limit)
-        (void)weft_threads_set(0);
-    return limit;
 }
 
 int weft_threads(void)
 {
-    (void)weft_threads_limit();
-    return in_use;
+    if (!here.count && !atomic_load(&default_threads))
+        (void)weft_threads_set(0);
+    return here.count ? here.count : atomic_load(&default_threads);
 }
 
-/* What is left of a thread's share. On lines of their own, for each is mostly taken from by its owner. */
-struct share {
-    _Alignas(128) _Atomic int64_t next;
-    int64_t end;
-};
+/* ---- waiting */
 
-enum { SHARES = 64 }; /* with more threads, several own one */
+typedef bool done_fn(struct weft_team *team, uint32_t *state);
 
-static void work(struct share *shares, int count, int thread, weft_tile_fn *fn, void *context)
+static void relax(void)
 {
-    for (int i = 0; i < count; i++) {
-        struct share *s = &shares[(thread + i) % count];
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static bool spin(struct weft_team *team, done_fn *done, uint32_t *state)
+{
+    for (double end = 0, now = 0; now <= end; now = weft_seconds(), end = end ? end : now + SPIN)
+        for (int i = 0; i < 8; i++, relax())
+            if (done(team, state))
+                return true;
+    return false;
+}
+
+/* Until done says so, which only a change of `word` can make it do. */
+static void wait_until(struct weft_team *team, done_fn *done, uint32_t *state, _Atomic uint32_t *word,
+                       _Atomic uint32_t *asleep)
+{
+    if (spin(team, done, state))
+        return;
+    atomic_fetch_add(asleep, 1);
+    for (uint32_t seen = atomic_load(word); !done(team, state); seen = atomic_load(word))
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    atomic_fetch_sub(asleep, 1);
+}
+
+static void wake(_Atomic uint32_t *word, const _Atomic uint32_t *asleep, int count)
+{
+    if (atomic_load(asleep))
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+/* ---- working */
+
+static void work(struct weft_team *team, int thread)
+{
+    int count = team->share_count;
+    struct weft_threads outside = here;
+    here = (struct weft_threads){.count = 1, .index = thread, .in_tile = true};
+    for (int i = 0; i < (team->even ? 1 : count); i++) {
+        struct share *s = &team->shares[(thread + i) % count];
         int64_t tile;
         while ((tile = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
-            fn(context, tile, thread);
+            team->fn(team->context, tile, thread);
     }
+    here = outside;
+}
+
+/* Takes a place in the open call, unless it is the last one again. */
+static bool join(struct weft_team *team, uint32_t *last)
+{
+    uint32_t call = atomic_load(&team->call);
+    while (call & PLACES && call >> NUMBER != *last)
+        if (atomic_compare_exchange_weak(&team->call, &call, call - 1)) {
+            *last = call >> NUMBER;
+            return true;
+        }
+    return false;
+}
+
+static bool all_left(struct weft_team *team, uint32_t *joined) { return atomic_load(&team->left) == *joined; }
+
+static void *run_worker(void *context)
+{
+    struct weft_team *team = context;
+    int index = 1 + atomic_fetch_add(&team->indices, 1);
+    fesetenv(FE_DFL_ENV);
+    for (uint32_t last = 0;;) {
+        wait_until(team, join, &last, &team->call, &team->asleep);
+        work(team, index);
+        atomic_fetch_add(&team->left, 1);
+        wake(&team->left, &team->caller_asleep, 1);
+    }
+    return NULL;
+}
+
+static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *context)
+{
+    int count = team->share_count = (int)weft_min(weft_min(team->threads, tiles), SHARES);
+    team->even = here.even && team->workers == team->threads - 1;
+    uint32_t places = (uint32_t)(team->even ? team->workers : weft_min(team->workers, tiles - 1));
+    team->fn = fn;
+    team->context = context;
+    for (int i = 0; i < count; i++) {
+        atomic_store_explicit(&team->shares[i].next, tiles * i / count, memory_order_relaxed);
+        team->shares[i].end = tiles * (i + 1) / count;
+    }
+    atomic_store(&team->left, 0);
+    atomic_store(&team->call, ((atomic_load(&team->call) >> NUMBER) + 1) << NUMBER | places);
+    wake(&team->call, &team->asleep, (int)places);
+    work(team, 0);
+    uint32_t joined = places;
+    if (!team->even) /* who has not come by now need not */
+        joined -= atomic_fetch_and(&team->call, ~(uint32_t)PLACES) & PLACES;
+    wait_until(team, all_left, &joined, &team->left, &team->caller_asleep);
+}
+
+/* ---- teams */
+
+static pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;
+static struct weft_team *idle;
+
+static void lock_list(void) { pthread_mutex_lock(&list); }
+static void unlock_list(void) { pthread_mutex_unlock(&list); }
+
+static void forget_teams(void)
+{
+    generation++;
+    idle = NULL;
+    unlock_list();
+}
+
+static void survive_forks(void) { pthread_atfork(lock_list, unlock_list, forget_teams); }
+
+/* Where threads cannot be had the team has fewer. The program's signals are not theirs to handle. */
+static void start_workers(struct weft_team *team)
+{
+    sigset_t all, before;
+    pthread_t id;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (team->workers < team->threads - 1 && pthread_create(&id, NULL, run_worker, team) == 0) {
+        pthread_detach(id);
+        team->workers++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* NULL: there is no memory for one. */
+static struct weft_team *borrow_team(int threads)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, survive_forks);
+    lock_list();
+    struct weft_team **at = &idle, *team;
+    while ((team = *at) && team->threads != threads)
+        at = &team->next;
+    if (team)
+        *at = team->next;
+    unlock_list();
+    if (team || !(team = aligned_alloc(LINE, sizeof *team)))
+        return team;
+    *team = (struct weft_team){.threads = threads, .generation = generation};
+    start_workers(team);
+    return team;
+}
+
+static void return_team(struct weft_team *team)
+{
+    lock_list();
+    team->next = idle;
+    idle = team;
+    unlock_list();
+}
+
+static bool is_alive(const struct weft_team *team) { return team && team->generation == generation; }
+
+/* ---- scopes and calls */
+
+void weft_threads_enter(struct weft_scope *scope, int threads)
+{
+    scope->outside = here;
+    fegetenv(&scope->floats);
+    fesetenv(FE_DFL_ENV);
+    threads = here.in_tile ? 1 : threads ? threads : weft_threads();
+    if (threads != here.count)
+        here.team = NULL;
+    here.count = threads;
+    here.index = 0;
+}
+
+void weft_threads_even(void) { here.even = true; }
+
+void weft_threads_leave(const struct weft_scope *scope)
+{
+    if (is_alive(here.team) && here.team != scope->outside.team)
+        return_team(here.team);
+    here = scope->outside;
+    fesetenv(&scope->floats);
 }
 
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
 {
-    int threads = (int)weft_min(weft_threads(), tiles);
-    if (threads <= 1) {
+    struct weft_scope scope;
+    bool outside = !here.count, serial = tiles < 2;
+    if (outside)
+        weft_threads_enter(&scope, 0);
+    if (!serial && here.count > 1 && !is_alive(here.team))
+        here.team = borrow_team(here.count);
+    if (!serial && here.team)
+        run(here.team, tiles, fn, context);
+    else
         for (int64_t t = 0; t < tiles; t++)
-            fn(context, t, 0);
-        return;
-    }
-    static int pinned;
-    if (pinned != in_use) {
-        pinned = in_use;
-        pin_threads(in_use);
-    }
-    struct share shares[SHARES];
-    int count = (int)weft_min(threads, SHARES);
-    for (int i = 0; i < count; i++) {
-        atomic_init(&shares[i].next, tiles * i / count);
-        shares[i].end = tiles * (i + 1) / count;
-    }
-#pragma omp parallel num_threads(threads)
-    work(shares, count, omp_get_thread_num(), fn, context);
+            fn(context, t, here.index);
+    if (outside)
+        weft_threads_leave(&scope);
 }

@@ -76,7 +76,7 @@ static void fill(struct stage *s, int64_t batch, int64_t length)
         ((int32_t *)tiles->data)[i] = (int32_t)(i / tiles->dim[1] * length + i % tiles->dim[1] * WEFT_KEY_TILE);
 }
 
-static void run_exec(void *exec) { weft_exec_run(exec); }
+static enum weft_status run_exec(void *exec) { return weft_exec_run(exec); }
 
 static enum weft_status measure(struct stage *s, int64_t batch, int64_t length, const struct weft_route *route,
                                 double seconds, struct weft_attention_bench *bench)
@@ -85,7 +85,7 @@ static enum weft_status measure(struct stage *s, int64_t batch, int64_t length, 
     int64_t before = weft_resident_bytes();
     TRY(build(s, batch, length, route));
     fill(s, batch, length);
-    weft_exec_run(s->exec);
+    TRY(weft_exec_run(s->exec));
     bench->peak_bytes = weft_resident_bytes() - before;
     bench->planned_bytes = (int64_t)weft_exec_bytes(s->exec);
     TRY(weft_bare_open(&s->bare, &product, WEFT_BF16));

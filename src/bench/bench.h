@@ -12,7 +12,7 @@
 
 /* One runner in an interleaved comparison (contest.c). */
 struct weft_contender {
-    void (*run)(void *context);
+    enum weft_status (*run)(void *context);
     void *context;
     bool may_drop; /* one of several forms of the same rival: stop timing it when it is clearly not the fastest */
     bool dropped;
@@ -26,7 +26,8 @@ struct weft_contest {
 };
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
 
-/* The fastest of oneDNN's formulations of a product (bare.c). Those that exist are opened into the list. */
+/* The yardstick: the fastest formulation of a bare product, oneDNN's if the program has it, else the own (bare.c).
+ * Those that exist are opened into the list. */
 enum { WEFT_MAX_BARE = 8 };
 struct weft_bare {
     int count;
@@ -37,8 +38,8 @@ void weft_bare_close(struct weft_bare *bare);
 /* Enters all forms into a contest, and reads off the fastest afterwards. */
 int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
 const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
-/* What the machine does with a product of 1024 x 768 x 768, measured in about so many seconds. */
-enum weft_status weft_bare_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
+/* The speed of the own engine at a product of 1024 x 768 x 768, measured for about so many seconds. */
+enum weft_status weft_product_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
 
 /* The three training products at the shapes of the presets, through the graph, against the bare engine
  * (engine.c). ratio = bare time / our time: above 1 is faster than bare. */
@@ -73,8 +74,8 @@ struct weft_stage {
     float *grads;
 };
 enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec);
-void weft_stage_run(void *stage);            /* forward and backward */
-void weft_stage_close(struct weft_stage *s); /* also after a failed open */
+enum weft_status weft_stage_run(void *stage); /* forward and backward */
+void weft_stage_close(struct weft_stage *s);  /* also after a failed open */
 
 /* What a mechanism costs, as quotients over the same model without it (variants.c). */
 struct weft_variant_bench {

@@ -25,11 +25,12 @@ static double median(double *x, int n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
-static double timed(const struct weft_contender *c)
+static enum weft_status run_timed(const struct weft_contender *c, double *seconds)
 {
     double start = weft_seconds();
-    c->run(c->context);
-    return weft_seconds() - start;
+    TRY(c->run(c->context));
+    *seconds = weft_seconds() - start;
+    return WEFT_OK;
 }
 
 static void drop_stragglers(struct weft_contender *list, int count)
@@ -61,16 +62,35 @@ static double weighted_quotient(const struct weft_contender *list, int count, co
     return median(room, rounds);
 }
 
-static int run_rounds(struct weft_contender *list, int count, double end, double *times)
+/* Warms each up (pages, caches, clocks) and times it once; then rounds. */
+static enum weft_status run_rounds(struct weft_contender *list, int count, double end, double *times, int *rounds)
 {
+    for (int i = 0; i < count; i++) {
+        TRY(run_timed(&list[i], &list[i].seconds));
+        TRY(run_timed(&list[i], &list[i].seconds));
+        times[i * MAX_ROUNDS] = list[i].seconds;
+    }
+    drop_stragglers(list, count);
     int n = ROUNDS_BEFORE_DROP;
     for (; n < MAX_ROUNDS && (n < 3 || weft_seconds() < end); n++)
         for (int i = 0; i < count; i++) {
             int turn = (i + n) % count;
             if (!list[turn].dropped)
-                times[turn * MAX_ROUNDS + n] = timed(&list[turn]);
+                TRY(run_timed(&list[turn], &times[turn * MAX_ROUNDS + n]));
         }
-    return n;
+    *rounds = n;
+    return WEFT_OK;
+}
+
+static void summarise(struct weft_contender *list, int count, double *times, double *room, struct weft_contest *result)
+{
+    for (int i = 0; i < count; i++)
+        if (!list[i].dropped)
+            list[i].quotient = quotient(times, i, result->rounds, room);
+    result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
+    for (int i = 0; i < count; i++)
+        if (!list[i].dropped)
+            list[i].seconds = median(times + i * MAX_ROUNDS, result->rounds);
 }
 
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result)
@@ -79,20 +99,9 @@ enum weft_status weft_contest(struct weft_contender *list, int count, double sec
     if (!times)
         return FAIL(WEFT_NOMEM, "no memory for a bench");
     double end = weft_seconds() + seconds, *room = times + (size_t)count * MAX_ROUNDS;
-    for (int i = 0; i < count; i++) {
-        (void)timed(&list[i]); /* warm: pages, caches, clocks */
-        list[i].seconds = timed(&list[i]);
-        times[i * MAX_ROUNDS] = list[i].seconds;
-    }
-    drop_stragglers(list, count);
-    result->rounds = run_rounds(list, count, end, times);
-    for (int i = 0; i < count; i++)
-        if (!list[i].dropped)
-            list[i].quotient = quotient(times, i, result->rounds, room);
-    result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
-    for (int i = 0; i < count; i++)
-        if (!list[i].dropped)
-            list[i].seconds = median(times + i * MAX_ROUNDS, result->rounds);
+    enum weft_status status = run_rounds(list, count, end, times, &result->rounds);
+    if (status == WEFT_OK)
+        summarise(list, count, times, room, result);
     free(times);
-    return WEFT_OK;
+    return status;
 }

@@ -48,7 +48,7 @@ static enum weft_status build(struct stage *s, const struct weft_product *p, enu
     return WEFT_OK;
 }
 
-static void fill(struct stage *s)
+static enum weft_status fill(struct stage *s)
 {
     struct weft_value *const *values;
     int n = weft_graph_values(s->graph, &values);
@@ -59,7 +59,7 @@ static void fill(struct stage *s)
             for (int64_t i = 0; i < count; i++)
                 weft_tensor_set(t, i, (double)((uint32_t)i * 2654435761u >> 8) * 0x1p-24 - 0.5);
     }
-    weft_exec_prepare(s->exec);
+    return weft_exec_prepare(s->exec);
 }
 
 static void close_stage(struct stage *s)
@@ -70,13 +70,13 @@ static void close_stage(struct stage *s)
     weft_pages_free(s->grads, s->weight_bytes);
 }
 
-static void run_exec(void *exec) { weft_exec_run(exec); }
+static enum weft_status run_exec(void *exec) { return weft_exec_run(exec); }
 
 static enum weft_status measure(const struct weft_product *p, enum weft_dtype dtype, double seconds,
                                 struct weft_engine_row *row, struct stage *stage, struct weft_bare *bare)
 {
     TRY(build(stage, p, dtype));
-    fill(stage);
+    TRY(fill(stage));
     TRY(weft_bare_open(bare, p, dtype));
     struct weft_contender list[1 + WEFT_MAX_BARE] = {{.run = run_exec, .context = stage->exec}};
     int count = 1 + weft_bare_enter(bare, list + 1);
@@ -89,7 +89,7 @@ static enum weft_status measure(const struct weft_product *p, enum weft_dtype dt
     row->ratio = best->quotient;
     row->gflops = flops / list[0].seconds;
     row->bare_gflops = flops / best->seconds;
-    row->bare_name = weft_dnn_bare_name(best->context);
+    row->bare_name = ((const struct weft_dnn_bare *)best->context)->name;
     return WEFT_OK;
 }
 
@@ -103,6 +103,10 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
 {
     double logs = 0;
     *min = INFINITY;
+    if (strcmp(weft_dnn_bare_whose(), "own") == 0)
+        return FAIL(WEFT_UNSUPPORTED,
+                    "this bench compares with oneDNN, and this program is built without it: build with "
+                    "`make ONEDNN=yes`");
     for (int i = 0; i < ROWS; i++) {
         const int64_t *s = shapes[i / 3];
         struct weft_product p = {(enum weft_bare_product)(i % 3), s[0], s[1], s[2], 1, 1};

@@ -33,11 +33,11 @@ enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *s
     TRY(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
     weft_net_bind(&s->net, s->exec, s->model, s->grads);
     fill(s);
-    weft_exec_prepare(s->exec);
+    TRY(weft_exec_prepare(s->exec));
     return WEFT_OK;
 }
 
-void weft_stage_run(void *stage) { weft_exec_run(((struct weft_stage *)stage)->exec); }
+enum weft_status weft_stage_run(void *stage) { return weft_exec_run(((struct weft_stage *)stage)->exec); }
 
 void weft_stage_close(struct weft_stage *s)
 {

@@ -2,8 +2,8 @@
  *
  * train.c - a training step (forward and backward, random tokens) against its products run bare.
  *
- * The graph says which products it stands for; each distinct one is timed by the fastest of oneDNN's formulations. The
- * bare step is the sum over all of them, a causal score counted half. Step and products take turns in every round.
+ * The graph says which products it stands for; each distinct one is timed by the fastest formulation of the yardstick.
+ * The bare step is the sum over all of them, a causal score counted half. Step and products take turns in every round.
  */
 #include "bench/bench.h"
 
@@ -57,8 +57,8 @@ static enum weft_status open_model(struct stage *s, const struct weft_spec *spec
 {
     int64_t before = weft_resident_bytes();
     TRY(weft_stage_open(&s->stage, spec));
-    weft_stage_run(&s->stage);
-    weft_stage_run(&s->stage);
+    TRY(weft_stage_run(&s->stage));
+    TRY(weft_stage_run(&s->stage));
     bench->peak_bytes = weft_resident_bytes() - before;
     bench->planned_bytes =
         (int64_t)weft_exec_bytes(s->stage.exec) + 2 * s->stage.model->params.total * (int64_t)sizeof(float);
@@ -84,7 +84,7 @@ static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, doub
         struct weft_dnn_bare *best = weft_bare_fastest(&x->bare, list)->context;
         for (int i = 0; i < x->bare.count; i++)
             if (x->bare.form[i] != best)
-                weft_dnn_bare_free(x->bare.form[i]);
+                x->bare.form[i]->free(x->bare.form[i]);
         x->bare.form[0] = best;
         x->bare.count = 1;
     }
@@ -115,6 +115,15 @@ static enum weft_status measure(struct stage *s, struct weft_spec *spec, double 
     return WEFT_OK;
 }
 
+static enum weft_status print_profile(struct stage *s, FILE *to)
+{
+    weft_exec_profile(s->stage.exec, true);
+    for (int i = 0; i < 2; i++)
+        TRY(weft_stage_run(&s->stage));
+    weft_exec_profile_print(s->stage.exec, to);
+    return WEFT_OK;
+}
+
 enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct weft_train_bench *bench, FILE *profile)
 {
     struct stage *s = calloc(1, sizeof *s);
@@ -122,12 +131,8 @@ enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct
         return FAIL(WEFT_NOMEM, "no memory for a bench");
     memset(bench, 0, sizeof *bench);
     enum weft_status status = measure(s, spec, seconds, bench);
-    if (status == WEFT_OK && profile) {
-        weft_exec_profile(s->stage.exec, true);
-        for (int i = 0; i < 2; i++)
-            weft_exec_run(s->stage.exec);
-        weft_exec_profile_print(s->stage.exec, profile);
-    }
+    if (status == WEFT_OK && profile)
+        status = print_profile(s, profile);
     close_stage(s);
     free(s);
     return status;

@@ -73,7 +73,7 @@ static void run(struct batch *b, bool cut)
         b->lengths[s] = cut && s > 0 ? s : b->count;
     weft_probe_rows(&b->probe, b->count, 0, b->lengths);
     write_tokens(b);
-    weft_exec_run(b->probe.exec);
+    weft_defer(weft_exec_run(b->probe.exec));
 }
 
 static void report(const struct weft_trial *t, struct batch *b, bool cut, double factor)
@@ -95,7 +95,7 @@ static void enlarge(struct weft_probe *p, double factor)
         for (int64_t e = w->offset; w->ndim > 1 && e < w->offset + w->count; e++)
             ((float *)p->weights)[e] = (float)factor * p->model->params.weights[e];
     }
-    weft_exec_prepare(p->exec);
+    weft_defer(weft_exec_prepare(p->exec));
 }
 
 /* As large as the model allows: scores beyond 1e9 have no probabilities in f32. Runs the changed copies. */
@@ -115,7 +115,7 @@ enum weft_status weft_gate_causal(const struct weft_trial *t)
     struct weft_net_size size = {.sequences = b.count, .length = b.count};
     enum weft_status status = weft_probe_open(&b.probe, t->model, WEFT_FORWARD, size, WEFT_FAST);
     if (status == WEFT_OK) {
-        weft_exec_prepare(b.probe.exec);
+        weft_defer(weft_exec_prepare(b.probe.exec));
         run(&b, false);
         report(t, &b, false, 1);
         run(&b, true);

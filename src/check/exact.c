@@ -16,10 +16,9 @@ struct result {
     float *grads;
 };
 
-static enum weft_status run(const struct weft_model *model, int threads, struct weft_probe *p)
+static enum weft_status run(const struct weft_model *model, struct weft_probe *p)
 {
     int64_t length = model->spec->context;
-    TRY(weft_threads_set(threads));
     TRY(weft_probe_open(p, model, WEFT_TRAIN, (struct weft_net_size){.sequences = SEQUENCES, .length = length},
                         WEFT_FAST));
     weft_probe_rows(p, SEQUENCES, length, NULL);
@@ -51,7 +50,11 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
     static const int counts[] = {1, 2, 3, 4, 8};
     for (int i = 0; i < 5; i++) {
         struct weft_probe p = {0};
-        enum weft_status status = run(model, counts[i], &p);
+        struct weft_scope scope;
+        weft_threads_enter(&scope, counts[i]);
+        weft_threads_even();
+        enum weft_status status = run(model, &p);
+        weft_threads_leave(&scope);
         if (status == WEFT_OK && i > 0)
             compare(t, &p, one, counts[i]);
         else if (status == WEFT_OK) {
@@ -66,7 +69,6 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
 
 enum weft_status weft_gate_exact(const struct weft_trial *t)
 {
-    int limit = weft_threads_limit(), used = weft_threads();
     struct weft_spec masked = *t->model->spec;
     struct weft_model model = *t->model;
     masked.dropout = 0.1;
@@ -74,7 +76,5 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     struct result one = {0, calloc((size_t)model.params.total, sizeof(float))};
     enum weft_status status = one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "no memory to check a model with");
     free(one.grads);
-    (void)weft_threads_set(limit);
-    weft_threads_use(used);
     return status;
 }

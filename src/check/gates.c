@@ -26,9 +26,11 @@ const char *weft_gate_at(int i, const char **summary)
 
 static enum weft_status run_on(const struct weft_model *twin, unsigned which, struct weft_gates *report)
 {
-    for (int i = 0; i < WEFT_GATE_COUNT; i++)
+    for (int i = 0; i < WEFT_GATE_COUNT; i++) {
         if (which >> i & 1)
             TRY(gates[i].run(&(struct weft_trial){gates[i].name, twin, report}));
+        TRY(weft_deferred()); /* runs inside a gate return nothing */
+    }
     return WEFT_OK;
 }
 
@@ -36,16 +38,16 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
 {
     struct weft_spec tiny;
     struct weft_model *twin = NULL;
-    int threads = weft_threads();
+    struct weft_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
-    weft_threads_use(1); /* a model this small gains nothing from more */
-    tiny.dropout = 0;    /* the gate that needs masks turns it on */
+    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
+    tiny.dropout = 0;            /* the gate that needs masks turns it on */
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
         status = run_on(twin, which, report);
     weft_model_free(twin);
     weft_spec_release(&tiny);
-    weft_threads_use(threads);
+    weft_threads_leave(&one);
     return status;
 }

@@ -27,8 +27,8 @@ static enum weft_status open_probe(struct weft_probe *p, const struct weft_model
 
 static double loss_of(struct weft_probe *p)
 {
-    weft_exec_prepare(p->exec);
-    weft_exec_run(p->exec);
+    weft_defer(weft_exec_prepare(p->exec));
+    weft_defer(weft_exec_run(p->exec));
     return weft_tensor_get(weft_exec_tensor(p->exec, p->net.loss), 0);
 }
 

@@ -113,8 +113,8 @@ void weft_probe_fill(struct weft_probe *p, uint64_t key)
 void weft_probe_run(struct weft_probe *p)
 {
     memset(p->grads, 0, (size_t)p->model->params.total * weft_dtype_bytes(p->dtype));
-    weft_exec_prepare(p->exec);
-    weft_exec_run(p->exec);
+    weft_defer(weft_exec_prepare(p->exec));
+    weft_defer(weft_exec_run(p->exec));
 }
 
 const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i)

@@ -27,7 +27,7 @@ static enum weft_status read_entry(void *context, const char *name, const char *
     else if (strcmp(name, "program_sha256") == 0)
         s->same += strcmp(value, s->program) == 0;
     else if (strcmp(name, "isa") == 0)
-        s->same += strcmp(value, weft_isa_name(weft_isa())) == 0;
+        s->same += strcmp(value, weft_dnn_path()) == 0;
     else if (strcmp(name, "checks") == 0)
         s->checks = atoi(value);
     else if (strcmp(name, "failed") == 0)
@@ -60,7 +60,7 @@ enum weft_status weft_gate_record_save(const char *path, const char *config_sha2
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "config_sha256", config_sha256);
     weft_result_text(r, "program_sha256", program);
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "isa", weft_dnn_path());
     weft_result_int(r, "checks", gates->checks);
     weft_result_int(r, "failed", gates->failed);
     FILE *to = open_memstream(&text, &bytes);

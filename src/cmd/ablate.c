@@ -335,7 +335,7 @@ static enum weft_status run_study(const struct args *a, struct weft_study *s, co
     struct weft_estimate e;
     if (a->run >= 0) {
         TRY(weft_study_plan(s, false, tell_plan, NULL));
-        return run_all(a, s, 1, weft_threads_limit(), c->words);
+        return run_all(a, s, 1, weft_threads(), c->words);
     }
     TRY(plan(a, s, &e));
     if (a->dry_run)

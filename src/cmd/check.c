@@ -106,7 +106,7 @@ static enum weft_status run(void *args)
     weft_result_int(r, "failed", sum.failed);
     weft_result_int(r, "thread_mismatches", sum.thread_mismatches);
     weft_result_int(r, "row_mismatches", sum.row_mismatches);
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "isa", weft_dnn_path());
     status = weft_result_print(r, stdout, a->json);
     weft_result_free(r);
     if (status == WEFT_OK && sum.failed)

@@ -274,7 +274,7 @@ static enum weft_status print(const struct args *a, const struct weft_model *mod
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "tokens_per_s", (double)tokens / seconds);
     weft_result_int(r, "threads", weft_threads());
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "isa", weft_dnn_path());
     weft_result_text(r, "weights_sha256", hash);
     TRY(weft_result_print(r, stdout, a->common.json));
     return WEFT_OK;

@@ -118,7 +118,7 @@ static void measure_engine(struct line *line, const struct weft_spec *spec, cons
     double rate, left = now->flops_per_token * (double)now->step_tokens * (double)(now->steps - now->step);
     if (left < 1e13)
         return;
-    if (weft_bare_rate(spec->compute, 0.2, &rate) == WEFT_OK)
+    if (weft_product_rate(spec->compute, 0.2, &rate) == WEFT_OK)
         line->shares_per_tokens = now->flops_per_token / rate;
     else
         weft_error_clear();
@@ -179,7 +179,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_real(r, "seconds", run->seconds);
     weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "isa", weft_dnn_path());
     weft_result_int(r, "gates_failed", run->gates_failed);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
     enum weft_status status = weft_result_print(r, stdout, json);

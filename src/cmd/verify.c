@@ -270,7 +270,7 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
         weft_result_int(r, "caught", t->caught);
         weft_result_int(r, "false_alarms", t->false_alarms);
     }
-    weft_result_text(r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(r, "isa", weft_dnn_path());
     enum weft_status status = weft_result_print(r, stdout, t->json);
     weft_result_free(r);
     return status;

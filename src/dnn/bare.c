@@ -1,287 +1,119 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the bare rival: one product by one formulation of oneDNN, with all threads and in any order of summation.
+ * bare.c - products alone, for benches: those of the engine behind the door, and the choice of the yardstick.
  *
- * Weights lie as in a model, W [n,k]; activations X [m,k] and gradients dY [m,n] as rows. Formulations:
- *   0  matmul, every operand as it lies          Y = X W^t     dX = dY W     dW = dY^t X
- *   1  matmul, second operand in the format it likes best
- *   2  inner product, everything plain
- *   3  inner product, everything in the format it likes best
- *   4  matmul, the operand that lies across copied the right way round first (for dX: W the other way round)
- * What a training step would pay for every product is part of a run: reorders of activations and gradients. Reorders of
- * weights are done at creation, for a step does them once and so does the rival; the layout of dW is left as oneDNN
- * likes it, for sums over micro-batches may be kept in it. Y and dX come out in the operands' dtype, dW in f32. With
- * batch > 1 (attention) both operands are activations, and there is no inner product.
+ * Weights lie as in a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
+ * activations and packing is part of a run.
  */
-#include "dnn/onednn.h"
+#include "dnn/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_STEPS = 4, MAX_MEMORIES = 12 };
-
-struct step {
-    dnnl_primitive_t primitive;
-    int count;
-    dnnl_exec_arg_t args[3];
+struct own {
+    struct weft_dnn_bare bare;
+    struct weft_arena arena;
+    struct weft_dnn_shape shape;
+    enum weft_pack pack;
+    int64_t rows;
+    struct weft_dnn_product *product; /* or */
+    struct weft_dnn_outer *outer;
+    void *a, *b, *packed, *out, *scratch, *local;
+    size_t local_stride;
+    int threads;
 };
 
-struct weft_dnn_bare {
-    enum weft_bare_product product;
-    int how;
-    dnnl_data_type_t type;
-    int64_t m, n, k, batch;
-    char name[96];
-    dnnl_engine_t cpu;
-    dnnl_stream_t stream;
-    struct step steps[MAX_STEPS];
-    int step_count;
-    dnnl_memory_t memories[MAX_MEMORIES];
-    int memory_count;
-};
-
-/* ---- memory */
-
-static enum weft_status memory(struct weft_dnn_bare *b, const dnnl_memory_desc_t *md, dnnl_memory_t *mem)
+static enum weft_status allocate(struct own *o, int64_t elements, enum weft_dtype dtype, void **to)
 {
-    DNNL(dnnl_memory_create(mem, md, b->cpu, DNNL_MEMORY_ALLOCATE));
-    b->memories[b->memory_count++] = *mem;
+    size_t bytes;
+    TRY(weft_size_mul((size_t)elements, weft_dtype_bytes(dtype), &bytes));
+    *to = weft_arena_alloc(&o->arena, bytes);
+    return *to ? WEFT_OK : WEFT_NOMEM;
+}
+
+/* Full of numbers in (-1, 1). */
+static enum weft_status operand(struct own *o, int64_t elements, void **to)
+{
+    TRY(allocate(o, elements, o->shape.dtype, to));
+    for (int64_t i = 0; i < elements; i++)
+        weft_tensor_set(&(struct weft_tensor){.data = *to, .dtype = o->shape.dtype}, i,
+                        (double)((uint32_t)i * 2654435761u >> 8) * 0x1p-23 - 1);
     return WEFT_OK;
 }
 
-/* A plain matrix [batch, rows, columns], or its transpose as seen across, full of numbers in (-1, 1). */
-static enum weft_status operand(struct weft_dnn_bare *b, int64_t rows, int64_t columns, bool across,
-                                dnnl_memory_desc_t *md, dnnl_memory_t *mem)
+static enum weft_status run(struct weft_dnn_bare *bare)
 {
-    int64_t row = across ? 1 : columns, column = across ? rows : 1;
-    int skip = b->batch == 1;
-    dnnl_dims_t dims = {b->batch, rows, columns}, strides = {rows * columns, row, column};
-    DNNL(dnnl_memory_desc_init_by_strides(md, 3 - skip, dims + skip, b->type, strides + skip));
-    TRY(memory(b, md, mem));
-    void *data;
-    DNNL(dnnl_memory_get_data_handle(*mem, &data));
-    for (int64_t i = 0; i < b->batch * rows * columns; i++) {
-        float x = (float)((uint32_t)i * 2654435761u >> 8) / 8388608.0f - 1.0f;
-        if (b->type == dnnl_bf16)
-            ((uint16_t *)data)[i] = weft_bf16_from_f32(x);
-        else
-            ((float *)data)[i] = x;
-    }
-    return WEFT_OK;
+    struct own *o = (struct own *)bare;
+    struct weft_scope scope;
+    weft_threads_enter(&scope, o->threads);
+    if (o->product && o->shape.groups > 1)
+        weft_dnn_pack(&o->shape, o->pack, o->b, o->shape.dtype, o->packed);
+    if (o->product)
+        weft_dnn_product_run(o->product, o->rows, o->a, o->packed, NULL, NULL, WEFT_F32, o->out, o->scratch, o->local,
+                             o->local_stride);
+    else
+        weft_dnn_outer_run(o->outer, o->rows, o->a, o->b, o->out, o->scratch, o->local, o->local_stride);
+    weft_threads_leave(&scope);
+    return weft_deferred();
 }
 
-static enum weft_status add_step(struct weft_dnn_bare *b, dnnl_primitive_desc_t pd, int count,
-                                 const dnnl_exec_arg_t *args)
+static void release(struct weft_dnn_bare *bare)
 {
-    struct step *s = &b->steps[b->step_count];
-    DNNL(dnnl_primitive_create(&s->primitive, pd));
-    s->count = count;
-    for (int i = 0; i < count; i++)
-        s->args[i] = args[i];
-    b->step_count++;
-    return WEFT_OK;
-}
-
-static enum weft_status execute(struct weft_dnn_bare *b, const struct step *s)
-{
-    DNNL(dnnl_primitive_execute(s->primitive, b->stream, s->count, s->args));
-    DNNL(dnnl_stream_wait(b->stream));
-    return WEFT_OK;
-}
-
-/* Puts `mem` into the format `want`, in every run or, for weights, only now. */
-static enum weft_status reorder(struct weft_dnn_bare *b, dnnl_memory_t *mem, const dnnl_memory_desc_t *have,
-                                const dnnl_memory_desc_t *want, bool weights)
-{
-    if (dnnl_memory_desc_equal(have, want))
-        return WEFT_OK;
-    dnnl_memory_t from = *mem;
-    TRY(memory(b, want, mem));
-    dnnl_primitive_desc_t pd;
-    DNNL(dnnl_reorder_primitive_desc_create(&pd, have, b->cpu, want, b->cpu, NULL));
-    enum weft_status status = add_step(b, pd, 2, (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, *mem}});
-    dnnl_primitive_desc_destroy(pd);
-    TRY(status);
-    if (weights) {
-        TRY(execute(b, &b->steps[--b->step_count]));
-        dnnl_primitive_destroy(b->steps[b->step_count].primitive);
-    }
-    return WEFT_OK;
-}
-
-static void name(struct weft_dnn_bare *b, const_dnnl_primitive_desc_t pd)
-{
-    static const char *const formulations[] = {"matmul plain", "matmul packed", "inner product plain",
-                                               "inner product any", "matmul transposed first"};
-    const char *implementation = "?";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &implementation);
-    snprintf(b->name, sizeof b->name, "%s (%s)", formulations[b->how], implementation);
-}
-
-/* ---- formulations */
-
-static enum weft_status relaid(const dnnl_memory_desc_t *md, bool across, dnnl_memory_desc_t *want)
-{
-    int n = md->ndims;
-    dnnl_dims_t strides = {md->dims[n - 2] * md->dims[n - 1], 0, 0};
-    strides[n - 2] = across ? 1 : md->dims[n - 1];
-    strides[n - 1] = across ? md->dims[n - 2] : 1;
-    DNNL(dnnl_memory_desc_init_by_strides(want, n, md->dims, md->data_type, strides));
-    return WEFT_OK;
-}
-
-/* dst [rows, columns] = a [rows, depth] w [depth, columns]; w is weights unless batched or dW. */
-static enum weft_status create_matmul(struct weft_dnn_bare *b)
-{
-    bool y = b->product == WEFT_BARE_Y, dw = b->product == WEFT_BARE_DW, weights = !dw && b->batch == 1;
-    int64_t rows = dw ? b->n : b->m, depth = y ? b->k : dw ? b->m : b->n, columns = y ? b->n : b->k;
-    dnnl_memory_desc_t a_md, w_md, dst_md;
-    dnnl_memory_t a, w, dst;
-    TRY(operand(b, rows, depth, dw, &a_md, &a));
-    TRY(operand(b, depth, columns, y, &w_md, &w));
-    int skip = b->batch == 1;
-    dnnl_dims_t dims = {b->batch, rows, columns};
-    DNNL(dnnl_memory_desc_init_by_tag(&dst_md, 3 - skip, dims + skip, dw ? dnnl_f32 : b->type,
-                                      skip ? dnnl_ab : dnnl_abc));
-    TRY(memory(b, &dst_md, &dst));
-    dnnl_memory_desc_t a_want = a_md, w_want = w_md;
-    if (b->how == 1)
-        DNNL(dnnl_memory_desc_init_by_tag(&w_want, w_md.ndims, w_md.dims, b->type, dnnl_format_tag_any));
-    if (b->how == 4)
-        TRY(dw ? relaid(&a_md, false, &a_want) : relaid(&w_md, !y, &w_want));
-    dnnl_matmul_desc_t desc;
-    DNNL(dnnl_matmul_desc_init(&desc, &a_want, &w_want, NULL, &dst_md));
-    dnnl_primitive_desc_t pd;
-    DNNL(dnnl_primitive_desc_create(&pd, &desc, NULL, b->cpu, NULL));
-    enum weft_status status = reorder(b, &a, &a_md, &a_want, false);
-    if (status == WEFT_OK)
-        status = reorder(b, &w, &w_md, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), weights);
-    if (status == WEFT_OK)
-        status = add_step(b, pd, 3, (dnnl_exec_arg_t[]){{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, dst}});
-    name(b, pd);
-    dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-static enum weft_status create_inner_desc(struct weft_dnn_bare *b, const dnnl_memory_desc_t md[3],
-                                          dnnl_primitive_desc_t *pd)
-{
-    dnnl_memory_desc_t want[3] = {md[0], md[1], md[2]};
-    for (int i = 0; b->how == 3 && i < 3; i++)
-        DNNL(dnnl_memory_desc_init_by_tag(&want[i], 2, md[i].dims, md[i].data_type, dnnl_format_tag_any));
-    dnnl_inner_product_desc_t forward, desc;
-    dnnl_primitive_desc_t hint;
-    dnnl_memory_desc_t plain_weights = want[1];
-    plain_weights.data_type = b->type; /* the forward product knows no f32 gradient */
-    DNNL(dnnl_inner_product_forward_desc_init(&forward, dnnl_forward_training, &want[0], &plain_weights, NULL,
-                                              &want[2]));
-    DNNL(dnnl_primitive_desc_create(&hint, &forward, NULL, b->cpu, NULL));
-    if (b->product == WEFT_BARE_Y) {
-        *pd = hint;
-        return WEFT_OK;
-    }
-    dnnl_status_t status =
-        b->product == WEFT_BARE_DX
-            ? dnnl_inner_product_backward_data_desc_init(&desc, &want[0], &want[1], &want[2])
-            : dnnl_inner_product_backward_weights_desc_init(&desc, &want[0], &want[1], NULL, &want[2]);
-    if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(pd, &desc, NULL, b->cpu, hint);
-    dnnl_primitive_desc_destroy(hint);
-    DNNL(status);
-    return WEFT_OK;
-}
-
-static enum weft_status add_inner(struct weft_dnn_bare *b, dnnl_primitive_desc_t pd, dnnl_memory_t mem[3],
-                                  const dnnl_memory_desc_t md[3])
-{
-    static const dnnl_query_t queries[3][3] = {{dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
-                                               {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
-                                               {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
-    static const int names[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                    {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                    {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-    static const int results[3] = {2, 0, 1};
-    int result = results[b->product];
-    dnnl_exec_arg_t args[3];
-    const dnnl_memory_desc_t *likes[3];
-    for (int i = 0; i < 3; i++) {
-        likes[i] = dnnl_primitive_desc_query_md(pd, queries[b->product][i], 0);
-        if (i == result)
-            TRY(memory(b, likes[i], &mem[i]));
-        else
-            TRY(reorder(b, &mem[i], &md[i], likes[i], i == 1));
-        args[i] = (dnnl_exec_arg_t){names[b->product][i], mem[i]};
-    }
-    TRY(add_step(b, pd, 3, args));
-    if (result != 1)
-        TRY(reorder(b, &mem[result], likes[result], &md[result], false));
-    name(b, pd);
-    return WEFT_OK;
-}
-
-static enum weft_status create_inner(struct weft_dnn_bare *b)
-{
-    if (b->batch > 1)
-        return FAIL(WEFT_UNSUPPORTED, "an inner product has no batch");
-    dnnl_memory_desc_t md[3]; /* x, w, y, or their gradients */
-    dnnl_memory_t mem[3];
-    TRY(operand(b, b->m, b->k, false, &md[0], &mem[0]));
-    TRY(operand(b, b->n, b->k, false, &md[1], &mem[1]));
-    TRY(operand(b, b->m, b->n, false, &md[2], &mem[2]));
-    if (b->product == WEFT_BARE_DW)
-        md[1].data_type = dnnl_f32;
-    dnnl_primitive_desc_t pd = NULL;
-    TRY(create_inner_desc(b, md, &pd));
-    enum weft_status status = add_inner(b, pd, mem, md);
-    dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-/* ---- the face */
-
-static enum weft_status create(struct weft_dnn_bare *b)
-{
-    TRY(weft_dnn_onednn_cpu(&b->cpu));
-    DNNL(dnnl_stream_create(&b->stream, b->cpu, dnnl_stream_default_flags));
-    return b->how == 2 || b->how == 3 ? create_inner(b) : create_matmul(b);
-}
-
-enum weft_status weft_dnn_bare_create(struct weft_dnn_bare **bare, enum weft_bare_product product, int how,
-                                      enum weft_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch)
-{
-    if (how < 0 || how > 4)
-        return FAIL(WEFT_UNSUPPORTED, "bare formulation %d: there are 0 to 4", how);
-    struct weft_dnn_bare *b = calloc(1, sizeof *b);
-    if (!b)
-        return FAIL(WEFT_NOMEM, "no memory for a bare product");
-    *b = (struct weft_dnn_bare){.product = product, .how = how, .m = m, .n = n, .k = k, .batch = batch};
-    b->type = weft_dnn_onednn_type(dtype);
-    enum weft_status status = create(b);
-    if (status != WEFT_OK) {
-        weft_dnn_bare_free(b);
-        return status;
-    }
-    *bare = b;
-    return WEFT_OK;
-}
-
-const char *weft_dnn_bare_name(const struct weft_dnn_bare *bare) { return bare->name; }
-
-void weft_dnn_bare_run(struct weft_dnn_bare *bare)
-{
-    for (int i = 0; i < bare->step_count; i++)
-        if (execute(bare, &bare->steps[i]) != WEFT_OK)
-            weft_note_once("bare", "oneDNN could not run a bare product: its time means nothing");
-}
-
-void weft_dnn_bare_free(struct weft_dnn_bare *bare)
-{
-    if (!bare)
-        return;
-    for (int i = 0; i < bare->step_count; i++)
-        dnnl_primitive_destroy(bare->steps[i].primitive);
-    for (int i = 0; i < bare->memory_count; i++)
-        dnnl_memory_destroy(bare->memories[i]);
-    dnnl_stream_destroy(bare->stream);
+    weft_arena_release(&((struct own *)bare)->arena);
     free(bare);
 }
+
+static enum weft_status open(struct own *o, const struct weft_product *p, enum weft_dtype dtype)
+{
+    bool dx = p->kind == WEFT_BARE_DX, dw = p->kind == WEFT_BARE_DW;
+    struct weft_dnn_shape *s = &o->shape;
+    size_t scratch, local, packed;
+    *s = (struct weft_dnn_shape){dtype, dx ? p->n : p->k, dx ? p->k : p->n, p->batch, p->batch > 1, p->m};
+    o->pack = dx ? WEFT_PACK_DX : WEFT_PACK_Y;
+    o->rows = p->m;
+    TRY(operand(o, p->batch * p->m * (p->kind == WEFT_BARE_Y ? p->k : p->n), &o->a));
+    TRY(operand(o, p->batch * p->k * (dw ? p->m : p->n), &o->b));
+    TRY(allocate(o, p->batch * s->width * (dw ? s->depth : p->m), dw ? WEFT_F32 : dtype, &o->out));
+    if (dw)
+        TRY(weft_dnn_outer_plan(s, &o->arena, &o->outer, &scratch, &local));
+    else
+        TRY(weft_dnn_product_plan(s, dtype, &o->arena, &o->product, &scratch, &local));
+    TRY(weft_dnn_pack_bytes(s, &packed));
+    o->local_stride = (local + 63) / 64 * 64;
+    o->packed = weft_arena_alloc(&o->arena, packed);
+    o->scratch = weft_arena_alloc(&o->arena, scratch);
+    o->local = weft_arena_alloc(&o->arena, o->local_stride * (size_t)o->threads);
+    if (!o->packed || !o->scratch || !o->local)
+        return WEFT_NOMEM;
+    if (!dw)
+        weft_dnn_pack(s, o->pack, o->b, dtype, o->packed);
+    return weft_deferred();
+}
+
+enum weft_status weft_dnn_bare_own(struct weft_dnn_bare **bare, const struct weft_product *p, int how,
+                                   enum weft_dtype dtype)
+{
+    if (how != 0)
+        return FAIL(WEFT_UNSUPPORTED, "the own products have one formulation");
+    struct own *o = calloc(1, sizeof *o);
+    if (!o)
+        return FAIL(WEFT_NOMEM, "no memory for a bare product");
+    o->bare = (struct weft_dnn_bare){.run = run, .free = release};
+    o->threads = weft_threads();
+    snprintf(o->bare.name, sizeof o->bare.name, "own (%s)", weft_dnn_describe());
+    enum weft_status status = open(o, p, dtype);
+    if (status != WEFT_OK) {
+        release(&o->bare);
+        return status;
+    }
+    *bare = &o->bare;
+    return WEFT_OK;
+}
+
+enum weft_status weft_dnn_bare_create(struct weft_dnn_bare **bare, const struct weft_product *p, int how,
+                                      enum weft_dtype dtype)
+{
+    return weft_dnn_rival ? weft_dnn_rival->bare(bare, p, how, dtype) : weft_dnn_bare_own(bare, p, how, dtype);
+}
+
+const char *weft_dnn_bare_whose(void) { return weft_dnn_rival ? weft_dnn_rival->name : "own"; }

@@ -7,6 +7,8 @@
  */
 #include "dnn/engine.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,30 +31,61 @@ static const struct weft_dnn_engine *loop(void)
     return &weft_dnn_loop;
 }
 
-static bool onednn_wanted(void)
+const struct weft_dnn_rival *weft_dnn_rival;
+
+static char wanted[32]; /* WEFT_ENGINE as it was first read: what was planned for one engine must not run on another */
+
+static void read_wish(void)
 {
     const char *wish = getenv("WEFT_ENGINE");
-    return wish && strcmp(wish, "onednn") == 0;
+    snprintf(wanted, sizeof wanted, "%s", wish ? wish : "");
+}
+
+static bool rival_wanted(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_wish);
+    return weft_dnn_rival && strcmp(wanted, weft_dnn_rival->name) == 0;
 }
 
 static const struct weft_dnn_engine *engine_of(enum weft_dtype dtype)
 {
-    if (onednn_wanted())
-        return &weft_dnn_onednn;
+    if (rival_wanted())
+        return weft_dnn_rival->engine;
 #if defined(__x86_64__)
     if (dtype == WEFT_BF16 && weft_isa() >= WEFT_ISA_AMX)
         return &weft_dnn_amx;
-    if (dtype == WEFT_BF16 && weft_isa() >= WEFT_ISA_V4 && __builtin_cpu_supports("avx512bf16"))
-        return &weft_dnn_onednn;
 #endif
     return loop();
+}
+
+static enum weft_status choose_engine(enum weft_dtype dtype, const struct weft_dnn_engine **engine)
+{
+    if (rival_wanted())
+        weft_note_once("engine", "WEFT_ENGINE=%s: the bits of all results are that engine's own", wanted);
+    else if (*wanted)
+        return FAIL(WEFT_UNSUPPORTED,
+                    "WEFT_ENGINE=%s: this program has no such engine; unset WEFT_ENGINE, or build with "
+                    "`make ONEDNN=yes` for the engine onednn",
+                    wanted);
+    *engine = engine_of(dtype);
+    return WEFT_OK;
+}
+
+const char *weft_dnn_path(void)
+{
+    static _Thread_local char text[64];
+    if (!rival_wanted())
+        return weft_isa_name(weft_isa());
+    snprintf(text, sizeof text, "%s-%s", weft_isa_name(weft_isa()), wanted);
+    return text;
 }
 
 bool weft_dnn_bf16_emulated(void) { return engine_of(WEFT_BF16) == loop(); }
 
 const char *weft_dnn_describe(void)
 {
-    static char text[96];
+    static _Thread_local char text[96];
     snprintf(text, sizeof text, "f32: %s; bf16: %s%s", engine_of(WEFT_F32)->name, engine_of(WEFT_BF16)->name,
              weft_dnn_bf16_emulated() ? " (emulated)" : "");
     return text;
@@ -94,11 +127,12 @@ struct call {
     int64_t bias_group;
     char *local;
     size_t local_stride;
+    _Atomic enum weft_status status; /* of the tile that failed last */
 };
 
 static void run_tile(void *context, int64_t tile, int thread)
 {
-    const struct call *c = context;
+    struct call *c = context;
     const struct weft_dnn_engine *e = c->engine;
     struct weft_dnn_job job = c->job;
     int64_t across = tile % c->cut.across, down = tile / c->cut.across % c->cut.down;
@@ -111,9 +145,19 @@ static void run_tile(void *context, int64_t tile, int thread)
     if (job.bias)
         job.bias += (int64_t)group * c->bias_group;
     int64_t row = down * c->cut.blocks * e->block, panel = across * c->cut.panels;
-    e->tile(&job, row, weft_min(row + c->cut.blocks * e->block, job.rows), panel,
-            weft_min(panel + c->cut.panels, weft_div_up(job.width, e->panel)),
-            c->local + (size_t)thread * c->local_stride);
+    enum weft_status status = e->tile(&job, row, weft_min(row + c->cut.blocks * e->block, job.rows), panel,
+                                      weft_min(panel + c->cut.panels, weft_div_up(job.width, e->panel)),
+                                      c->local + (size_t)thread * c->local_stride);
+    if (status != WEFT_OK)
+        atomic_store(&c->status, status);
+}
+
+/* Kernels cannot return a failure of their product: whoever runs them is to ask for it. */
+static void report(const struct weft_dnn_engine *e, enum weft_status status, int64_t depth, int64_t width)
+{
+    if (status != WEFT_OK)
+        weft_defer(FAIL(status, "%s could not compute a product of depth %lld and width %lld; memory may be short",
+                        e->name, (long long)depth, (long long)width));
 }
 
 static void run(struct call *c, int64_t groups)
@@ -126,6 +170,7 @@ static void run(struct call *c, int64_t groups)
         tiles = weft_min(tiles, weft_div_up(c->job.rows * c->job.width * c->job.depth * groups, c->engine->grain));
     c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width, resident);
     weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
+    report(c->engine, atomic_load(&c->status), c->job.depth, c->job.width);
 }
 
 /* ---- packing */
@@ -138,22 +183,26 @@ struct packing {
     size_t w_group, b_group;
     int64_t down, across; /* tiles of packing */
     char *packed;
+    _Atomic enum weft_status status;
 };
 
 static void pack_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
-    const struct packing *k = context;
+    struct packing *k = context;
     const struct weft_dnn_engine *e = k->engine;
     int64_t first = tile % k->across * PACK_PANELS, piece = tile / k->across % k->down;
     size_t group = (size_t)(tile / (k->across * k->down));
     struct weft_dnn_matrix w = k->w;
     w.data = (const char *)w.data + group * k->w_group;
     int64_t depth0 = piece * e->pack_depth, depth1 = e->pack_depth ? depth0 + e->pack_depth : k->depth;
-    for (int64_t p = first; p < first + PACK_PANELS && p * e->panel < k->plan->width; p++)
-        e->pack(k->plan, &w, depth0, weft_min(depth1, k->depth), p * e->panel,
-                weft_min(e->panel, k->plan->width - p * e->panel),
-                k->packed + group * k->b_group + (size_t)p * k->plan->panel_bytes);
+    for (int64_t p = first; p < first + PACK_PANELS && p * e->panel < k->plan->width; p++) {
+        enum weft_status status = e->pack(k->plan, &w, depth0, weft_min(depth1, k->depth), p * e->panel,
+                                          weft_min(e->panel, k->plan->width - p * e->panel),
+                                          k->packed + group * k->b_group + (size_t)p * k->plan->panel_bytes);
+        if (status != WEFT_OK)
+            atomic_store(&k->status, status);
+    }
 }
 
 static size_t packed_group(const struct weft_dnn_engine *e, const struct weft_dnn_plan *plan)
@@ -167,6 +216,7 @@ static void pack(struct packing *k, int64_t groups)
     k->down = k->engine->pack_depth ? weft_div_up(k->depth, k->engine->pack_depth) : 1;
     k->across = weft_div_up(weft_div_up(k->plan->width, k->engine->panel), PACK_PANELS);
     weft_parallel(groups * k->down * k->across, pack_tile, k);
+    report(k->engine, atomic_load(&k->status), k->depth, k->plan->width);
 }
 
 static enum weft_status packed_bytes(const struct weft_dnn_engine *e, const struct weft_dnn_plan *plan, int64_t groups,
@@ -187,8 +237,9 @@ static struct weft_dnn_plan plan_of(const struct weft_dnn_shape *s, bool outer)
 
 enum weft_status weft_dnn_pack_bytes(const struct weft_dnn_shape *s, size_t *bytes)
 {
-    const struct weft_dnn_engine *e = engine_of(s->dtype);
+    const struct weft_dnn_engine *e = NULL;
     struct weft_dnn_plan plan = plan_of(s, false);
+    TRY(choose_engine(s->dtype, &e));
     TRY(e->plan(&plan));
     TRY(packed_bytes(e, &plan, s->groups, bytes));
     return WEFT_OK;
@@ -203,11 +254,12 @@ void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const voi
                         .depth = s->depth,
                         .packed = packed};
     struct weft_dnn_plan plan = plan_of(s, false);
-    /* It agreed when weft_dnn_pack_bytes asked. */
-    if (k.engine->plan(&plan) != WEFT_OK)
-        return;
+    enum weft_status status = k.engine->plan(&plan); /* as it did when weft_dnn_pack_bytes asked */
     k.plan = &plan;
-    pack(&k, s->groups);
+    if (status == WEFT_OK)
+        pack(&k, s->groups);
+    else
+        weft_defer(status);
 }
 
 /* ---- products */
@@ -230,7 +282,8 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
         weft_note_once("bf16",
                        "this processor has no bf16 products: they are emulated in f32 and slow; dtype=f32 is as "
                        "fast and more exact");
-    *p = (struct weft_dnn_product){engine_of(s->dtype), *s, plan_of(s, false), out};
+    *p = (struct weft_dnn_product){.shape = *s, .plan = plan_of(s, false), .out = out};
+    TRY(choose_engine(s->dtype, &p->engine));
     TRY(p->engine->plan(&p->plan));
     *product = p;
     *scratch = 0;
@@ -285,7 +338,8 @@ enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft
     if (!o)
         return FAIL(WEFT_NOMEM, "no memory to plan an outer product of %lld by %lld", (long long)s->width,
                     (long long)s->depth);
-    *o = (struct weft_dnn_outer){engine_of(s->dtype), *s, plan_of(s, true)};
+    *o = (struct weft_dnn_outer){.shape = *s, .plan = plan_of(s, true)};
+    TRY(choose_engine(s->dtype, &o->engine));
     TRY(o->engine->plan(&o->plan));
     TRY(packed_bytes(o->engine, &o->plan, s->groups, scratch));
     *outer = o;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.h - matrix products: the only room that knows oneDNN and AMX.
+ * dnn.h - matrix products: the only room that knows AMX and oneDNN.
  *
  * The three products of training, for weights W [N,K] (out, in) and rows X [M,K]:
  *     Y  [M,N]  = X W^t  (+ bias) (+ addend)      reduction over K      weft_dnn_product, W packed WEFT_PACK_Y
@@ -15,12 +15,12 @@
  *  - Products run on tiles of the output through weft_parallel; nothing here is created or allocated after planning.
  *  - bf16 operands multiply exactly and sum in f32. (AMX reads denormal bf16 as 0.)
  *
- * Engines behind this one door, chosen by rule and told once (weft_dnn_describe):
+ * Engines behind this one door, chosen by rule:
  *   f32                          own vector loop, compiled per instruction-set level
  *   bf16, AMX                    own tile loop
- *   bf16, AVX-512 with bf16      oneDNN, one thread per fixed tile, user scratchpad
- *   bf16, anything less          the f32 loop on widened operands; said aloud as emulated
- * WEFT_ENGINE=onednn puts oneDNN behind the door for both types (it allocates small argument maps in every call).
+ *   bf16, anything less          the f32 loop on widened operands; reported as emulated
+ * The library has no other. A program may be linked with oneDNN besides (src/dnn/onednn): benches compare with it,
+ * tests take it as oracle, and WEFT_ENGINE=onednn puts it behind the door for both types (it allocates in every call).
  */
 #ifndef WEFT_DNN_H
 #define WEFT_DNN_H
@@ -43,6 +43,8 @@ struct weft_dnn_shape {
 /* What the machine runs, e.g. "f32: avx512 loop; bf16: amx tile loop", and whether bf16 is emulated. */
 const char *weft_dnn_describe(void);
 bool weft_dnn_bf16_emulated(void);
+/* What the bits of results depend on: the instruction set, "amx", and an engine other than the own, "amx-onednn". */
+const char *weft_dnn_path(void);
 
 /* Bytes of `groups` packed [depth, width] matrices, and packing from f32 or bf16. For WEFT_PACK_Y the source is W
  * [groups, width, depth]; for WEFT_PACK_DX it is W [groups, depth, width]. Runs in parallel. */
@@ -87,14 +89,22 @@ void weft_dnn_tiles_pack(int64_t depth, int64_t width, const uint16_t *x, uint16
 void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
 void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a);
 
-/* The bare engine, for benches and as oracle: the same three products by one oneDNN formulation, free to use all
- * threads and any summation order. `how` counts from 0; returns WEFT_UNSUPPORTED past the last or when oneDNN has none.
- */
-struct weft_dnn_bare;
-enum weft_status weft_dnn_bare_create(struct weft_dnn_bare **bare, enum weft_bare_product product, int how,
-                                      enum weft_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch);
-const char *weft_dnn_bare_name(const struct weft_dnn_bare *bare); /* formulation and oneDNN's implementation */
-void weft_dnn_bare_run(struct weft_dnn_bare *bare); /* on its own random operands, with the reorders a step must pay */
-void weft_dnn_bare_free(struct weft_dnn_bare *bare);
+/* Bare products, for benches: one of the three on random operands of its own, as often as it is run. What a training
+ * step pays for every product is part of a run: packing of activations, and in oneDNN's other reorders. */
+struct weft_dnn_bare {
+    char name[96]; /* of the formulation and who computes it */
+    enum weft_status (*run)(struct weft_dnn_bare *bare);
+    void (*free)(struct weft_dnn_bare *bare);
+};
+typedef enum weft_status weft_dnn_bare_fn(struct weft_dnn_bare **bare, const struct weft_product *p, int how,
+                                          enum weft_dtype dtype);
+
+/* By the engine behind the door, as a model's products are; `how` is 0. */
+weft_dnn_bare_fn weft_dnn_bare_own;
+/* The yardstick of benches: a formulation of oneDNN, free to use all threads and any order of summation, or in a
+ * program without oneDNN the same as weft_dnn_bare_own. `how` counts from 0; WEFT_UNSUPPORTED past the last, and where
+ * it has none for this product. */
+weft_dnn_bare_fn weft_dnn_bare_create;
+const char *weft_dnn_bare_whose(void); /* "oneDNN", or "own" */
 
 #endif

@@ -109,10 +109,11 @@ static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t
         }
 }
 
-static void pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1,
-                 int64_t column, int64_t columns, void *panel)
+static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0,
+                             int64_t depth1, int64_t column, int64_t columns, void *panel)
 {
     copy(w, plan->dtype, depth0, depth1 - depth0, column, columns, COLUMNS, (float *)panel + depth0 * COLUMNS);
+    return WEFT_OK;
 }
 
 /* ---- a tile of work */
@@ -134,8 +135,8 @@ static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t r
     return (struct strip){to, 1, ROWS};
 }
 
-static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
-                 void *local)
+static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                             void *local)
 {
     int64_t panels = panel1 - panel0;
     float *sums = local, *copied = sums + BLOCKS * PANELS * ROWS * COLUMNS;
@@ -156,6 +157,7 @@ static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int
             }
         }
     }
+    return WEFT_OK;
 }
 
 static enum weft_status plan(struct weft_dnn_plan *p)

@@ -110,8 +110,8 @@ VINLINE void transpose(vu *v)
     EXCHANGE(8, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
 }
 
-static void pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1,
-                 int64_t column, int64_t columns, void *panel)
+static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0,
+                             int64_t depth1, int64_t column, int64_t columns, void *panel)
 {
     (void)plan;
     for (int64_t d = depth0; d < depth1; d += STEP)
@@ -125,6 +125,7 @@ static void pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix 
             }
             memcpy((char *)panel + d / STEP * STEP_BYTES + j / 16 * TILE_BYTES, v, sizeof v);
         }
+    return WEFT_OK;
 }
 
 /* One step of sixteen rows of A, as a tile. */
@@ -319,8 +320,8 @@ static size_t sums_bytes(const struct weft_dnn_plan *plan)
     return (size_t)(plan->depth > CHUNK ? BLOCKS * PANELS : 2) * BLOCK * BLOCK * sizeof(float);
 }
 
-static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
-                 void *local)
+static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                             void *local)
 {
     struct work w = {.job = job, .row0 = row0, .row1 = row1, .panel0 = panel0, .panel1 = panel1, .sums = local};
     w.a = (char *)local + sums_bytes(job->plan);
@@ -341,6 +342,7 @@ static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int
         }
     }
     _tile_release();
+    return WEFT_OK;
 }
 
 static enum weft_status plan(struct weft_dnn_plan *p)

@@ -16,7 +16,7 @@ enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g,
         return FAIL(WEFT_NOMEM, "no memory for an executable graph");
     e->graph = g;
     e->mode = mode;
-    e->threads = weft_threads_limit();
+    e->threads = weft_threads();
     enum weft_status status = weft_exec_plan(e);
     if (status != WEFT_OK) {
         weft_exec_free(e);
@@ -97,18 +97,25 @@ void weft_exec_step(struct weft_exec *exec, struct step *step)
     }
 }
 
-void weft_exec_prepare(struct weft_exec *exec)
+static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, int count)
 {
-    for (int s = 0; s < exec->prepare_count; s++)
-        weft_exec_step(exec, &exec->prepare[s]);
+    enum weft_status status = WEFT_OK;
+    struct weft_scope scope;
+    weft_threads_enter(&scope, exec->threads);
+    for (int s = 0; s < count && status == WEFT_OK; s++) {
+        weft_exec_step(exec, &steps[s]);
+        status = weft_deferred();
+    }
+    weft_threads_leave(&scope);
+    return status;
 }
 
-void weft_exec_run(struct weft_exec *exec)
+enum weft_status weft_exec_prepare(struct weft_exec *exec)
 {
-    assert(weft_threads() <= exec->threads);
-    for (int s = 0; s < exec->run_count; s++)
-        weft_exec_step(exec, &exec->run[s]);
+    return run_steps(exec, exec->prepare, exec->prepare_count);
 }
+
+enum weft_status weft_exec_run(struct weft_exec *exec) { return run_steps(exec, exec->run, exec->run_count); }
 
 static bool untouched(const char *bytes, size_t n)
 {

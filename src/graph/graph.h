@@ -165,6 +165,7 @@ enum weft_mode { WEFT_FAST, WEFT_UNBACKED, WEFT_GUARDED, WEFT_REFERENCE, WEFT_RO
 static inline bool weft_mode_is_reference(enum weft_mode mode) { return mode >= WEFT_REFERENCE; }
 struct weft_exec;
 
+/* It runs on weft_threads() threads, as many as the calling thread has now: scratch is planned for these. */
 enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode);
 void weft_exec_free(struct weft_exec *exec);
 /* Sets the memory of a param, grad or state: params and grads f32, states their dtype; f64 in a reference execution. */
@@ -172,8 +173,8 @@ void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *da
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
 /* Run-time shape and memory of any value. Values that are neither inputs nor outputs may have been overwritten. */
 struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v);
-void weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
-void weft_exec_run(struct weft_exec *exec);
+enum weft_status weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
+enum weft_status weft_exec_run(struct weft_exec *exec);
 size_t weft_exec_bytes(const struct weft_exec *exec); /* of the one buffer */
 /* After guarded runs: the name of the first value or scratch with overwritten guard bytes, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);

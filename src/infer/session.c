@@ -31,7 +31,7 @@ static enum weft_status start(struct weft_session *s, struct engine *e)
     TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
     weft_net_bind(&e->net, e->exec, s->model, NULL);
     TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
-    weft_exec_prepare(e->exec);
+    TRY(weft_exec_prepare(e->exec));
     return WEFT_OK;
 }
 
@@ -177,7 +177,7 @@ enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed
            (size_t)(s->size.sequences * s->cache.tiles) * sizeof *s->cache.store);
     weft_exec_count(e->exec, e->net.rows, rows);
     weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
-    weft_exec_run(e->exec);
+    TRY(weft_exec_run(e->exec));
     *logits = weft_exec_tensor(e->exec, e->net.logits)->data;
     return WEFT_OK;
 }

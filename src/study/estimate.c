@@ -42,7 +42,7 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
 /* As many parallel runs as there are cores and memory for. */
 static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
 {
-    int64_t cores = weft_threads_limit(), bytes = weft_available_bytes();
+    int64_t cores = weft_threads(), bytes = weft_available_bytes();
     int64_t slots = weft_min(s->slots ? s->slots : cores, weft_study_runs(s));
     for (int i = 0; i < s->arm_count; i++) {
         while (slots > 1 && fit(&s->arm[i], bytes / slots) != WEFT_OK)
@@ -101,7 +101,7 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
     const struct weft_recipe *r = &arm->recipe;
     int64_t tokens = r->micro_batches * arm->spec.batch * r->task->length(r->task_options);
     double rate, step, flops = arm->account.flops_train;
-    TRY(weft_bare_rate(arm->spec.compute, 0.05, &rate));
+    TRY(weft_product_rate(arm->spec.compute, 0.05, &rate));
     if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK)
         note(e, arm);
     else
@@ -117,17 +117,17 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
 
 enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e)
 {
-    int threads = weft_threads();
+    struct weft_scope scope;
     *e = (struct weft_estimate){.timed = true};
     choose_slots(s, e);
-    weft_threads_use(e->threads);
+    weft_threads_enter(&scope, e->threads);
     enum weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < s->arm_count; i++)
         if (s->arm[i].repeats >= 0)
             s->arm[i].seconds = s->arm[s->arm[i].repeats].seconds;
         else
             status = estimate_arm(&s->arm[i], e);
-    weft_threads_use(threads);
+    weft_threads_leave(&scope);
     for (int64_t i = 0; i < weft_study_runs(s); i++)
         e->seconds += s->arm[weft_study_run_at(s, i).arm].seconds / e->slots;
     return status;

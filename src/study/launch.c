@@ -55,7 +55,6 @@ static void become(const char *folder, const char *output, const char *result, c
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    weft_threads_unpin();
     if (getppid() == parent && put("/dev/null", O_RDONLY, STDIN_FILENO) && put(result, write, STDOUT_FILENO) &&
         put(output, write, STDERR_FILENO))
         execl("/proc/self/exe", "weft", "train", folder, "--resume", "--json", "--threads", threads,

@@ -16,13 +16,13 @@
 static enum weft_status account(struct weft_arm *arm)
 {
     struct weft_model *model = NULL;
-    int limit = weft_threads_limit();
-    (void)weft_threads_set(1);
+    struct weft_scope one;
+    weft_threads_enter(&one, 1);
     enum weft_status status = weft_model_create(&model, &arm->spec);
     if (status == WEFT_OK)
         status = weft_account(model, &arm->recipe, arm->spec.context, &arm->account);
     weft_model_free(model);
-    (void)weft_threads_set(limit);
+    weft_threads_leave(&one);
     return status;
 }
 

@@ -60,7 +60,7 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     TRY(status);
     snprintf(f->arm, sizeof f->arm, "%s", arm_of(q, job)->name);
     memcpy(f->program_sha256, q->program_sha256, sizeof f->program_sha256);
-    snprintf(f->isa, sizeof f->isa, "%s", weft_isa_name(weft_isa()));
+    snprintf(f->isa, sizeof f->isa, "%s", weft_dnn_path());
     f->lr = job->run.lr;
     f->seed = job->run.seed;
     /* A repeat uses another number of threads, since its bits must not depend on that. */

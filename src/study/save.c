@@ -57,8 +57,7 @@ static void describe_machine(char text[256])
             break;
     if (f)
         fclose(f);
-    snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN),
-             weft_isa_name(weft_isa()));
+    snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
 static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)

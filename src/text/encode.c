@@ -119,7 +119,7 @@ static enum weft_status encode_waves(struct job *j, int32_t *tokens, size_t room
     while (j->at < j->bytes) {
         TRY(next_wave(j));
         weft_parallel(j->chunks, encode_chunk, j);
-        for (int i = 0; i < weft_threads_limit(); i++)
+        for (int i = 0; i < weft_threads(); i++)
             if (j->worker[i].status != WEFT_OK)
                 return FAIL(j->worker[i].status, "cannot encode a text of %zu bytes: %s", j->bytes,
                             j->worker[i].message);
@@ -159,16 +159,19 @@ enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const cha
     *count = 0;
     if (t->kind == WEFT_TOKENIZER_CHAR)
         return encode_chars(t, text, bytes, tokens, room, count);
+    struct weft_scope scope; /* the number of threads stays the same */
+    weft_threads_enter(&scope, 0);
     struct job j = {.t = t, .text = text, .bytes = bytes, .next_special = bytes};
     if (specials)
         j.next_special = weft_specials_find(&t->specials, text, 0, bytes, &j.special);
-    j.worker = calloc((size_t)weft_threads_limit(), sizeof *j.worker);
+    j.worker = calloc((size_t)weft_threads(), sizeof *j.worker);
     enum weft_status status =
         j.worker ? encode_waves(&j, tokens, room, count) : FAIL(WEFT_NOMEM, "not enough memory to encode a text");
-    for (int i = 0; j.worker && i < weft_threads_limit(); i++) {
+    for (int i = 0; j.worker && i < weft_threads(); i++) {
         weft_cutter_free(j.worker[i].cutter);
         weft_bpe_work_release(&j.worker[i].bpe);
     }
+    weft_threads_leave(&scope);
     free(j.worker);
     free(j.tokens);
     return status;

@@ -60,8 +60,8 @@ static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struc
     weft_recipe_fill(t->recipe, t->model->spec, net, *exec, WEFT_HELD_OUT, samples);
     if (t->recipe->task->failure)
         TRY(t->recipe->task->failure(t->recipe->task_options));
-    weft_exec_prepare(*exec);
-    weft_exec_run(*exec);
+    TRY(weft_exec_prepare(*exec));
+    TRY(weft_exec_run(*exec));
     TRY(collect(t, net, *exec));
     return WEFT_OK;
 }

@@ -4,16 +4,19 @@
  */
 #include "train/train.h"
 
-static void score_all(const struct weft_model *model, const struct weft_recipe *r, struct weft_net *net,
-                      struct weft_exec *exec, struct weft_net_size size, uint64_t first, struct weft_score *score)
+static enum weft_status score_all(const struct weft_model *model, const struct weft_recipe *r, struct weft_net *net,
+                                  struct weft_exec *exec, struct weft_net_size size, uint64_t first,
+                                  struct weft_score *score)
 {
     int64_t samples = weft_recipe_held_out(r, first, r->eval_samples), all = 0, right = 0;
     double loss = 0;
+    weft_net_bind(net, exec, model, NULL);
+    TRY(weft_exec_prepare(exec));
     for (int64_t done = 0, count; done < samples; done += count) {
         count = weft_min(size.sequences, samples - done);
         weft_net_plain_rows(net, exec, count, size.length);
         all += weft_recipe_fill(r, model->spec, net, exec, first + (uint64_t)done, count);
-        weft_exec_run(exec);
+        TRY(weft_exec_run(exec));
         const int32_t *targets = weft_exec_tensor(exec, net->targets)->data;
         const int32_t *prediction = weft_exec_tensor(exec, net->prediction)->data;
         const float *nll = weft_exec_tensor(exec, net->nll)->data;
@@ -23,6 +26,7 @@ static void score_all(const struct weft_model *model, const struct weft_recipe *
         }
     }
     *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all), all};
+    return WEFT_OK;
 }
 
 enum weft_status weft_evaluate(const struct weft_model *model, const struct weft_recipe *r, int64_t batch,
@@ -34,11 +38,8 @@ enum weft_status weft_evaluate(const struct weft_model *model, const struct weft
     enum weft_status status = weft_net_init(&net, model, WEFT_EVAL, size);
     if (status == WEFT_OK)
         status = weft_exec_create(&exec, net.g, WEFT_FAST);
-    if (status == WEFT_OK) {
-        weft_net_bind(&net, exec, model, NULL);
-        weft_exec_prepare(exec);
-        score_all(model, r, &net, exec, size, first, score);
-    }
+    if (status == WEFT_OK)
+        status = score_all(model, r, &net, exec, size, first, score);
     weft_exec_free(exec);
     weft_net_release(&net);
     if (status == WEFT_OK && r->task->failure)

@@ -59,11 +59,12 @@ static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float 
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
 }
 
-static void run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+static enum weft_status run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
 {
     set_inputs(t, micro_batch, weight);
-    weft_exec_run(t->exec);
+    TRY(weft_exec_run(t->exec));
     add_losses(t, &sum->losses);
+    return WEFT_OK;
 }
 
 /* ---- sums */
@@ -110,11 +111,12 @@ static int64_t first_of_group(const struct weft_trainer *t, int64_t group)
     return group * t->recipe->micro_batches / weft_recipe_groups(t->recipe);
 }
 
-static void sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+static enum weft_status sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
 {
     begin_sum(t, sum);
     for (int64_t m = first_of_group(t, group); m < first_of_group(t, group + 1); m++)
-        run(t, m, weight, sum);
+        TRY(run(t, m, weight, sum));
+    return WEFT_OK;
 }
 
 /* Adds the last of the open sums to the one before it; returns how many are left. */
@@ -136,18 +138,19 @@ static float token_weight(const struct weft_trainer *t)
     return 1 / (float)weft_max(1, scored);
 }
 
-void weft_trainer_gradient(struct weft_trainer *t)
+enum weft_status weft_trainer_gradient(struct weft_trainer *t)
 {
     float weight = token_weight(t);
     int open = 0;
-    weft_exec_prepare(t->exec);
+    TRY(weft_exec_prepare(t->exec));
     for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++) {
-        sum_group(t, group, weight, &t->sums[open++]);
+        TRY(sum_group(t, group, weight, &t->sums[open++]));
         for (int64_t closed = group + 1; closed % 2 == 0; closed /= 2)
             open = join(t, open);
     }
     while (open > 1)
         open = join(t, open);
+    return WEFT_OK;
 }
 
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)

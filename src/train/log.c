@@ -64,7 +64,7 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_tra
 {
     struct draft draft = begin(record, 0);
     weft_result_text(draft.r, "weft", weft_version());
-    weft_result_text(draft.r, "isa", weft_isa_name(weft_isa()));
+    weft_result_text(draft.r, "isa", weft_dnn_path());
     weft_result_text(draft.r, "preset", t->model->spec->preset);
     weft_result_text(draft.r, "task", t->recipe->task->name);
     add_int(&draft, "run", "params", t->model->params.elements);

@@ -22,7 +22,7 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
 {
     *o = (struct weft_origin){0};
     weft_origin_data(r, o->text[WEFT_ORIGIN_DATA]);
-    snprintf(o->text[WEFT_ORIGIN_ISA], sizeof o->text[0], "%s", weft_isa_name(weft_isa()));
+    snprintf(o->text[WEFT_ORIGIN_ISA], sizeof o->text[0], "%s", weft_dnn_path());
     TRY(weft_program_hash(o->text[WEFT_ORIGIN_PROGRAM]));
     snprintf(o->text[WEFT_ORIGIN_GATES], sizeof o->text[0], "%d", gates_failed);
     return WEFT_OK;

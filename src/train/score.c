@@ -22,7 +22,7 @@ enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct we
                       (struct weft_net_size){.sequences = batch, .length = model->spec->context}));
     TRY(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));
     weft_net_bind(&s->net, s->exec, model, NULL);
-    weft_exec_prepare(s->exec);
+    TRY(weft_exec_prepare(s->exec));
     *(float *)input(s, s->net.weight) = 1;
     return WEFT_OK;
 }
@@ -37,15 +37,15 @@ void weft_scorer_free(struct weft_scorer *s)
     free(s);
 }
 
-void weft_scorer_finish(struct weft_scorer *s)
+enum weft_status weft_scorer_finish(struct weft_scorer *s)
 {
     if (!s->sequences)
-        return;
+        return WEFT_OK;
     weft_exec_count(s->exec, s->net.rows, s->rows);
     weft_exec_count(s->exec, s->net.sequences, s->sequences);
-    weft_exec_run(s->exec);
+    enum weft_status status = weft_exec_run(s->exec);
     const float *nll = input(s, s->net.nll);
-    for (int64_t q = 0; q < s->sequences; q++) {
+    for (int64_t q = 0; status == WEFT_OK && q < s->sequences; q++) {
         const struct weft_waiting *w = &s->waiting[q];
         double sum = 0;
         for (int64_t r = w->first; r < w->first + w->count; r++)
@@ -54,12 +54,14 @@ void weft_scorer_finish(struct weft_scorer *s)
         s->not_finite += !isfinite(sum);
     }
     s->sequences = s->rows = 0;
-    if (s->report)
+    if (status == WEFT_OK && s->report)
         s->report(s->context, s->scored);
+    return status;
 }
 
 /* tokens[0..count) go in; of the tokens behind them those from tokens[from] on are scored. */
-static void add_window(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from, double *nll)
+static enum weft_status add_window(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
+                                   double *nll)
 {
     const struct weft_net *net = &s->net;
     int64_t q = s->sequences++, first = s->rows;
@@ -75,8 +77,7 @@ static void add_window(struct weft_scorer *s, const int32_t *tokens, int64_t cou
     }
     for (int64_t j = 0; j < net->tiles; j++)
         tiles[q * net->tiles + j] = (int32_t)(first + j * WEFT_KEY_TILE);
-    if (s->sequences == s->batch)
-        weft_scorer_finish(s);
+    return s->sequences == s->batch ? weft_scorer_finish(s) : WEFT_OK;
 }
 
 enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from, double *nll)
@@ -89,6 +90,6 @@ enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, i
     s->scored += weft_max(0, count - from);
     s->cut += count - 1 > context;
     for (; start < count - 1; start += context)
-        add_window(s, tokens + start, weft_min(context, count - 1 - start), from - start, nll);
+        TRY(add_window(s, tokens + start, weft_min(context, count - 1 - start), from - start, nll));
     return WEFT_OK;
 }

@@ -36,7 +36,7 @@ void weft_scorer_free(struct weft_scorer *s);
  * tokens alone are longer, they are scored in windows of the context, as streams are. */
 enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
                                  double *nll);
-void weft_scorer_finish(struct weft_scorer *s);
+enum weft_status weft_scorer_finish(struct weft_scorer *s);
 
 /* ---- streams (score_text.c): windows of the context one behind the other, so that every token but the very first is
  * scored once. Within a window it is scored after the tokens of the window alone: the first of them after one. */

@@ -47,15 +47,16 @@ static bool is_right(const struct item *item, bool per_byte)
     return true;
 }
 
-static void judge(struct items *t)
+static enum weft_status judge(struct items *t)
 {
-    weft_scorer_finish(t->scorer);
+    TRY(weft_scorer_finish(t->scorer));
     for (int i = 0; i < t->held; i++) {
         t->score->items++;
         t->score->right += is_right(&t->block[i], false);
         t->score->right_norm += is_right(&t->block[i], true);
     }
     t->held = 0;
+    return WEFT_OK;
 }
 
 void weft_wilson(int64_t right, int64_t items, double *low, double *high)
@@ -218,9 +219,7 @@ static enum weft_status read_item(void *context, const char *name, int64_t line,
     else if (t->score->pairs != pair)
         return wrong(t, pair ? "a pair among items" : "an item among pairs");
     TRY(pair ? read_pair(t, object, item) : read_choices(t, object, item));
-    if (++t->held == BLOCK)
-        judge(t);
-    return WEFT_OK;
+    return ++t->held == BLOCK ? judge(t) : WEFT_OK;
 }
 
 enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_tokenizer *tokenizer, const char *path,
@@ -230,7 +229,8 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
     *score = (struct weft_items_score){0};
     enum weft_status status =
         t.block ? weft_read_jsonl(path, read_item, &t) : FAIL(WEFT_NOMEM, "no memory for %d items", BLOCK);
-    judge(&t); /* after a failure too: what waits would be written into memory that is freed here */
+    enum weft_status last = judge(&t); /* after a failure too: what waits points into memory that is freed here */
+    status = status == WEFT_OK ? last : status;
     if (status == WEFT_OK && !score->items)
         status = FAIL(WEFT_FORMAT, "%s has no items", path);
     free(t.tokens);

@@ -46,7 +46,7 @@ static enum weft_status put(struct stream *t, const int32_t *tokens, int64_t cou
 static enum weft_status finish(struct stream *t, const char *what)
 {
     TRY(score_window(t));
-    weft_scorer_finish(t->scorer);
+    TRY(weft_scorer_finish(t->scorer));
     if (!t->score->tokens)
         return FAIL(WEFT_INVALID, "%s has less than two tokens: there is nothing to score", what);
     return WEFT_OK;

@@ -179,7 +179,7 @@ enum weft_status weft_trainer_update(struct weft_trainer *t)
 
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses)
 {
-    weft_trainer_gradient(t);
+    TRY(weft_trainer_gradient(t));
     *losses = t->sums[0].losses;
     if (t->recipe->task->failure)
         TRY(t->recipe->task->failure(t->recipe->task_options));

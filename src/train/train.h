@@ -180,7 +180,7 @@ void weft_trainer_free(struct weft_trainer *t);
 /* A step: the gradient, then the update. */
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses);
 /* Gradient and losses of the next step's global batch, into sums[0]. */
-void weft_trainer_gradient(struct weft_trainer *t);
+enum weft_status weft_trainer_gradient(struct weft_trainer *t);
 /* Computes it again, op by op, and names the first value that is not finite; false: there is none. The sums are
  * lost. */
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);

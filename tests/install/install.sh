@@ -41,6 +41,10 @@ done)
 [[ -z $exported$undeclared ]]
 result $? "the library exports what weft.h declares, nothing else: $exported $undeclared"
 
+linked=$(objdump -p "$root/usr/bin/weft" "$root/usr/lib/libweft.so" | grep -E 'NEEDED.*(dnnl|omp)')
+[[ -z $linked ]]
+result $? "program and library need neither oneDNN nor OpenMP: $linked"
+
 cat >"$root/user.c" <<'END'
 #include <weft.h>
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * base.c - failures and their stories, checked sizes, arenas, limits of memory, threads, fingerprints,
- * suggestions.
+ * base.c - failures and their stories, checked sizes, arenas, limits of memory, fingerprints, suggestions.
  */
-#define _GNU_SOURCE
 #include "test.h"
 
-#include <sched.h>
 #include <sys/stat.h>
 
 static enum weft_status inner(int heads) { return heads ? WEFT_OK : FAIL(WEFT_INVALID, "heads = %d: give 1", heads); }
@@ -177,71 +174,6 @@ static void memory_of_control_groups(void **state)
     assert_true(weft_available_bytes() > 0);
 }
 
-enum { TILES = 1000 };
-struct tally {
-    int done[TILES];
-    int64_t value[TILES];
-    bool thread_in_range[TILES];
-};
-
-static void tally_tile(void *context, int64_t tile, int thread)
-{
-    struct tally *tally = context;
-    tally->done[tile]++;
-    tally->value[tile] = tile * tile;
-    tally->thread_in_range[tile] = thread >= 0 && thread < weft_threads_limit();
-}
-
-static void every_tile_once(void **state)
-{
-    (void)state;
-    static const int counts[] = {1, 2, 3, 4, 8};
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-        assert_int_equal(weft_threads_set(counts[c]), WEFT_OK);
-        assert_int_equal(weft_threads(), counts[c]);
-        for (int64_t tiles = 0; tiles <= TILES; tiles = tiles * 3 + 1) {
-            static struct tally tally;
-            memset(&tally, 0, sizeof tally);
-            weft_parallel(tiles, tally_tile, &tally);
-            for (int64_t t = 0; t < TILES; t++) {
-                assert_int_equal(tally.done[t], t < tiles);
-                assert_true(t >= tiles || (tally.value[t] == t * t && tally.thread_in_range[t]));
-            }
-        }
-    }
-    weft_threads_use(2);
-    assert_int_equal(weft_threads(), 2);
-    assert_int_equal(weft_threads_limit(), 8);
-    weft_threads_use(100);
-    assert_int_equal(weft_threads(), 8);
-    assert_int_equal(weft_threads_set(-1), WEFT_INVALID);
-    assert_int_equal(weft_threads_set(0), WEFT_OK);
-    assert_true(weft_threads() >= 1);
-}
-
-static void count_cores(void *context, int64_t tile, int thread)
-{
-    cpu_set_t mine;
-    (void)thread;
-    ((int *)context)[tile] = sched_getaffinity(0, sizeof mine, &mine) ? 0 : CPU_COUNT(&mine);
-}
-
-static int cores; /* before any thread has one of its own */
-
-/* Several processes with few threads each must not sit on the same cores. */
-static void threads_have_cores_of_their_own_only_if_they_are_as_many(void **state)
-{
-    (void)state;
-    int counts[TILES];
-    for (int threads = 2; threads <= weft_min(cores + 1, 64); threads++) {
-        assert_int_equal(weft_threads_set(threads), WEFT_OK);
-        weft_parallel(TILES, count_cores, counts);
-        for (int t = 0; t < TILES; t++)
-            assert_int_equal(counts[t], threads == cores ? 1 : cores);
-    }
-    assert_int_equal(weft_threads_set(0), WEFT_OK);
-}
-
 /* FIPS 180-4's examples, and one text cut in every place. */
 static void sha256(void **state)
 {
@@ -287,7 +219,6 @@ static void suggestions(void **state)
 
 int main(void)
 {
-    count_cores(&cores, 0, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_tells_its_way),
         cmocka_unit_test(a_long_story_is_cut),
@@ -296,8 +227,6 @@ int main(void)
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),
         cmocka_unit_test_setup_teardown(memory_of_control_groups, make_scratch, remove_scratch),
-        cmocka_unit_test(every_tile_once),
-        cmocka_unit_test(threads_have_cores_of_their_own_only_if_they_are_as_many),
         cmocka_unit_test(sha256),
         cmocka_unit_test(suggestions),
     };

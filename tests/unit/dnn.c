@@ -66,13 +66,13 @@ static void product_init(struct product *p, struct weft_dnn_shape shape, enum we
                      WEFT_OK);
     p->local_stride = (p->local_bytes + 63) / 64 * 64;
     p->scratch = guarded(p->scratch_bytes);
-    p->local = guarded(p->local_stride * (size_t)weft_threads_limit());
+    p->local = guarded(p->local_stride * (size_t)weft_threads());
 }
 
 static void product_release(struct product *p)
 {
     check_guard(p->scratch, p->scratch_bytes);
-    check_guard(p->local, p->local_stride * (size_t)weft_threads_limit());
+    check_guard(p->local, p->local_stride * (size_t)weft_threads());
     free(p->w);
     free(p->packed);
     free(p->scratch);
@@ -208,10 +208,10 @@ static void outer(struct weft_dnn_shape s, int64_t rows, const void *dy, const v
     size_t shared_bytes, local_bytes;
     assert_int_equal(weft_dnn_outer_plan(&s, &arena, &plan, &shared_bytes, &local_bytes), WEFT_OK);
     size_t stride = (local_bytes + 63) / 64 * 64;
-    void *shared = guarded(shared_bytes), *local = guarded(stride * (size_t)weft_threads_limit());
+    void *shared = guarded(shared_bytes), *local = guarded(stride * (size_t)weft_threads());
     weft_dnn_outer_run(plan, rows, dy, x, dw, shared, local, stride);
     check_guard(shared, shared_bytes);
-    check_guard(local, stride * (size_t)weft_threads_limit());
+    check_guard(local, stride * (size_t)weft_threads());
     free(shared);
     free(local);
     weft_arena_release(&arena);
@@ -309,7 +309,6 @@ static void test_threads_bits(void **state)
 {
     (void)state;
     static const int threads[] = {1, 2, 3, 4, 8};
-    int before = weft_threads_limit();
     enum { ROWS = 300, DEPTH = 1100, WIDTH = 200 };
     for (int t = 0; t < 2; t++) {
         enum weft_dtype dtype = t ? WEFT_BF16 : WEFT_F32;
@@ -322,12 +321,15 @@ static void test_threads_bits(void **state)
         }
         for (int i = 0; i < 5; i++) {
             struct product p;
-            assert_int_equal(weft_threads_set(threads[i]), WEFT_OK);
+            struct weft_scope scope;
+            weft_threads_enter(&scope, threads[i]);
+            weft_threads_even();
             product_init(&p, s, WEFT_PACK_Y, WEFT_F32);
             product_run(&p, ROWS, a, NULL, NULL, WEFT_F32, y[i > 0]);
             product_release(&p);
             memset(dw[i > 0], 0, WIDTH * DEPTH * sizeof(float));
             outer(s, ROWS, dy, a, dw[i > 0]);
+            weft_threads_leave(&scope);
             if (i > 0) {
                 assert_memory_equal(y[0], y[1], ROWS * WIDTH * sizeof(float));
                 assert_memory_equal(dw[0], dw[1], WIDTH * DEPTH * sizeof(float));
@@ -340,93 +342,33 @@ static void test_threads_bits(void **state)
         free(a);
         free(dy);
     }
-    assert_int_equal(weft_threads_set(before), WEFT_OK);
 }
 
-/* ---- oneDNN */
-
-static int with_onednn(void **state)
-{
-    (void)state;
-    return setenv("WEFT_ENGINE", "onednn", 1);
-}
-
-static int without_onednn(void **state)
-{
-    (void)state;
-    return unsetenv("WEFT_ENGINE");
-}
-
-/* Whether oneDNN has bf16 here at all. */
-static bool onednn_has_bf16(void) { return weft_isa() >= WEFT_ISA_V4; }
-
-/* How often the default engine and oneDNN give different bits. Nothing promises that they agree: only told. */
-static void test_engines_agree(void **state)
-{
-    enum { ROWS = 128, DEPTH = 768, WIDTH = 256 };
-    for (int t = 0; t < (onednn_has_bf16() ? 2 : 1); t++) {
-        struct weft_dnn_shape s = {t ? WEFT_BF16 : WEFT_F32, DEPTH, WIDTH, 1, false, ROWS};
-        void *a = numbers(43, s.dtype, ROWS * DEPTH);
-        float *y[2];
-        for (int i = 0; i < 2; i++) {
-            struct product p;
-            y[i] = calloc(ROWS * WIDTH, sizeof(float));
-            (i ? with_onednn : without_onednn)(state);
-            product_init(&p, s, WEFT_PACK_Y, WEFT_F32);
-            product_run(&p, ROWS, a, NULL, NULL, WEFT_F32, y[i]);
-            product_release(&p);
-        }
-        without_onednn(state);
-        int differ = 0;
-        for (int64_t i = 0; i < ROWS * WIDTH; i++) {
-            differ += memcmp(&y[0][i], &y[1][i], sizeof(float)) != 0;
-            assert_true(fabsf(y[0][i] - y[1][i]) < 1e-3f);
-        }
-        print_message("%s: %d of %d sums differ from oneDNN's in their bits\n", weft_dtype_name(s.dtype), differ,
-                      ROWS * WIDTH);
-        free(a);
-        free(y[0]);
-        free(y[1]);
-    }
-}
-
+/* Products for benches: each kind, plain and batched. */
 static void test_bare(void **state)
 {
     (void)state;
-    for (int product = 0; product < 3; product++)
-        for (int64_t batch = 1; batch < 4; batch += 2) {
-            int made = 0;
-            for (int how = 0; how < 6; how++) {
+    for (int kind = 0; kind < 3; kind++)
+        for (int64_t batch = 1; batch < 4; batch += 2)
+            for (int t = 0; t < 2; t++) {
+                struct weft_product p = {(enum weft_bare_product)kind, 33, 48, 40, batch, 1};
                 struct weft_dnn_bare *bare;
-                if (weft_dnn_bare_create(&bare, (enum weft_bare_product)product, how, WEFT_F32, 33, 48, 40, batch) !=
-                    WEFT_OK)
-                    continue;
-                made++;
-                assert_true(how < 5);
-                weft_dnn_bare_run(bare);
-                assert_true(strlen(weft_dnn_bare_name(bare)) > 0);
-                weft_dnn_bare_free(bare);
+                assert_int_equal(weft_dnn_bare_own(&bare, &p, 0, t ? WEFT_BF16 : WEFT_F32), WEFT_OK);
+                assert_int_equal(bare->run(bare), WEFT_OK);
+                assert_true(strlen(bare->name) > 0);
+                bare->free(bare);
+                assert_int_equal(weft_dnn_bare_own(&bare, &p, 1, WEFT_F32), WEFT_UNSUPPORTED);
             }
-            assert_int_equal(made, batch == 1 ? 5 : 3);
-        }
 }
 
 int main(void)
 {
-    const struct CMUnitTest own[] = {
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_odd_sizes),   cmocka_unit_test(test_long_depth),   cmocka_unit_test(test_groups),
         cmocka_unit_test(test_pack_rounds), cmocka_unit_test(test_outer),        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_rows_bits),   cmocka_unit_test(test_threads_bits), cmocka_unit_test(test_engines_agree),
-        cmocka_unit_test(test_bare),
-    };
-    const struct CMUnitTest onednn[] = {
-        cmocka_unit_test(test_odd_sizes), cmocka_unit_test(test_groups),    cmocka_unit_test(test_outer),
-        cmocka_unit_test(test_no_rows),   cmocka_unit_test(test_rows_bits), cmocka_unit_test(test_threads_bits),
+        cmocka_unit_test(test_rows_bits),   cmocka_unit_test(test_threads_bits), cmocka_unit_test(test_bare),
     };
     weft_threads_set(2);
     print_message("%s\n", weft_dnn_describe());
-    int failed = cmocka_run_group_tests(own, NULL, NULL);
-    if (onednn_has_bf16())
-        failed += cmocka_run_group_tests(onednn, with_onednn, without_onednn);
-    return failed;
+    return cmocka_run_group_tests_name("dnn", tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void what_is_not_finite_is_refused(void **state)
         while (s.t->step < 30)
             check(weft_trainer_step(s.t, &losses));
         float *before = copy_of(&s, s.model->params.weights);
-        weft_trainer_gradient(s.t);
+        check(weft_trainer_gradient(s.t));
         s.t->sums[0].grads[find_weight(&s, names[i / 2]) - s.model->params.weights + 5] = bad[i / 2];
         assert_int_equal(weft_trainer_update(s.t), WEFT_CHECK);
         char text[128];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * graph.c - the graph: states that outlive a run, values without a gradient, and recomputation.
+ * graph.c - the graph: states that outlive a run, threads, values without a gradient, and recomputation.
  */
 #include "ops/ops.h"
 #include "test.h"
@@ -162,6 +162,44 @@ static void a_delayed_reader_still_comes_first(void **state)
     weft_graph_free(c.g);
 }
 
+/* ---- threads */
+
+/* An exec keeps the number of threads it was planned for, whatever the process's default becomes. */
+static void threads_are_the_exec_s_own(void **state)
+{
+    (void)state;
+    enum { N = 300, WIDE = 64 };
+    struct weft_graph *g = weft_graph_new(WEFT_F32);
+    struct weft_value *x = weft_case_input(g, "x", WEFT_F32, N, WIDE);
+    struct weft_value *w = weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(WIDE), weft_fixed(WIDE)));
+    struct weft_value *y = weft_linear(g, x, w, NULL, NULL, WEFT_F32);
+    weft_graph_output(g, y);
+    assert_int_equal(weft_graph_status(g), WEFT_OK);
+    struct weft_exec *exec;
+    assert_int_equal(weft_threads_set(1), WEFT_OK);
+    assert_int_equal(weft_exec_create(&exec, g, WEFT_GUARDED), WEFT_OK);
+    float weights[WIDE * WIDE], first[N * WIDE];
+    for (int i = 0; i < WIDE * WIDE; i++)
+        weights[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < N * WIDE; i++)
+        weft_tensor_set(weft_exec_tensor(exec, x), i, i % 5 - 2);
+    weft_exec_bind(exec, w, weights);
+    for (int threads = 1; threads <= 16; threads *= 4) {
+        assert_int_equal(weft_threads_set(threads), WEFT_OK);
+        assert_int_equal(weft_exec_prepare(exec), WEFT_OK);
+        assert_int_equal(weft_exec_run(exec), WEFT_OK);
+        assert_int_equal(weft_threads(), threads);
+        assert_null(weft_exec_overrun(exec));
+        const float *now = weft_exec_tensor(exec, y)->data;
+        if (threads == 1)
+            memcpy(first, now, sizeof first);
+        assert_memory_equal(first, now, sizeof first);
+    }
+    assert_int_equal(weft_threads_set(0), WEFT_OK);
+    weft_exec_free(exec);
+    weft_graph_free(g);
+}
+
 /* ---- detach */
 
 static void what_is_detached_has_no_gradient(void **state)
@@ -317,9 +355,13 @@ static void state_readers_are_not_recomputed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_keeps_its_content),        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
-        cmocka_unit_test(states_are_refused_when_misused),  cmocka_unit_test(a_delayed_reader_still_comes_first),
-        cmocka_unit_test(what_is_detached_has_no_gradient), cmocka_unit_test(recomputed_values_have_the_same_bits),
+        cmocka_unit_test(a_state_keeps_its_content),
+        cmocka_unit_test(a_store_runs_although_nobody_reads_it),
+        cmocka_unit_test(states_are_refused_when_misused),
+        cmocka_unit_test(a_delayed_reader_still_comes_first),
+        cmocka_unit_test(threads_are_the_exec_s_own),
+        cmocka_unit_test(what_is_detached_has_no_gradient),
+        cmocka_unit_test(recomputed_values_have_the_same_bits),
         cmocka_unit_test(state_readers_are_not_recomputed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,7 +186,8 @@ static void random_bytes_round_trip(void **state)
     const char *asked = getenv("WEFT_STRINGS"), *folder = getenv("WEFT_DATA");
     long strings = asked ? atol(asked) : SANITIZED ? 20000 : 100000;
     struct weft_tokenizer *t[2] = {load(GOLDEN), folder ? load(data("gpt2-bpe")) : NULL};
-    weft_threads_use(1);
+    struct weft_scope scope;
+    weft_threads_enter(&scope, 1);
     for (long i = 0; i < strings; i++) {
         char text[LONGEST], back[LONGEST];
         int32_t tokens[LONGEST];
@@ -198,7 +199,7 @@ static void random_bytes_round_trip(void **state)
             fail_msg("random string %ld changes in a round trip", i);
     }
     print_message("# %ld strings\n", strings);
-    weft_threads_use(weft_threads_limit());
+    weft_threads_leave(&scope);
     weft_tokenizer_free(t[0]);
     weft_tokenizer_free(t[1]);
 }
@@ -298,7 +299,8 @@ static void time_is_linear(void **state)
     struct text prose = read_file(data("se-prose/val.txt"));
     char *text = malloc(4 * MEGABYTE);
     int32_t *tokens = malloc(4 * MEGABYTE * sizeof *tokens);
-    weft_threads_use(1);
+    struct weft_scope scope;
+    weft_threads_enter(&scope, 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct runner r[] = {{prose.bytes, MEGABYTE, 0}, {text, MEGABYTE, 0}, {text, 4 * MEGABYTE, 0}};
         fill(text, 4 * MEGABYTE, kinds[i].parts, kinds[i].count);
@@ -309,7 +311,7 @@ static void time_is_linear(void **state)
         assert_true(to_prose <= 10);
         assert_true(to_one <= 5);
     }
-    weft_threads_use(weft_threads_limit());
+    weft_threads_leave(&scope);
     free(tokens);
     free(text);
     free(prose.bytes);

@@ -135,7 +135,7 @@ static float *spiked(const char *optim, double size, int64_t at, int64_t after, 
     snprintf(settings, sizeof settings, "batch=8 warmup=5 steps=100 optim=%s", optim);
     open_stage(s, "gpt2", settings, NULL);
     while (s->t->step < at + after) {
-        weft_trainer_gradient(s->t);
+        check(weft_trainer_gradient(s->t));
         for (int64_t i = 0; s->t->step + 1 == at && i < s->model->params.total; i += 50)
             s->t->sums[0].grads[i] *= (float)size;
         check(weft_trainer_update(s->t));
@@ -224,7 +224,7 @@ static float *gradient_of(struct stage *s, const char *preset, const char *setti
     struct weft_losses losses;
     open_stage(s, preset, settings, &ragged);
     check(weft_trainer_step(s->t, &losses));
-    weft_trainer_gradient(s->t);
+    check(weft_trainer_gradient(s->t));
     return s->t->sums[0].grads;
 }
 
@@ -308,7 +308,7 @@ static void groups_are_summed_up_a_tree(void **state)
     open_stage(&one, "gpt2", "batch=2", NULL);
     for (int g = 0; g < GROUPS; g++) {
         one.t->step = g;
-        weft_trainer_gradient(one.t);
+        check(weft_trainer_gradient(one.t));
         part[g] = copy_of(&one, one.t->sums[0].grads);
         for (int64_t i = 0; i < one.model->params.total; i++)
             part[g][i] /= GROUPS;
@@ -317,7 +317,7 @@ static void groups_are_summed_up_a_tree(void **state)
         for (int g = 0; g < GROUPS; g += 2 * step)
             for (int64_t i = 0; i < one.model->params.total; i++)
                 part[g][i] += part[g + step][i];
-    weft_trainer_gradient(all.t);
+    check(weft_trainer_gradient(all.t));
     assert_memory_equal(all.t->sums[0].grads, part[0], bytes(&all));
     for (int g = 0; g < GROUPS; g++)
         free(part[g]);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * onednn.c - the engine that lets oneDNN multiply: one thread per fixed tile.
+ * engine.c - the engine that lets oneDNN multiply: one thread per fixed tile.
  *
  * oneDNN chooses its blocking, and with it its bits, by the number of rows and threads. So every product is made of one
  * matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded with zeros. Weights are
  * packed as that matmul asks (format any); the outer product packs nothing, its depth is padded with zeros to the
  * planned maximum. Sums come out in f32 and leave through store.h as everywhere.
  *
- * Primitives are created by plan() and live as long as the process, in a list keyed by shape. One thread plans at a
- * time. Running allocates inside oneDNN: a map of arguments per call, and the memory objects.
+ * Primitives are created by plan() and live as long as the process, in a list keyed by shape. Running allocates inside
+ * oneDNN: a map of arguments per call, and the memory objects. So a tile may fail.
  */
-#include "dnn/onednn.h"
+#include "dnn/onednn/onednn.h"
 #include "dnn/store_inl.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #define ROWS 32
@@ -36,20 +37,29 @@ struct kernel {
 };
 
 static struct kernel *kernels;
+static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t bytes_of(const dnnl_memory_desc_t *md) { return dnnl_memory_desc_get_size(md); }
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+static dnnl_engine_t the_cpu;
+static dnnl_status_t cpu_status;
+
+static void create_cpu(void)
+{
+    static const dnnl_cpu_isa_t isa[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core_bf16};
+    if (weft_isa() < WEFT_ISA_AMX)
+        cpu_status = dnnl_set_max_cpu_isa(isa[weft_isa()]);
+    if (cpu_status == dnnl_success)
+        cpu_status = dnnl_engine_create(&the_cpu, dnnl_cpu, 0);
+}
+
 enum weft_status weft_dnn_onednn_cpu(dnnl_engine_t *cpu)
 {
-    static dnnl_engine_t engine;
-    if (!engine) {
-        static const dnnl_cpu_isa_t isa[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core_bf16};
-        if (weft_isa() < WEFT_ISA_AMX)
-            DNNL(dnnl_set_max_cpu_isa(isa[weft_isa()]));
-        DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    }
-    *cpu = engine;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, create_cpu);
+    DNNL(cpu_status);
+    *cpu = the_cpu;
     return WEFT_OK;
 }
 
@@ -108,7 +118,7 @@ static enum weft_status choose(const struct kernel *k, const dnnl_matmul_desc_t 
 static enum weft_status create_matmul(const struct kernel *k, struct matmul *m, int64_t columns)
 {
     dnnl_data_type_t type = weft_dnn_onednn_type(k->dtype);
-    dnnl_engine_t cpu;
+    dnnl_engine_t cpu = NULL;
     TRY(weft_dnn_onednn_cpu(&cpu));
     m->columns = columns;
     TRY(describe(&m->a, ROWS, k->depth, type, k->depth, 1));
@@ -128,11 +138,6 @@ static enum weft_status create_matmul(const struct kernel *k, struct matmul *m, 
     return k->outer ? WEFT_OK : create_packers(k, m, cpu);
 }
 
-struct creation {
-    struct kernel *kernel;
-    enum weft_status status;
-};
-
 static enum weft_status create_kernel(struct kernel *k)
 {
     int64_t rest = k->width % COLUMNS;
@@ -141,29 +146,6 @@ static enum weft_status create_kernel(struct kernel *k)
     if (rest)
         TRY(create_matmul(k, &k->last, rest));
     return WEFT_OK;
-}
-
-static void create_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    struct creation *c = context;
-    if (tile == 0)
-        c->status = create_kernel(c->kernel);
-}
-
-/* A primitive captures how many threads it may use when it is created: one, inside a parallel region. */
-static enum weft_status create_for_one_thread(struct kernel *k)
-{
-    struct creation c = {.kernel = k};
-    int limit = weft_threads_limit(), in_use = weft_threads();
-    if (in_use < 2)
-        TRY(weft_threads_set(2));
-    weft_parallel(2, create_tile, &c);
-    if (in_use < 2) {
-        TRY(weft_threads_set(limit));
-        weft_threads_use(in_use);
-    }
-    return c.status;
 }
 
 static enum weft_status find_kernel(const struct weft_dnn_plan *p, const struct kernel **found)
@@ -177,7 +159,10 @@ static enum weft_status find_kernel(const struct weft_dnn_plan *p, const struct 
     if (!k)
         return FAIL(WEFT_NOMEM, "no memory for oneDNN's primitives");
     *k = (struct kernel){.dtype = p->dtype, .depth = p->depth, .width = p->width, .outer = p->outer};
-    enum weft_status status = create_for_one_thread(k);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    enum weft_status status = create_kernel(k);
+    omp_set_num_threads(threads);
     if (status != WEFT_OK) {
         free(k);
         return status;
@@ -190,7 +175,10 @@ static enum weft_status find_kernel(const struct weft_dnn_plan *p, const struct 
 static enum weft_status plan(struct weft_dnn_plan *p)
 {
     const struct kernel *k = NULL;
-    TRY(find_kernel(p, &k));
+    pthread_mutex_lock(&planning);
+    enum weft_status status = find_kernel(p, &k);
+    pthread_mutex_unlock(&planning);
+    TRY(status);
     size_t b = 0, scratchpad = 0;
     for (int i = 0; i < 2; i++) {
         const struct matmul *m = i ? &k->last : &k->whole;
@@ -208,24 +196,28 @@ static enum weft_status plan(struct weft_dnn_plan *p)
 
 /* ---- running */
 
-static void execute(dnnl_primitive_t primitive, int count, const int *what, const dnnl_memory_desc_t *const *md,
-                    void *const *data)
+static enum weft_status execute(dnnl_primitive_t primitive, int count, const int *what,
+                                const dnnl_memory_desc_t *const *md, void *const *data)
 {
     dnnl_engine_t cpu = NULL;
     dnnl_stream_t stream = NULL;
     dnnl_exec_arg_t args[4] = {{0}};
-    bool ok = weft_dnn_onednn_cpu(&cpu) == WEFT_OK &&
-              dnnl_stream_create(&stream, cpu, dnnl_stream_default_flags) == dnnl_success;
-    for (int i = 0; i < count; i++) {
+    TRY(weft_dnn_onednn_cpu(&cpu));
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t status = dnnl_stream_create(&stream, cpu, dnnl_stream_default_flags);
+    for (int i = 0; i < count && status == dnnl_success; i++) {
         args[i].arg = what[i];
-        ok = ok && dnnl_memory_create(&args[i].memory, md[i], cpu, data[i]) == dnnl_success;
+        status = dnnl_memory_create(&args[i].memory, md[i], cpu, data[i]);
     }
-    ok = ok && dnnl_primitive_execute(primitive, stream, count, args) == dnnl_success;
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(primitive, stream, count, args);
     for (int i = 0; i < count; i++)
         dnnl_memory_destroy(args[i].memory);
     dnnl_stream_destroy(stream);
-    if (!ok)
-        weft_note_once("onednn", "oneDNN could not run a product (out of memory?): results are wrong from here on");
+    omp_set_num_threads(threads);
+    DNNL(status);
+    return WEFT_OK;
 }
 
 static const struct matmul *matmul_of(const struct weft_dnn_plan *p, int64_t columns)
@@ -250,24 +242,25 @@ static void copy(const struct weft_dnn_matrix *m, int64_t row, int64_t rows, int
     }
 }
 
-static void pack(const struct weft_dnn_plan *p, const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1,
-                 int64_t column, int64_t columns, void *panel)
+static enum weft_status pack(const struct weft_dnn_plan *p, const struct weft_dnn_matrix *w, int64_t depth0,
+                             int64_t depth1, int64_t column, int64_t columns, void *panel)
 {
     const struct matmul *m = matmul_of(p, columns);
     size_t size = weft_dtype_bytes(w->dtype), line = (size_t)columns * size;
     if (p->outer) {
         copy(w, depth0, depth1 - depth0, column, columns, columns, panel);
         memset((char *)panel + (size_t)depth1 * line, 0, (size_t)(p->depth - depth1) * line);
-        return;
+        return WEFT_OK;
     }
     int t = w->dtype == WEFT_BF16;
     const char *from = (const char *)w->data + (size_t)(w->across ? column * w->stride : column) * size;
-    execute(m->pack[t][w->across], 2, (int[]){DNNL_ARG_FROM, DNNL_ARG_TO},
-            (const dnnl_memory_desc_t *[]){&m->source[t][w->across], &m->b}, (void *[]){(void *)from, panel});
+    TRY(execute(m->pack[t][w->across], 2, (int[]){DNNL_ARG_FROM, DNNL_ARG_TO},
+                (const dnnl_memory_desc_t *[]){&m->source[t][w->across], &m->b}, (void *[]){(void *)from, panel}));
+    return WEFT_OK;
 }
 
-static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
-                 void *local)
+static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                             void *local)
 {
     const struct weft_dnn_plan *p = job->plan;
     size_t row_bytes = (size_t)p->depth * weft_dtype_bytes(p->dtype);
@@ -282,15 +275,16 @@ static void tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int
             int64_t columns = weft_min(COLUMNS, job->width - i * COLUMNS);
             const struct matmul *m = matmul_of(p, columns);
             void *b = (void *)(job->b + (size_t)i * p->panel_bytes);
-            execute(m->multiply, 4, (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
-                    (const dnnl_memory_desc_t *[]){&m->a, &m->b, &m->sum, &m->scratchpad},
-                    (void *[]){a, b, sum, scratchpad});
+            TRY(execute(m->multiply, 4, (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
+                        (const dnnl_memory_desc_t *[]){&m->a, &m->b, &m->sum, &m->scratchpad},
+                        (void *[]){a, b, sum, scratchpad}));
             store_block(job, r, rows, i * COLUMNS, columns, sum, columns);
         }
     }
+    return WEFT_OK;
 }
 
-const struct weft_dnn_engine weft_dnn_onednn = {
+static const struct weft_dnn_engine engine = {
     .name = "oneDNN, one thread per tile",
     .block = ROWS,
     .blocks = BLOCKS,
@@ -301,3 +295,8 @@ const struct weft_dnn_engine weft_dnn_onednn = {
     .pack = pack,
     .tile = tile,
 };
+
+static const struct weft_dnn_rival rival = {"onednn", &engine, weft_dnn_onednn_bare};
+
+/* Being linked into a program is all it takes. */
+__attribute__((constructor)) static void offer(void) { weft_dnn_rival = &rival; }

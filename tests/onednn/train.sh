@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# train.sh - a program with oneDNN: by default its results are those of the own loops; with WEFT_ENGINE=onednn they are
+# oneDNN's, and say so; benches compare with oneDNN.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+train() { "$weft" train gpt2 --set task=recall --set steps=5 --json "$@" 2>"$scratch/err"; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+own=$(train --threads 2)
+result $? "a run with the own products"
+[[ $(field isa <<<"$own") != *onednn* ]] && ! grep -q WEFT_ENGINE "$scratch/err"
+result $? "its bits are the own"
+for threads in 1 3; do
+    theirs=$(WEFT_ENGINE=onednn train --threads $threads)
+    result $? "a run with oneDNN's products, $threads threads"
+    grep -q "WEFT_ENGINE=onednn: the bits of all results are that engine's own" "$scratch/err" &&
+        [[ $(field isa <<<"$theirs") == *-onednn ]]
+    result $? "it says that the bits are its own"
+    field weights_sha256 <<<"$theirs" >>"$scratch/hashes"
+done
+[[ $(sort -u "$scratch/hashes" | wc -l) == 1 ]]
+result $? "which do not depend on threads"
+
+bench=$("$weft" bench attention --length 64 --seconds 1 --json)
+[[ $? == 0 && $(field yardstick <<<"$bench") == onednn ]]
+result $? "benches compare with oneDNN"
+finish
