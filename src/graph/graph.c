@@ -58,6 +58,15 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
     return memory;
 }
 
+/* A copy that lives as long as the graph; NULL, and a broken graph, when memory is out. */
+static const char *copy_name(struct weft_graph *g, const char *name)
+{
+    const char *copy = weft_arena_print(&g->arena, "%s", name);
+    if (!copy)
+        weft_graph_break(g, WEFT_NOMEM);
+    return copy;
+}
+
 int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
 {
     for (int i = 1; i < g->symbol_count; i++)
@@ -72,7 +81,10 @@ int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
                                 name, (long long)max, MAX_SYMBOLS - 1));
         return 0;
     }
-    g->symbols[g->symbol_count] = (struct symbol){weft_arena_print(&g->arena, "%s", name), max};
+    const char *copy = copy_name(g, name);
+    if (!copy)
+        return 0;
+    g->symbols[g->symbol_count] = (struct symbol){copy, max};
     return g->symbol_count++;
 }
 
@@ -127,10 +139,11 @@ struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, c
                                     const struct weft_shape *s)
 {
     struct weft_value *v = weft_graph_alloc(g, sizeof *v);
-    if (!v)
+    const char *copy = name ? copy_name(g, name) : NULL;
+    if (!v || (name && !copy))
         return NULL;
     v->kind = kind;
-    v->name = name ? weft_arena_print(&g->arena, "%s", name) : NULL;
+    v->name = copy;
     v->dtype = dtype;
     v->shape = *s;
     v->id = g->value_count;

@@ -23,8 +23,9 @@ struct storage {
 struct planner {
     struct weft_exec *exec;
     struct weft_arena arena; /* gone when planning ends */
-    bool *alive;             /* by node: somebody needs it */
+    bool *alive, *early;     /* by node: somebody needs it; it depends on parameters alone */
     bool *prepared;          /* by value */
+    int *last;               /* by value: the step that touches it last */
     int *storage_of;         /* by value, -1: none */
     struct storage *storages;
     int storage_count;
@@ -88,23 +89,22 @@ static void order_steps(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
     int early = 0, late = 0;
-    bool *prepare = weft_arena_alloc(&p->arena, (size_t)g->node_count);
     for (int n = 0; n < g->node_count; n++) {
         if (!p->alive[n])
             continue;
         struct weft_value *list[MAX_TOUCHED];
-        prepare[n] = can_prepare(p, g->nodes[n]);
-        int w = prepare[n] ? weft_node_writes(g->nodes[n], list) : 0;
+        p->early[n] = can_prepare(p, g->nodes[n]);
+        int w = p->early[n] ? weft_node_writes(g->nodes[n], list) : 0;
         for (int i = 0; i < w; i++)
             p->prepared[list[i]->id] = true;
-        early += prepare[n];
+        early += p->early[n];
     }
     p->prepare_count = early;
     early = 0;
     for (int n = 0; n < g->node_count; n++) {
         if (!p->alive[n])
             continue;
-        int s = prepare[n] ? early++ : p->prepare_count + late++;
+        int s = p->early[n] ? early++ : p->prepare_count + late++;
         p->steps[s].node = g->nodes[n];
     }
     p->step_count = early + late;
@@ -119,11 +119,12 @@ static enum weft_status new_storage(struct planner *p, const struct weft_value *
     return WEFT_OK;
 }
 
-/* The last step that touches each value, with the end of time for what outlives a run. */
-static int *last_touches(struct planner *p)
+/* The last step that touches each value, with the end of time for what outlives a run. A view keeps what it looks at
+ * alive: views are followed before anything asks how long a storage lives. */
+static void find_last_touches(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
-    int *last = weft_arena_alloc(&p->arena, (size_t)g->value_count * sizeof *last);
+    int *last = p->last;
     for (int s = 0; s < p->step_count; s++) {
         struct weft_value *list[2 * MAX_TOUCHED];
         int n = weft_node_reads(p->steps[s].node, list);
@@ -136,7 +137,11 @@ static int *last_touches(struct planner *p)
         if ((g->values[v]->kind == WEFT_INPUT && keep_inputs) || g->values[v]->is_output ||
             (p->prepared[v] && last[v] >= p->prepare_count))
             last[v] = p->step_count;
-    return last;
+    for (int s = p->step_count - 1; s >= 0; s--) {
+        const struct weft_node *node = p->steps[s].node;
+        if (node->op->is_view && !node->backward)
+            last[node->in[0]->id] = (int)weft_max(last[node->in[0]->id], last[node->out[0]->id]);
+    }
 }
 
 static void touch(struct planner *p, const struct weft_value *v, int last)
@@ -181,19 +186,12 @@ static struct weft_value *shared_source(const struct planner *p, const struct we
 static enum weft_status assign_storages(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
-    int *last = last_touches(p);
-    /* A view keeps what it looks at alive: follow views before anything asks how long a storage lives. */
-    for (int s = p->step_count - 1; s >= 0; s--) {
-        const struct weft_node *node = p->steps[s].node;
-        if (node->op->is_view && !node->backward)
-            last[node->in[0]->id] = (int)weft_max(last[node->in[0]->id], last[node->out[0]->id]);
-    }
     for (int v = 0; v < g->value_count; v++) {
         p->storage_of[v] = -1;
         if (g->values[v]->kind != WEFT_INPUT)
             continue;
         TRY(new_storage(p, g->values[v], 0));
-        touch(p, g->values[v], last[v]);
+        touch(p, g->values[v], p->last[v]);
     }
     for (int s = 0; s < p->step_count; s++) {
         struct weft_value *list[MAX_TOUCHED];
@@ -208,7 +206,7 @@ static enum weft_status assign_storages(struct planner *p)
                 p->storage_of[list[i]->id] = p->storage_of[source->id];
             else
                 TRY(new_storage(p, list[i], s));
-            touch(p, list[i], last[list[i]->id]);
+            touch(p, list[i], p->last[list[i]->id]);
         }
     }
     return WEFT_OK;
@@ -305,19 +303,22 @@ static enum weft_status plan_steps(struct planner *p)
     int *scratch = weft_arena_alloc(&p->arena, nodes * sizeof(int));
     int *local = weft_arena_alloc(&p->arena, nodes * sizeof(int));
     p->alive = weft_arena_alloc(&p->arena, nodes);
+    p->early = weft_arena_alloc(&p->arena, nodes);
     p->prepared = weft_arena_alloc(&p->arena, values);
+    p->last = weft_arena_alloc(&p->arena, values * sizeof(int));
     p->storage_of = weft_arena_alloc(&p->arena, values * sizeof(int));
     p->storages = weft_arena_alloc(&p->arena, values * sizeof(struct storage));
     p->steps = weft_arena_alloc(&exec->arena, nodes * sizeof(struct step));
     exec->pieces = weft_arena_alloc(&exec->arena, (values + 2 * nodes) * sizeof(struct piece));
     exec->tensors = weft_arena_alloc(&exec->arena, values * sizeof(struct weft_tensor));
-    if (!read || !scratch || !local || !p->alive || !p->prepared || !p->storage_of || !p->storages || !p->steps ||
-        !exec->pieces || !exec->tensors)
+    if (!read || !scratch || !local || !p->alive || !p->early || !p->prepared || !p->last || !p->storage_of ||
+        !p->storages || !p->steps || !exec->pieces || !exec->tensors)
         return WEFT_NOMEM;
     for (int v = 0; v < g->value_count; v++)
         TRY(set_tensor(exec, g->values[v]));
     find_alive(p, read);
     order_steps(p);
+    find_last_touches(p);
     TRY(assign_storages(p));
     for (int i = 0; i < p->storage_count; i++) {
         struct storage *s = &p->storages[i];
