@@ -39,6 +39,11 @@ OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 OPT_tsan := -O2 -g -fsanitize=thread
 OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_coverage := -O1 -g --coverage
+# What forks after threads ran is tested too.
+ifeq ($(FLAVOUR),tsan)
+TEST_ENV := TSAN_OPTIONS=die_after_fork=0
+endif
+
 ifeq ($(FLAVOUR),fuzz)
 override CC := clang
 endif

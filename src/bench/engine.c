@@ -103,7 +103,7 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
 {
     double logs = 0;
     *min = INFINITY;
-    if (strcmp(weft_dnn_bare_whose(), "own") == 0)
+    if (weft_dnn_bare_is_own())
         return FAIL(WEFT_UNSUPPORTED,
                     "this bench compares with oneDNN, and this program is built without it: build with "
                     "`make ONEDNN=yes`");

@@ -14,7 +14,8 @@
 static const struct argp_option options[] = {
     {"set", 's', "NAME=VALUE", 0,
      "Set an option of the model or of training (see `weft help options`); may be repeated", 0},
-    {"threads", 't', "N", 0, "Threads to use; 0, the default, is one per core. Results do not depend on it", 0},
+    {"threads", 't', "N", 0,
+     "Threads to use; 0, the default, is one per core, or OMP_NUM_THREADS. Results do not depend on it", 0},
     {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
     {0},
 };

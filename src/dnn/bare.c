@@ -116,4 +116,6 @@ enum weft_status weft_dnn_bare_create(struct weft_dnn_bare **bare, const struct 
     return weft_dnn_rival ? weft_dnn_rival->bare(bare, p, how, dtype) : weft_dnn_bare_own(bare, p, how, dtype);
 }
 
+bool weft_dnn_bare_is_own(void) { return !weft_dnn_rival; }
+
 const char *weft_dnn_bare_whose(void) { return weft_dnn_rival ? weft_dnn_rival->name : "own"; }

@@ -280,8 +280,8 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
                     (long long)s->width);
     if (s->dtype == WEFT_BF16 && weft_dnn_bf16_emulated())
         weft_note_once("bf16",
-                       "this processor has no bf16 products: they are emulated in f32 and slow; dtype=f32 is as "
-                       "fast and more exact");
+                       "bf16 products need AMX: on this processor they are emulated in f32; dtype=f32 is as fast and "
+                       "more exact");
     *p = (struct weft_dnn_product){.shape = *s, .plan = plan_of(s, false), .out = out};
     TRY(choose_engine(s->dtype, &p->engine));
     TRY(p->engine->plan(&p->plan));

@@ -105,6 +105,7 @@ weft_dnn_bare_fn weft_dnn_bare_own;
  * program without oneDNN the same as weft_dnn_bare_own. `how` counts from 0; WEFT_UNSUPPORTED past the last, and where
  * it has none for this product. */
 weft_dnn_bare_fn weft_dnn_bare_create;
-const char *weft_dnn_bare_whose(void); /* "oneDNN", or "own" */
+bool weft_dnn_bare_is_own(void);
+const char *weft_dnn_bare_whose(void); /* "onednn" or "own" */
 
 #endif

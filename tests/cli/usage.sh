@@ -66,4 +66,5 @@ says 2 err "--length is no option of train" bench train --length 3
 says 1 err "give a number from 0 to 4096" show gpt2 --threads many
 WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is not a level: use base, v3, v4 or amx" show gpt2
 WEFT_ISA=v3 says 0 out "layers" help options
+WEFT_ENGINE=fast says 1 err "WEFT_ENGINE=fast: this program has no such engine" train gpt2 --set task=recall --set steps=1
 finish
