@@ -209,9 +209,10 @@ static void catch (int number) { caught = number; }
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study at once; its runs still save */
+    sigaction(SIGINT, &action, NULL);
 }
 
 static enum weft_status print_result(const struct args *a, const struct weft_queue *q)
