@@ -35,7 +35,7 @@ struct share {
 };
 
 /* The bits of weft_team.call: places left for workers to join, and above them the call's number. */
-enum { PLACES = 0x1fff, NUMBER = 13 };
+enum { PLACES = 0xffff, NUMBER = 16 };
 
 struct weft_team {
     struct weft_team *next; /* in the list of idle ones */
@@ -45,11 +45,11 @@ struct weft_team {
     weft_tile_fn *fn;
     void *context;
     int share_count;
-    bool even;                                    /* all workers join, and nobody takes from another's share */
-    struct share shares[SHARES];                  /* with more threads, several own one */
-    _Alignas(LINE) _Atomic uint32_t call, asleep; /* workers sleep on the call */
-    _Alignas(LINE) _Atomic uint32_t left,
-        caller_asleep; /* workers that have left the call; its caller sleeps on that */
+    bool even;                   /* all workers join, and nobody takes from another's share */
+    struct share shares[SHARES]; /* with more threads, several own one */
+    _Alignas(LINE) _Atomic uint64_t call;
+    _Atomic uint32_t bell, asleep;                       /* rung with every call: workers sleep on it */
+    _Alignas(LINE) _Atomic uint32_t left, caller_asleep; /* workers that left the call: its caller sleeps on that */
 };
 
 static _Thread_local struct weft_threads here; /* all 0: outside of any scope */
@@ -91,16 +91,18 @@ int weft_threads(void)
 
 /* ---- waiting */
 
-typedef bool done_fn(struct weft_team *team, uint32_t *state);
+typedef bool done_fn(struct weft_team *team, uint64_t *state);
 
 static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
 #endif
 }
 
-static bool spin(struct weft_team *team, done_fn *done, uint32_t *state)
+static bool spin(struct weft_team *team, done_fn *done, uint64_t *state)
 {
     for (double end = 0, now = 0; now <= end; now = weft_seconds(), end = end ? end : now + SPIN)
         for (int i = 0; i < 8; i++, relax())
@@ -109,8 +111,8 @@ static bool spin(struct weft_team *team, done_fn *done, uint32_t *state)
     return false;
 }
 
-/* Until done says so, which only a change of `word` can make it do. */
-static void wait_until(struct weft_team *team, done_fn *done, uint32_t *state, _Atomic uint32_t *word,
+/* Until done says so, which it may from when `word` changes. */
+static void wait_until(struct weft_team *team, done_fn *done, uint64_t *state, _Atomic uint32_t *word,
                        _Atomic uint32_t *asleep)
 {
     if (spin(team, done, state))
@@ -144,9 +146,9 @@ static void work(struct weft_team *team, int thread)
 }
 
 /* Takes a place in the open call, unless it is the last one again. */
-static bool join(struct weft_team *team, uint32_t *last)
+static bool join(struct weft_team *team, uint64_t *last)
 {
-    uint32_t call = atomic_load(&team->call);
+    uint64_t call = atomic_load(&team->call);
     while (call & PLACES && call >> NUMBER != *last)
         if (atomic_compare_exchange_weak(&team->call, &call, call - 1)) {
             *last = call >> NUMBER;
@@ -155,15 +157,15 @@ static bool join(struct weft_team *team, uint32_t *last)
     return false;
 }
 
-static bool all_left(struct weft_team *team, uint32_t *joined) { return atomic_load(&team->left) == *joined; }
+static bool all_left(struct weft_team *team, uint64_t *joined) { return atomic_load(&team->left) == *joined; }
 
 static void *run_worker(void *context)
 {
     struct weft_team *team = context;
     int index = 1 + atomic_fetch_add(&team->indices, 1);
     fesetenv(FE_DFL_ENV);
-    for (uint32_t last = 0;;) {
-        wait_until(team, join, &last, &team->call, &team->asleep);
+    for (uint64_t last = 0;;) {
+        wait_until(team, join, &last, &team->bell, &team->asleep);
         work(team, index);
         atomic_fetch_add(&team->left, 1);
         wake(&team->left, &team->caller_asleep, 1);
@@ -175,7 +177,7 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
 {
     int count = team->share_count = (int)weft_min(weft_min(team->threads, tiles), SHARES);
     team->even = here.even && team->workers == team->threads - 1;
-    uint32_t places = (uint32_t)(team->even ? team->workers : weft_min(team->workers, tiles - 1));
+    uint64_t places = (uint64_t)(team->even ? team->workers : weft_min(team->workers, tiles - 1));
     team->fn = fn;
     team->context = context;
     for (int i = 0; i < count; i++) {
@@ -184,11 +186,12 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
     }
     atomic_store(&team->left, 0);
     atomic_store(&team->call, ((atomic_load(&team->call) >> NUMBER) + 1) << NUMBER | places);
-    wake(&team->call, &team->asleep, (int)places);
+    atomic_fetch_add(&team->bell, 1);
+    wake(&team->bell, &team->asleep, (int)places);
     work(team, 0);
-    uint32_t joined = places;
+    uint64_t joined = places;
     if (!team->even) /* who has not come by now need not */
-        joined -= atomic_fetch_and(&team->call, ~(uint32_t)PLACES) & PLACES;
+        joined -= atomic_fetch_and(&team->call, ~(uint64_t)PLACES) & PLACES;
     wait_until(team, all_left, &joined, &team->left, &team->caller_asleep);
 }
 

@@ -9,8 +9,7 @@
  *   fast, m    the same with fewer rows than planned for
  * Demanded: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to the
  * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
- * Accumulated gradients and states start from random numbers, so that overwriting instead of adding shows, and so
- * does touching what was to stay.
+ * Accumulated gradients and states start from random numbers, which shows overwriting and touching the wrong rows.
  */
 #include "check/check.h"
 
@@ -425,9 +424,7 @@ static enum weft_status check_case(const struct weft_op *op, const struct weft_c
     if (!t)
         return FAIL(WEFT_NOMEM, "no memory for the harness");
     *verdict = (struct weft_opcheck_case){op->name, c->name, dtype, 0, NAN, false, ""};
-    t->op = op;
-    t->c = c;
-    t->verdict = verdict;
+    *t = (struct trial){.op = op, .c = c, .verdict = verdict};
     enum weft_status status = try_case(t, dtype, sum);
     close_run(&t->reference);
     close_run(&t->fast);

@@ -63,7 +63,7 @@ static const char *copy_name(struct weft_graph *g, const char *name)
 {
     const char *copy = weft_arena_print(&g->arena, "%s", name);
     if (!copy)
-        weft_graph_break(g, WEFT_NOMEM);
+        weft_graph_fail(g, WEFT_NOMEM);
     return copy;
 }
 

@@ -5,7 +5,7 @@
  *
  * malloc and its kin are this program's own here: one of them can be made to fail.
  */
-#include "lab/lab.h"
+#include "check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

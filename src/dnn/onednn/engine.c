@@ -42,27 +42,6 @@ static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
 static size_t bytes_of(const dnnl_memory_desc_t *md) { return dnnl_memory_desc_get_size(md); }
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static dnnl_engine_t the_cpu;
-static dnnl_status_t cpu_status;
-
-static void create_cpu(void)
-{
-    static const dnnl_cpu_isa_t isa[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core_bf16};
-    if (weft_isa() < WEFT_ISA_AMX)
-        cpu_status = dnnl_set_max_cpu_isa(isa[weft_isa()]);
-    if (cpu_status == dnnl_success)
-        cpu_status = dnnl_engine_create(&the_cpu, dnnl_cpu, 0);
-}
-
-enum weft_status weft_dnn_onednn_cpu(dnnl_engine_t *cpu)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, create_cpu);
-    DNNL(cpu_status);
-    *cpu = the_cpu;
-    return WEFT_OK;
-}
-
 /* ---- planning */
 
 static enum weft_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t columns, dnnl_data_type_t type,
