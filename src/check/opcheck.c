@@ -11,171 +11,14 @@
  * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
  * Accumulated gradients and states start from random numbers, which shows overwriting and touching the wrong rows.
  */
-#include "check/check.h"
+#include "check/optrial.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 64, FENCE = 64, DIRECTIONS = 3 };
-
-struct run { /* one executable form of the case's graph, with its own bound memory */
-    struct weft_exec *exec;
-    char *bound[MAX_VALUES]; /* by index in the case's list; fence | data | fence */
-};
-
-struct trial {
-    const struct weft_op *op;
-    const struct weft_case *c;
-    struct weft_opcheck_case *verdict;
-    struct weft_graph *graph;
-    struct weft_value *filled[MAX_VALUES]; /* inputs, params, grads and states: what the host writes */
-    struct weft_value *result[MAX_VALUES]; /* outputs and grads: what it reads */
-    int filled_count, result_count;
-    struct weft_value *seeded[MAX_VALUES], *seeds[MAX_VALUES];
-    int seed_count;
-    struct run reference, fast;
-};
-
-static void defect(struct trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void defect(struct trial *t, const char *format, ...)
-{
-    if (t->verdict->failed)
-        return;
-    t->verdict->failed = true;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(t->verdict->message, sizeof t->verdict->message, format, args);
-    va_end(args);
-}
-
-static const char *value_name(const struct trial *t, const struct weft_value *v, char text[64])
-{
-    struct weft_value *const *all;
-    int n = weft_graph_values(t->graph, &all);
-    for (int i = 0; i < n; i++)
-        if (all[i]->grad == v) {
-            snprintf(text, 64, "the gradient of %s", all[i]->name);
-            return text;
-        }
-    for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
-        if (v->node->out[o] == v) {
-            snprintf(text, 64, "output %d of %s", o, v->node->op->name);
-            return text;
-        }
-    return v->name ? v->name : "a value";
-}
-
-/* ---- building */
-
-static bool has_gradient(const struct weft_value *v)
-{
-    if (!v->node || !weft_dtype_is_float(v->dtype))
-        return false;
-    for (int o = 0; o < WEFT_MAX_ARGS; o++)
-        if (v->node->out[o] == v)
-            return !(v->node->op->no_grad_out >> o & 1);
-    return false;
-}
-
-/* One cotangent for every differentiable output, then the reverse pass. */
-static enum weft_status differentiate(struct trial *t)
-{
-    struct weft_value *const *all;
-    int n = weft_graph_values(t->graph, &all);
-    bool wanted = false;
-    for (int i = 0; i < n; i++) {
-        wanted |= all[i]->wants_grad;
-        if (all[i]->is_output && has_gradient(all[i]))
-            t->seeded[t->seed_count++] = all[i];
-    }
-    if (!wanted || !t->seed_count || (!t->op->grad && !t->op->bwd.run))
-        return WEFT_OK;
-    for (int i = 0; i < t->seed_count; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "seed%d", i);
-        t->seeds[i] = weft_graph_input(t->graph, name, WEFT_F32, t->seeded[i]->shape);
-    }
-    return weft_graph_backward_from(t->graph, t->seed_count, t->seeded, t->seeds);
-}
-
-static enum weft_status build(struct trial *t, enum weft_dtype dtype)
-{
-    t->graph = weft_graph_new(dtype);
-    TRY(weft_graph_status(t->graph));
-    weft_graph_consume_inputs(t->graph);
-    t->op->build(t->graph, t->c);
-    TRY(weft_graph_status(t->graph));
-    TRY(differentiate(t));
-    struct weft_value *const *all;
-    int n = weft_graph_values(t->graph, &all);
-    for (int i = 0; i < n; i++) {
-        if (t->filled_count == MAX_VALUES || t->result_count == MAX_VALUES)
-            return FAIL(WEFT_INVALID, "%s: case %s has too many values for the harness", t->op->name, t->c->name);
-        if (all[i]->kind != WEFT_VALUE)
-            t->filled[t->filled_count++] = all[i];
-        if (all[i]->is_output)
-            t->result[t->result_count++] = all[i];
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status open_run(struct trial *t, struct run *r, enum weft_mode mode, int threads)
-{
-    struct weft_scope scope;
-    weft_threads_enter(&scope, threads);
-    enum weft_status status = weft_exec_create(&r->exec, t->graph, mode);
-    weft_threads_leave(&scope);
-    TRY(status);
-    for (int i = 0; i < t->filled_count; i++) {
-        const struct weft_value *v = t->filled[i];
-        if (v->kind == WEFT_INPUT)
-            continue;
-        size_t bytes;
-        TRY(weft_tensor_bytes(weft_exec_tensor(r->exec, v), &bytes));
-        r->bound[i] = malloc(bytes + 2 * FENCE);
-        if (!r->bound[i])
-            return FAIL(WEFT_NOMEM, "no memory for the harness");
-        memset(r->bound[i], 0xff, bytes + 2 * FENCE);
-        weft_exec_bind(r->exec, v, r->bound[i] + FENCE);
-    }
-    return WEFT_OK;
-}
-
-static void close_run(struct run *r)
-{
-    for (int i = 0; i < MAX_VALUES; i++)
-        free(r->bound[i]);
-    weft_exec_free(r->exec);
-    memset(r, 0, sizeof *r);
-}
-
-/* ---- numbers: a function of (value's name, element), rounded to the dtype the fast graph has */
-
-static void fill(struct trial *t, struct run *r)
-{
-    for (int i = 0; i < t->filled_count; i++) {
-        const struct weft_value *v = t->filled[i];
-        struct weft_tensor *to = weft_exec_tensor(r->exec, v);
-        int64_t n = weft_tensor_count(to);
-        if (v->kind != WEFT_GRAD && t->op->fill && t->op->fill(t->c, v->name, to))
-            continue;
-        uint64_t key = weft_key_name(v->kind, v->name);
-        for (int64_t e = 0; e < n; e++) {
-            float x = weft_dtype_is_float(v->dtype) ? (float)weft_normal(key, (uint64_t)e) : 0;
-            weft_tensor_set(to, e, v->dtype == WEFT_BF16 ? weft_f32_from_bf16(weft_bf16_from_f32(x)) : x);
-        }
-    }
-}
-
-static void run(struct trial *t, struct run *r)
-{
-    fill(t, r);
-    weft_defer(weft_exec_prepare(r->exec));
-    weft_defer(weft_exec_run(r->exec));
-}
+enum { DIRECTIONS = 3 };
 
 /* ---- the demands */
 
@@ -188,7 +31,7 @@ static double root_mean_square(const struct weft_tensor *x)
     return n ? sqrt(sum / (double)n) : 0;
 }
 
-static void compare_with_reference(struct trial *t, enum weft_dtype dtype)
+static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype)
 {
     double own = dtype == WEFT_BF16 ? t->op->tolerance_bf16 : t->op->tolerance;
     double allowed = own > 0 ? own : dtype == WEFT_BF16 ? 1.0 / 128 : 1e-5;
@@ -205,14 +48,14 @@ static void compare_with_reference(struct trial *t, enum weft_dtype dtype)
             double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;
             t->verdict->error = error > t->verdict->error || isnan(error) ? error : t->verdict->error;
             if (!(error <= 1))
-                defect(t, "%s[%lld] is %.9g, the reference says %.9g", value_name(t, t->result[v], name), (long long)i,
-                       b, a);
+                weft_optrial_defect(t, "%s[%lld] is %.9g, the reference says %.9g",
+                                    weft_optrial_name(t, t->result[v], name), (long long)i, b, a);
         }
     }
 }
 
 /* sum over outputs of <output, cotangent>, by the reference. */
-static double objective(struct trial *t)
+static double objective(struct weft_optrial *t)
 {
     weft_defer(weft_exec_prepare(t->reference.exec));
     weft_defer(weft_exec_run(t->reference.exec));
@@ -235,7 +78,7 @@ static void nudge(struct weft_tensor *x, const double *kept, uint64_t key, doubl
 }
 
 /* One direction: central differences in f64 against the derivative. `kept` is what x holds. */
-static void compare_along(struct trial *t, const char *name, struct weft_tensor *x, const double *kept,
+static void compare_along(struct weft_optrial *t, const char *name, struct weft_tensor *x, const double *kept,
                           const double *slope, int direction)
 {
     const double step = 1e-5, allowed = 1e-6;
@@ -255,19 +98,19 @@ static void compare_along(struct trial *t, const char *name, struct weft_tensor 
     double error = fabs(analytic - measured) / bound;
     t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
     if (!(error <= 1))
-        defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", name, analytic, direction,
-               measured);
+        weft_optrial_defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", name, analytic,
+                            direction, measured);
 }
 
 /* Directional derivatives along random directions of every differentiated tensor. */
-static enum weft_status compare_with_differences(struct trial *t)
+static enum weft_status compare_with_differences(struct weft_optrial *t)
 {
     t->verdict->gradient_error = NAN;
     for (int v = 0; t->seeds[0] && v < t->filled_count; v++) {
         struct weft_value *value = t->filled[v], *grad = weft_graph_gradient(value);
         if (!grad)
             continue;
-        run(t, &t->reference);
+        weft_optrial_run(t, &t->reference);
         struct weft_tensor *x = weft_exec_tensor(t->reference.exec, value);
         const struct weft_tensor *g = weft_exec_tensor(t->reference.exec, grad);
         int64_t n = weft_tensor_count(x);
@@ -288,7 +131,7 @@ static enum weft_status compare_with_differences(struct trial *t)
 }
 
 /* Whether a value's rows are the call's rows: an output of the op, not a gradient (whatever kernel made it). */
-static bool is_row_output(const struct trial *t, const struct weft_value *v, int symbol)
+static bool is_row_output(const struct weft_optrial *t, const struct weft_value *v, int symbol)
 {
     struct weft_value *const *all;
     int n = weft_graph_values(t->graph, &all);
@@ -302,7 +145,7 @@ static bool is_row_output(const struct trial *t, const struct weft_value *v, int
 }
 
 /* Copies the results' bytes one after another; `rows` >= 0 takes only values made row by row, that many rows. */
-static size_t collect(struct trial *t, struct run *r, char *to, int symbol, int64_t rows)
+static size_t collect(struct weft_optrial *t, struct weft_optrial_run *r, char *to, int symbol, int64_t rows)
 {
     size_t at = 0;
     for (int v = 0; v < t->result_count; v++) {
@@ -320,7 +163,7 @@ static size_t collect(struct trial *t, struct run *r, char *to, int symbol, int6
 }
 
 /* A call with the first m rows must give those rows the same bits as the whole call. */
-static void demand_same_bits_for_rows(struct trial *t, char *want, char *got, int *mismatches)
+static void demand_same_bits_for_rows(struct weft_optrial *t, char *want, char *got, int *mismatches)
 {
     int symbol = weft_graph_symbol(t->graph, "rows", 1);
     int64_t rows = weft_graph_symbol_max(t->graph, symbol), counts[] = {1, rows / 2, rows - 1};
@@ -329,60 +172,61 @@ static void demand_same_bits_for_rows(struct trial *t, char *want, char *got, in
         if (m < 1 || m >= rows)
             continue;
         weft_exec_count(t->fast.exec, symbol, rows);
-        run(t, &t->fast);
+        weft_optrial_run(t, &t->fast);
         size_t bytes = collect(t, &t->fast, want, symbol, m);
-        fill(t, &t->fast);
+        weft_optrial_fill(t, &t->fast);
         weft_exec_count(t->fast.exec, symbol, m);
         weft_defer(weft_exec_prepare(t->fast.exec));
         weft_defer(weft_exec_run(t->fast.exec));
         collect(t, &t->fast, got, symbol, m);
         weft_exec_count(t->fast.exec, symbol, rows);
         if (memcmp(want, got, bytes) != 0) {
-            defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m, (long long)rows);
+            weft_optrial_defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m,
+                                (long long)rows);
             ++*mismatches;
             return;
         }
     }
 }
 
-static void demand_guards(struct trial *t, const struct run *r)
+static void demand_guards(struct weft_optrial *t, const struct weft_optrial_run *r)
 {
     const char *overrun = weft_exec_overrun(r->exec);
     if (overrun)
-        defect(t, "writes outside its memory (%s)", overrun);
+        weft_optrial_defect(t, "writes outside its memory (%s)", overrun);
     for (int i = 0; i < t->filled_count; i++) {
         size_t size;
         if (!r->bound[i] || weft_tensor_bytes(weft_exec_tensor(r->exec, t->filled[i]), &size) != WEFT_OK)
             continue;
-        for (int b = 0; b < FENCE; b++)
-            if (r->bound[i][b] != (char)0xff || r->bound[i][FENCE + size + (size_t)b] != (char)0xff)
-                defect(t, "writes outside the memory of %s", t->filled[i]->name);
+        for (int b = 0; b < WEFT_OPTRIAL_FENCE; b++)
+            if (r->bound[i][b] != (char)0xff || r->bound[i][WEFT_OPTRIAL_FENCE + size + (size_t)b] != (char)0xff)
+                weft_optrial_defect(t, "writes outside the memory of %s", t->filled[i]->name);
     }
 }
 
 /* Another way to run the case must give the same bits. */
-static enum weft_status demand_same_bits(struct trial *t, enum weft_mode mode, int threads, const char *want, char *got,
-                                         size_t bytes, int *mismatches)
+static enum weft_status demand_same_bits(struct weft_optrial *t, enum weft_mode mode, int threads, const char *want,
+                                         char *got, size_t bytes, int *mismatches)
 {
-    struct run other = {0};
-    enum weft_status status = open_run(t, &other, mode, threads);
+    struct weft_optrial_run other = {0};
+    enum weft_status status = weft_optrial_open(t, &other, mode, threads);
     if (status == WEFT_OK) {
-        run(t, &other);
+        weft_optrial_run(t, &other);
         collect(t, &other, got, 0, -1);
         demand_guards(t, &other);
     }
-    close_run(&other);
+    weft_optrial_close(&other);
     if (status != WEFT_OK || memcmp(want, got, bytes) == 0)
         return status;
     if (mode == WEFT_GUARDED)
-        defect(t, "other bits when memory is shared than when it is not");
+        weft_optrial_defect(t, "other bits when memory is shared than when it is not");
     else
-        defect(t, "other bits on %d threads than on 1", threads);
+        weft_optrial_defect(t, "other bits on %d threads than on 1", threads);
     ++*mismatches;
     return WEFT_OK;
 }
 
-static enum weft_status demand_bits(struct trial *t, struct weft_opcheck *sum)
+static enum weft_status demand_bits(struct weft_optrial *t, struct weft_opcheck *sum)
 {
     static const int threads[] = {2, 3, 4, 8};
     size_t bytes = collect(t, &t->fast, NULL, 0, -1);
@@ -402,13 +246,13 @@ static enum weft_status demand_bits(struct trial *t, struct weft_opcheck *sum)
     return status;
 }
 
-static enum weft_status try_case(struct trial *t, enum weft_dtype dtype, struct weft_opcheck *sum)
+static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, struct weft_opcheck *sum)
 {
-    TRY(build(t, dtype));
-    TRY(open_run(t, &t->reference, dtype == WEFT_BF16 ? WEFT_ROUNDED : WEFT_REFERENCE, 1));
-    TRY(open_run(t, &t->fast, WEFT_FAST, 1));
-    run(t, &t->reference);
-    run(t, &t->fast);
+    TRY(weft_optrial_build(t, dtype));
+    TRY(weft_optrial_open(t, &t->reference, dtype == WEFT_BF16 ? WEFT_ROUNDED : WEFT_REFERENCE, 1));
+    TRY(weft_optrial_open(t, &t->fast, WEFT_FAST, 1));
+    weft_optrial_run(t, &t->reference);
+    weft_optrial_run(t, &t->fast);
     compare_with_reference(t, dtype);
     TRY(demand_bits(t, sum));
     if (dtype == WEFT_F32) /* the reference is f64 either way */
@@ -420,17 +264,17 @@ static enum weft_status try_case(struct trial *t, enum weft_dtype dtype, struct 
 static enum weft_status check_case(const struct weft_op *op, const struct weft_case *c, enum weft_dtype dtype,
                                    struct weft_opcheck *sum, struct weft_opcheck_case *verdict)
 {
-    struct trial *t = calloc(1, sizeof *t);
+    struct weft_optrial *t = calloc(1, sizeof *t);
     if (!t)
         return FAIL(WEFT_NOMEM, "no memory for the harness");
     *verdict = (struct weft_opcheck_case){op->name, c->name, dtype, 0, NAN, false, ""};
-    *t = (struct trial){.op = op, .c = c, .verdict = verdict};
+    *t = (struct weft_optrial){.op = op, .c = c, .verdict = verdict};
     enum weft_status status = try_case(t, dtype, sum);
-    close_run(&t->reference);
-    close_run(&t->fast);
+    weft_optrial_close(&t->reference);
+    weft_optrial_close(&t->fast);
     weft_graph_free(t->graph);
     if (status != WEFT_OK && status != WEFT_NOMEM)
-        defect(t, "%s", weft_error());
+        weft_optrial_defect(t, "%s", weft_error());
     free(t);
     return status == WEFT_NOMEM ? status : WEFT_OK;
 }
