@@ -32,8 +32,8 @@ WEFT_API const char *weft_version(void);
 /* The last error of the calling thread: what is wrong, where it happened, what to do. Never NULL. */
 WEFT_API const char *weft_error(void);
 
-/* Sets the default number of threads of this process, for objects created later; 0 means one per available core, or
- * fewer if OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so. Results do not depend on it. */
+/* The default number of threads of this process, for what is created later; 0 means one per core that it may use, or
+ * fewer if OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so. Results never depend on it. */
 WEFT_API enum weft_status weft_threads_set(int threads);
 
 #ifdef __cplusplus

@@ -38,7 +38,8 @@ void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
 /* The program's exit code for WEFT_STOPPED. */
 enum { WEFT_EXIT_STOPPED = 3 };
-/* Kernels return nothing. The first failure inside one is kept for the calling thread until weft_deferred takes it. */
+/* For functions that return nothing, such as kernels: weft_defer keeps the first failure of the calling thread, and
+ * weft_deferred returns it and clears it. */
 void weft_defer(enum weft_status status);
 enum weft_status weft_deferred(void);
 
@@ -100,21 +101,21 @@ void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context);
 /* How many threads a computation of the calling thread uses: the scope's, or the default (weft_threads_set). */
 int weft_threads(void);
 
-/* From enter to leave the calling thread computes on `threads` threads (0: as many as before), with the default modes
- * of floating point. Scopes nest; other threads of the program are not affected. */
+/* From enter to leave, the calling thread computes with `threads` threads (0: as many as before) and the default
+ * floating-point modes. Scopes nest. Other threads of the program are not affected. */
 struct weft_threads {
     int count, index;
     bool in_tile, even;
     struct weft_team *team; /* borrowed when first needed */
 };
-struct weft_scope {
+struct weft_threads_scope {
     struct weft_threads outside;
     fenv_t floats;
 };
-void weft_threads_enter(struct weft_scope *scope, int threads);
-void weft_threads_leave(const struct weft_scope *scope);
-/* For checks of what must not depend on threads: until the scope is left, every thread computes its own share of each
- * call, however long the others have to wait for it. */
+void weft_threads_enter(struct weft_threads_scope *scope, int threads);
+void weft_threads_leave(const struct weft_threads_scope *scope);
+/* For checks that results do not depend on threads: until the scope is left, every thread computes its own share of
+ * each call, and the call waits for all of them. */
 void weft_threads_even(void);
 
 /* ---- the processor (cpu.c) */

@@ -2,15 +2,15 @@
  *
  * threads.c - teams of threads that share the tiles of an output.
  *
- * Each thread of a team has a share of the tiles, the same in every call: tiles go along the rows, so what a core wrote
+ * Each thread of a team has a share of the tiles, the same in every call: tiles follow the rows, so what a core wrote
  * in one op is in its own cache in the next. Tiles are taken one by one, and a thread that is done with its share takes
- * from the others', so a slow core does fewer. Which thread computes a tile never matters: tiles are pieces of an
+ * from the others, so a slow core does fewer. It never matters which thread computes a tile: tiles are pieces of an
  * output, and a tile's sums are its own.
  *
  * A caller borrows a team for a scope, so callers on several threads never wait for each other. A call ends when its
- * tiles are done; it does not wait for workers that never joined it, so on a busy machine a thread that is not
- * scheduled holds nobody up. Who waits spins for a moment, then sleeps. No thread is pinned: two teams, or two
- * processes, would pick the same cores, and the scheduler keeps threads apart that sleep when they have nothing to do.
+ * tiles are done. It does not wait for workers that have not joined it by then, so on a busy machine a thread that is
+ * not scheduled delays nobody. A thread that waits spins for a moment, then sleeps. No thread is pinned: several teams
+ * or processes would pick the same cores.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -53,13 +53,13 @@ struct weft_team {
 };
 
 static _Thread_local struct weft_threads here; /* all 0: outside of any scope */
-static unsigned generation;                    /* of processes: a fork has none of its parent's threads */
+static unsigned generation;                    /* counts forks: a child has none of its parent's threads */
 
 /* ---- how many */
 
 static _Atomic int default_threads; /* 0: not known yet */
 
-/* One per core, or what the usual variable or a batch system asks for. */
+/* One per core, or fewer if the environment says so. */
 static int threads_of_machine(void)
 {
     static const char *const names[] = {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"};
@@ -111,7 +111,7 @@ static bool spin(struct weft_team *team, done_fn *done, uint64_t *state)
     return false;
 }
 
-/* Until done says so, which it may from when `word` changes. */
+/* Waits until done() is true. Whoever makes it true changes `word` and wakes its sleepers. */
 static void wait_until(struct weft_team *team, done_fn *done, uint64_t *state, _Atomic uint32_t *word,
                        _Atomic uint32_t *asleep)
 {
@@ -190,7 +190,7 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
     wake(&team->bell, &team->asleep, (int)places);
     work(team, 0);
     uint64_t joined = places;
-    if (!team->even) /* who has not come by now need not */
+    if (!team->even) /* closes the call: who has not joined by now need not */
         joined -= atomic_fetch_and(&team->call, ~(uint64_t)PLACES) & PLACES;
     wait_until(team, all_left, &joined, &team->left, &team->caller_asleep);
 }
@@ -212,7 +212,7 @@ static void forget_teams(void)
 
 static void survive_forks(void) { pthread_atfork(lock_list, unlock_list, forget_teams); }
 
-/* Where threads cannot be had the team has fewer. The program's signals are not theirs to handle. */
+/* Fewer if the system refuses. Workers block all signals: those are for the program's own threads. */
 static void start_workers(struct weft_team *team)
 {
     sigset_t all, before;
@@ -226,7 +226,7 @@ static void start_workers(struct weft_team *team)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* NULL: there is no memory for one. */
+/* NULL if there is no memory for one. */
 static struct weft_team *borrow_team(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -257,7 +257,7 @@ static bool is_alive(const struct weft_team *team) { return team && team->genera
 
 /* ---- scopes and calls */
 
-void weft_threads_enter(struct weft_scope *scope, int threads)
+void weft_threads_enter(struct weft_threads_scope *scope, int threads)
 {
     scope->outside = here;
     fegetenv(&scope->floats);
@@ -271,7 +271,7 @@ void weft_threads_enter(struct weft_scope *scope, int threads)
 
 void weft_threads_even(void) { here.even = true; }
 
-void weft_threads_leave(const struct weft_scope *scope)
+void weft_threads_leave(const struct weft_threads_scope *scope)
 {
     if (is_alive(here.team) && here.team != scope->outside.team)
         return_team(here.team);
@@ -281,7 +281,7 @@ void weft_threads_leave(const struct weft_scope *scope)
 
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
 {
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     bool outside = !here.count, serial = tiles < 2;
     if (outside)
         weft_threads_enter(&scope, 0);

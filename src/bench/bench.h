@@ -38,7 +38,7 @@ void weft_bare_close(struct weft_bare *bare);
 /* Enters all forms into a contest, and reads off the fastest afterwards. */
 int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
 const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
-/* The speed of the own engine at a product of 1024 x 768 x 768, measured for about so many seconds. */
+/* The FLOP rate of the own engine on a product of 1024 x 768 x 768, measured in about `seconds`. */
 enum weft_status weft_product_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
 
 /* The three training products at the shapes of the presets, through the graph, against the bare engine

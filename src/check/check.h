@@ -28,8 +28,8 @@ struct weft_opcheck {
 
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
-/* Every op, or only one. Sets the thread limit to 8 while it runs. A defect is counted; it is not a failure of this
- * function. */
+/* Every op, or only one. A defect is counted; it is not a failure of this function. A case that there is no memory for
+ * is. */
 enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                   void *context);
 

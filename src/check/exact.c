@@ -50,7 +50,7 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
     static const int counts[] = {1, 2, 3, 4, 8};
     for (int i = 0; i < 5; i++) {
         struct weft_probe p = {0};
-        struct weft_scope scope;
+        struct weft_threads_scope scope;
         weft_threads_enter(&scope, counts[i]);
         weft_threads_even();
         enum weft_status status = run(model, &p);

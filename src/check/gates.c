@@ -38,7 +38,7 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
 {
     struct weft_spec tiny;
     struct weft_model *twin = NULL;
-    struct weft_scope one;
+    struct weft_threads_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
     weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
     tiny.dropout = 0;            /* the gate that needs masks turns it on */

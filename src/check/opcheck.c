@@ -9,16 +9,47 @@
  *   fast, m    the same with fewer rows than planned for
  * Demanded: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to the
  * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
- * Accumulated gradients and states start from random numbers, which shows overwriting and touching the wrong rows.
+ * Accumulated gradients and states start from random numbers, so that overwriting instead of adding shows, and so
+ * does touching what was to stay.
  */
 #include "check/optrial.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DIRECTIONS = 3 };
+
+static void defect(struct weft_optrial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void defect(struct weft_optrial *t, const char *format, ...)
+{
+    if (t->verdict->failed)
+        return;
+    t->verdict->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t->verdict->message, sizeof t->verdict->message, format, args);
+    va_end(args);
+}
+
+static const char *value_name(const struct weft_optrial *t, const struct weft_value *v, char text[64])
+{
+    struct weft_value *const *all;
+    int n = weft_graph_values(t->graph, &all);
+    for (int i = 0; i < n; i++)
+        if (all[i]->grad == v) {
+            snprintf(text, 64, "the gradient of %s", all[i]->name);
+            return text;
+        }
+    for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
+        if (v->node->out[o] == v) {
+            snprintf(text, 64, "output %d of %s", o, v->node->op->name);
+            return text;
+        }
+    return v->name ? v->name : "a value";
+}
 
 /* ---- the demands */
 
@@ -48,8 +79,8 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
             double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;
             t->verdict->error = error > t->verdict->error || isnan(error) ? error : t->verdict->error;
             if (!(error <= 1))
-                weft_optrial_defect(t, "%s[%lld] is %.9g, the reference says %.9g",
-                                    weft_optrial_name(t, t->result[v], name), (long long)i, b, a);
+                defect(t, "%s[%lld] is %.9g, the reference says %.9g", value_name(t, t->result[v], name), (long long)i,
+                       b, a);
         }
     }
 }
@@ -98,8 +129,8 @@ static void compare_along(struct weft_optrial *t, const char *name, struct weft_
     double error = fabs(analytic - measured) / bound;
     t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
     if (!(error <= 1))
-        weft_optrial_defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", name, analytic,
-                            direction, measured);
+        defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", name, analytic, direction,
+               measured);
 }
 
 /* Directional derivatives along random directions of every differentiated tensor. */
@@ -110,13 +141,13 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
         struct weft_value *value = t->filled[v], *grad = weft_graph_gradient(value);
         if (!grad)
             continue;
-        weft_optrial_run(t, &t->reference);
+        weft_oprun_run(t, &t->reference);
         struct weft_tensor *x = weft_exec_tensor(t->reference.exec, value);
         const struct weft_tensor *g = weft_exec_tensor(t->reference.exec, grad);
         int64_t n = weft_tensor_count(x);
         double *kept = malloc(2 * (size_t)n * sizeof *kept + 1), *slope = kept + n;
         if (!kept)
-            return FAIL(WEFT_NOMEM, "no memory for the harness");
+            return FAIL(WEFT_NOMEM, "not enough memory for the op harness");
         for (int64_t i = 0; i < n; i++) {
             kept[i] = weft_tensor_get(x, i);
             slope[i] = weft_tensor_get(g, i);
@@ -145,7 +176,7 @@ static bool is_row_output(const struct weft_optrial *t, const struct weft_value 
 }
 
 /* Copies the results' bytes one after another; `rows` >= 0 takes only values made row by row, that many rows. */
-static size_t collect(struct weft_optrial *t, struct weft_optrial_run *r, char *to, int symbol, int64_t rows)
+static size_t collect(struct weft_optrial *t, struct weft_oprun *r, char *to, int symbol, int64_t rows)
 {
     size_t at = 0;
     for (int v = 0; v < t->result_count; v++) {
@@ -172,35 +203,34 @@ static void demand_same_bits_for_rows(struct weft_optrial *t, char *want, char *
         if (m < 1 || m >= rows)
             continue;
         weft_exec_count(t->fast.exec, symbol, rows);
-        weft_optrial_run(t, &t->fast);
+        weft_oprun_run(t, &t->fast);
         size_t bytes = collect(t, &t->fast, want, symbol, m);
-        weft_optrial_fill(t, &t->fast);
+        weft_oprun_fill(t, &t->fast);
         weft_exec_count(t->fast.exec, symbol, m);
         weft_defer(weft_exec_prepare(t->fast.exec));
         weft_defer(weft_exec_run(t->fast.exec));
         collect(t, &t->fast, got, symbol, m);
         weft_exec_count(t->fast.exec, symbol, rows);
         if (memcmp(want, got, bytes) != 0) {
-            weft_optrial_defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m,
-                                (long long)rows);
+            defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m, (long long)rows);
             ++*mismatches;
             return;
         }
     }
 }
 
-static void demand_guards(struct weft_optrial *t, const struct weft_optrial_run *r)
+static void demand_guards(struct weft_optrial *t, const struct weft_oprun *r)
 {
     const char *overrun = weft_exec_overrun(r->exec);
     if (overrun)
-        weft_optrial_defect(t, "writes outside its memory (%s)", overrun);
+        defect(t, "writes outside its memory (%s)", overrun);
     for (int i = 0; i < t->filled_count; i++) {
         size_t size;
         if (!r->bound[i] || weft_tensor_bytes(weft_exec_tensor(r->exec, t->filled[i]), &size) != WEFT_OK)
             continue;
         for (int b = 0; b < WEFT_OPTRIAL_FENCE; b++)
             if (r->bound[i][b] != (char)0xff || r->bound[i][WEFT_OPTRIAL_FENCE + size + (size_t)b] != (char)0xff)
-                weft_optrial_defect(t, "writes outside the memory of %s", t->filled[i]->name);
+                defect(t, "writes outside the memory of %s", t->filled[i]->name);
     }
 }
 
@@ -208,20 +238,20 @@ static void demand_guards(struct weft_optrial *t, const struct weft_optrial_run 
 static enum weft_status demand_same_bits(struct weft_optrial *t, enum weft_mode mode, int threads, const char *want,
                                          char *got, size_t bytes, int *mismatches)
 {
-    struct weft_optrial_run other = {0};
-    enum weft_status status = weft_optrial_open(t, &other, mode, threads);
+    struct weft_oprun other = {0};
+    enum weft_status status = weft_oprun_open(t, &other, mode, threads);
     if (status == WEFT_OK) {
-        weft_optrial_run(t, &other);
+        weft_oprun_run(t, &other);
         collect(t, &other, got, 0, -1);
         demand_guards(t, &other);
     }
-    weft_optrial_close(&other);
+    weft_oprun_close(&other);
     if (status != WEFT_OK || memcmp(want, got, bytes) == 0)
         return status;
     if (mode == WEFT_GUARDED)
-        weft_optrial_defect(t, "other bits when memory is shared than when it is not");
+        defect(t, "other bits when memory is shared than when it is not");
     else
-        weft_optrial_defect(t, "other bits on %d threads than on 1", threads);
+        defect(t, "other bits on %d threads than on 1", threads);
     ++*mismatches;
     return WEFT_OK;
 }
@@ -231,7 +261,7 @@ static enum weft_status demand_bits(struct weft_optrial *t, struct weft_opcheck 
     static const int threads[] = {2, 3, 4, 8};
     size_t bytes = collect(t, &t->fast, NULL, 0, -1);
     char *want = malloc(bytes + 1), *got = malloc(bytes + 1);
-    enum weft_status status = want && got ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory for the harness");
+    enum weft_status status = want && got ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for the op harness");
     int shared = 0, before = sum->thread_mismatches;
     if (status == WEFT_OK) {
         collect(t, &t->fast, want, 0, -1);
@@ -249,10 +279,10 @@ static enum weft_status demand_bits(struct weft_optrial *t, struct weft_opcheck 
 static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, struct weft_opcheck *sum)
 {
     TRY(weft_optrial_build(t, dtype));
-    TRY(weft_optrial_open(t, &t->reference, dtype == WEFT_BF16 ? WEFT_ROUNDED : WEFT_REFERENCE, 1));
-    TRY(weft_optrial_open(t, &t->fast, WEFT_FAST, 1));
-    weft_optrial_run(t, &t->reference);
-    weft_optrial_run(t, &t->fast);
+    TRY(weft_oprun_open(t, &t->reference, dtype == WEFT_BF16 ? WEFT_ROUNDED : WEFT_REFERENCE, 1));
+    TRY(weft_oprun_open(t, &t->fast, WEFT_FAST, 1));
+    weft_oprun_run(t, &t->reference);
+    weft_oprun_run(t, &t->fast);
     compare_with_reference(t, dtype);
     TRY(demand_bits(t, sum));
     if (dtype == WEFT_F32) /* the reference is f64 either way */
@@ -260,21 +290,23 @@ static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, 
     return weft_deferred();
 }
 
-/* A case that could not be run is not a case that passed: it ends the check. */
+/* A case that could not be run has not passed: it ends the check. */
 static enum weft_status check_case(const struct weft_op *op, const struct weft_case *c, enum weft_dtype dtype,
                                    struct weft_opcheck *sum, struct weft_opcheck_case *verdict)
 {
     struct weft_optrial *t = calloc(1, sizeof *t);
     if (!t)
-        return FAIL(WEFT_NOMEM, "no memory for the harness");
+        return FAIL(WEFT_NOMEM, "not enough memory for the op harness");
     *verdict = (struct weft_opcheck_case){op->name, c->name, dtype, 0, NAN, false, ""};
-    *t = (struct weft_optrial){.op = op, .c = c, .verdict = verdict};
+    t->op = op;
+    t->c = c;
+    t->verdict = verdict;
     enum weft_status status = try_case(t, dtype, sum);
-    weft_optrial_close(&t->reference);
-    weft_optrial_close(&t->fast);
+    weft_oprun_close(&t->reference);
+    weft_oprun_close(&t->fast);
     weft_graph_free(t->graph);
     if (status != WEFT_OK && status != WEFT_NOMEM)
-        weft_optrial_defect(t, "%s", weft_error());
+        defect(t, "%s", weft_error());
     free(t);
     return status == WEFT_NOMEM ? status : WEFT_OK;
 }
@@ -305,7 +337,7 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
 {
     const char *names[WEFT_OP_COUNT];
     enum weft_status status = WEFT_OK;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     memset(sum, 0, sizeof *sum);
     weft_threads_enter(&scope, 1);
     weft_threads_even();

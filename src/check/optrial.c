@@ -1,43 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * optrial.c - builds the graph of an op's case, fills it with numbers and runs it.
+ * optrial.c - a case of an op as a graph: built, differentiated, planned, filled with numbers and run.
  */
 #include "check/optrial.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void weft_optrial_defect(struct weft_optrial *t, const char *format, ...)
-{
-    if (t->verdict->failed)
-        return;
-    t->verdict->failed = true;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(t->verdict->message, sizeof t->verdict->message, format, args);
-    va_end(args);
-}
-
-const char *weft_optrial_name(const struct weft_optrial *t, const struct weft_value *v, char text[64])
-{
-    struct weft_value *const *all;
-    int n = weft_graph_values(t->graph, &all);
-    for (int i = 0; i < n; i++)
-        if (all[i]->grad == v) {
-            snprintf(text, 64, "the gradient of %s", all[i]->name);
-            return text;
-        }
-    for (int o = 0; v->node && o < WEFT_MAX_ARGS; o++)
-        if (v->node->out[o] == v) {
-            snprintf(text, 64, "output %d of %s", o, v->node->op->name);
-            return text;
-        }
-    return v->name ? v->name : "a value";
-}
-
-/* ---- building */
 
 static bool has_gradient(const struct weft_value *v)
 {
@@ -91,9 +60,9 @@ enum weft_status weft_optrial_build(struct weft_optrial *t, enum weft_dtype dtyp
     return WEFT_OK;
 }
 
-enum weft_status weft_optrial_open(struct weft_optrial *t, struct weft_optrial_run *r, enum weft_mode mode, int threads)
+enum weft_status weft_oprun_open(struct weft_optrial *t, struct weft_oprun *r, enum weft_mode mode, int threads)
 {
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, threads);
     enum weft_status status = weft_exec_create(&r->exec, t->graph, mode);
     weft_threads_leave(&scope);
@@ -106,14 +75,14 @@ enum weft_status weft_optrial_open(struct weft_optrial *t, struct weft_optrial_r
         TRY(weft_tensor_bytes(weft_exec_tensor(r->exec, v), &bytes));
         r->bound[i] = malloc(bytes + 2 * WEFT_OPTRIAL_FENCE);
         if (!r->bound[i])
-            return FAIL(WEFT_NOMEM, "no memory for the harness");
+            return FAIL(WEFT_NOMEM, "not enough memory for the op harness");
         memset(r->bound[i], 0xff, bytes + 2 * WEFT_OPTRIAL_FENCE);
         weft_exec_bind(r->exec, v, r->bound[i] + WEFT_OPTRIAL_FENCE);
     }
     return WEFT_OK;
 }
 
-void weft_optrial_close(struct weft_optrial_run *r)
+void weft_oprun_close(struct weft_oprun *r)
 {
     for (int i = 0; i < WEFT_OPTRIAL_VALUES; i++)
         free(r->bound[i]);
@@ -121,9 +90,7 @@ void weft_optrial_close(struct weft_optrial_run *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- numbers: a function of (value's name, element), rounded to the dtype the fast graph has */
-
-void weft_optrial_fill(struct weft_optrial *t, struct weft_optrial_run *r)
+void weft_oprun_fill(struct weft_optrial *t, struct weft_oprun *r)
 {
     for (int i = 0; i < t->filled_count; i++) {
         const struct weft_value *v = t->filled[i];
@@ -139,9 +106,9 @@ void weft_optrial_fill(struct weft_optrial *t, struct weft_optrial_run *r)
     }
 }
 
-void weft_optrial_run(struct weft_optrial *t, struct weft_optrial_run *r)
+void weft_oprun_run(struct weft_optrial *t, struct weft_oprun *r)
 {
-    weft_optrial_fill(t, r);
+    weft_oprun_fill(t, r);
     weft_defer(weft_exec_prepare(r->exec));
     weft_defer(weft_exec_run(r->exec));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * optrial.h - between the files of the op harness: a case of an op as a graph that can be run in several ways.
+ * optrial.h - a case of an op as a graph that runs: what the op harness (opcheck.c) compares.
  */
 #ifndef WEFT_OPTRIAL_H
 #define WEFT_OPTRIAL_H
@@ -9,7 +9,8 @@
 
 enum { WEFT_OPTRIAL_VALUES = 64, WEFT_OPTRIAL_FENCE = 64 };
 
-struct weft_optrial_run { /* one executable form of the case's graph, with its own bound memory */
+/* One executable form of the case's graph, with its own bound memory. */
+struct weft_oprun {
     struct weft_exec *exec;
     char *bound[WEFT_OPTRIAL_VALUES]; /* by index in the case's list; fence | data | fence */
 };
@@ -24,22 +25,17 @@ struct weft_optrial {
     int filled_count, result_count;
     struct weft_value *seeded[WEFT_OPTRIAL_VALUES], *seeds[WEFT_OPTRIAL_VALUES];
     int seed_count;
-    struct weft_optrial_run reference, fast;
+    struct weft_oprun reference, fast;
 };
 
-/* Records the first defect of the case. */
-void weft_optrial_defect(struct weft_optrial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What messages call a value; `text` may hold it. */
-const char *weft_optrial_name(const struct weft_optrial *t, const struct weft_value *v, char text[64]);
-/* Builds the case's graph and differentiates it. */
+/* The graph of t->c, differentiated with a cotangent for every differentiable output. */
 enum weft_status weft_optrial_build(struct weft_optrial *t, enum weft_dtype dtype);
-/* Plans a run with memory of its own. Closed also after a failure. */
-enum weft_status weft_optrial_open(struct weft_optrial *t, struct weft_optrial_run *r, enum weft_mode mode,
-                                   int threads);
-void weft_optrial_close(struct weft_optrial_run *r);
-/* Fills every input with numbers that depend on its name and the element. */
-void weft_optrial_fill(struct weft_optrial *t, struct weft_optrial_run *r);
-/* Fills and runs. A failure is deferred. */
-void weft_optrial_run(struct weft_optrial *t, struct weft_optrial_run *r);
+/* Plans it for so many threads and binds memory between fences of 0xff. Close also after a failure. */
+enum weft_status weft_oprun_open(struct weft_optrial *t, struct weft_oprun *r, enum weft_mode mode, int threads);
+void weft_oprun_close(struct weft_oprun *r);
+/* Writes the numbers: a function of (value's name, element), rounded to the dtype the fast graph has. */
+void weft_oprun_fill(struct weft_optrial *t, struct weft_oprun *r);
+/* Fills, prepares and runs; a failure is deferred. */
+void weft_oprun_run(struct weft_optrial *t, struct weft_oprun *r);
 
 #endif

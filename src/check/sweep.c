@@ -75,7 +75,7 @@ static void run_job(const struct crew *crew, int i)
 static void work(const struct crew *crew, int worker)
 {
     int i;
-    struct weft_scope one;
+    struct weft_threads_scope one;
     weft_threads_enter(&one, 1); /* the other processes use the other cores */
     while (getppid() == crew->parent &&
            (i = __atomic_fetch_add(&crew->board->next, 1, __ATOMIC_RELAXED)) < crew->jobs) {

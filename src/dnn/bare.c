@@ -44,7 +44,7 @@ static enum weft_status operand(struct own *o, int64_t elements, void **to)
 static enum weft_status run(struct weft_dnn_bare *bare)
 {
     struct own *o = (struct own *)bare;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, o->threads);
     if (o->product && o->shape.groups > 1)
         weft_dnn_pack(&o->shape, o->pack, o->b, o->shape.dtype, o->packed);
@@ -97,7 +97,7 @@ enum weft_status weft_dnn_bare_own(struct weft_dnn_bare **bare, const struct wef
         return FAIL(WEFT_UNSUPPORTED, "the own products have one formulation");
     struct own *o = calloc(1, sizeof *o);
     if (!o)
-        return FAIL(WEFT_NOMEM, "no memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
     o->bare = (struct weft_dnn_bare){.run = run, .free = release};
     o->threads = weft_threads();
     snprintf(o->bare.name, sizeof o->bare.name, "own (%s)", weft_dnn_describe());

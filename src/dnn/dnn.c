@@ -152,11 +152,12 @@ static void run_tile(void *context, int64_t tile, int thread)
         atomic_store(&c->status, status);
 }
 
-/* Kernels cannot return a failure of their product: whoever runs them is to ask for it. */
+/* Kernels return nothing: whoever runs them takes the failure (weft_deferred). */
 static void report(const struct weft_dnn_engine *e, enum weft_status status, int64_t depth, int64_t width)
 {
     if (status != WEFT_OK)
-        weft_defer(FAIL(status, "%s could not compute a product of depth %lld and width %lld; memory may be short",
+        weft_defer(FAIL(status,
+                        "%s could not compute a product of depth %lld and width %lld: there may be too little memory",
                         e->name, (long long)depth, (long long)width));
 }
 

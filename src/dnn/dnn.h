@@ -19,8 +19,8 @@
  *   f32                          own vector loop, compiled per instruction-set level
  *   bf16, AMX                    own tile loop
  *   bf16, anything less          the f32 loop on widened operands; reported as emulated
- * The library has no other. A program may be linked with oneDNN besides (src/dnn/onednn): benches compare with it,
- * tests take it as oracle, and WEFT_ENGINE=onednn puts it behind the door for both types (it allocates in every call).
+ * The library has no other. A program can also be linked with oneDNN (src/dnn/onednn): benches compare with it, tests
+ * use it as a reference, and WEFT_ENGINE=onednn makes it the engine of both types (it allocates in every call).
  */
 #ifndef WEFT_DNN_H
 #define WEFT_DNN_H
@@ -43,7 +43,8 @@ struct weft_dnn_shape {
 /* What the machine runs, e.g. "f32: avx512 loop; bf16: amx tile loop", and whether bf16 is emulated. */
 const char *weft_dnn_describe(void);
 bool weft_dnn_bf16_emulated(void);
-/* What the bits of results depend on: the instruction set, "amx", and an engine other than the own, "amx-onednn". */
+/* What the bits of results depend on: the instruction set, such as "amx", with an engine that is not our own
+ * "amx-onednn". */
 const char *weft_dnn_path(void);
 
 /* Bytes of `groups` packed [depth, width] matrices, and packing from f32 or bf16. For WEFT_PACK_Y the source is W
@@ -90,7 +91,7 @@ void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t
 void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a);
 
 /* Bare products, for benches: one of the three on random operands of its own, as often as it is run. What a training
- * step pays for every product is part of a run: packing of activations, and in oneDNN's other reorders. */
+ * step pays for every product is part of a run: packing activations, and oneDNN's reorders. */
 struct weft_dnn_bare {
     char name[96]; /* of the formulation and who computes it */
     enum weft_status (*run)(struct weft_dnn_bare *bare);

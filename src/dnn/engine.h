@@ -54,8 +54,8 @@ struct weft_dnn_engine {
     int64_t pack_depth;  /* how much of the depth one call of pack() takes; 0: all of it */
     enum weft_status (*plan)(struct weft_dnn_plan *plan);
     /* Packs depth0 .. depth1-1 of the panel of `columns` columns that begins at `column` of w [depth, width]. With
-     * depth1 = depth it also writes the padding that follows. Runs on any thread and may fail, as tile() may: the door
-     * reports it. */
+     * depth1 = depth it also writes the padding that follows. Like tile(), it runs on any thread and may fail; dnn.c
+     * reports the failure. */
     enum weft_status (*pack)(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0,
                              int64_t depth1, int64_t column, int64_t columns, void *panel);
     /* Rows row0 .. row1-1 of panels panel0 .. panel1-1; row0 is the first of a block. */
@@ -66,8 +66,8 @@ struct weft_dnn_engine {
 extern const struct weft_dnn_engine weft_dnn_amx;
 extern const struct weft_dnn_engine weft_dnn_loop, weft_dnn_loop_v3, weft_dnn_loop_v4;
 
-/* Another library's products, in programs that are linked with them (src/dnn/onednn): an engine for the door, which
- * WEFT_ENGINE=<name> puts behind it, and bare products for benches. */
+/* Another library's products, in programs that are linked with them (src/dnn/onednn): an engine, which
+ * WEFT_ENGINE=<name> chooses, and bare products for benches. */
 struct weft_dnn_rival {
     const char *name;
     const struct weft_dnn_engine *engine;

@@ -100,7 +100,7 @@ void weft_exec_step(struct weft_exec *exec, struct step *step)
 static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, int count)
 {
     enum weft_status status = WEFT_OK;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, exec->threads);
     for (int s = 0; s < count && status == WEFT_OK; s++) {
         weft_exec_step(exec, &steps[s]);

@@ -58,7 +58,7 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
     return memory;
 }
 
-/* A copy that lives as long as the graph; NULL, and a broken graph, when memory is out. */
+/* A copy that lives as long as the graph; NULL if there is no memory, and the graph has failed. */
 static const char *copy_name(struct weft_graph *g, const char *name)
 {
     const char *copy = weft_arena_print(&g->arena, "%s", name);

@@ -89,14 +89,14 @@ static void describe(const struct weft_exec *exec, const struct nonfinite *first
 bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size)
 {
     struct nonfinite first;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     bool found = false;
     weft_threads_enter(&scope, exec->threads);
     for (int s = 0; s < exec->prepare_count + exec->run_count && !found; s++) {
         weft_exec_step(exec, &exec->prepare[s]);
         found = find_after(exec, exec->prepare[s].node, &first);
     }
-    (void)weft_deferred(); /* a kernel that failed computed nothing to look at */
+    (void)weft_deferred(); /* of a kernel that failed: there is nothing to look at */
     weft_threads_leave(&scope);
     if (found)
         describe(exec, &first, text, size);

@@ -75,7 +75,7 @@ void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_v
         struct weft_instance *m = &b->mechanism[i];
         if (!m->mechanism->latent)
             continue;
-        struct weft_name_scope scope = weft_build_enter(b, m);
+        struct weft_scope scope = weft_build_enter(b, m);
         m->mechanism->latent(b, m, x, c);
         b->scope = scope;
     }
@@ -87,7 +87,7 @@ struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, c
         struct weft_instance *m = &b->mechanism[i];
         if (!m->mechanism->keys)
             continue;
-        struct weft_name_scope scope = weft_build_enter(b, m);
+        struct weft_scope scope = weft_build_enter(b, m);
         k = m->mechanism->keys(b, m, k, name);
         b->scope = scope;
     }
@@ -100,7 +100,7 @@ struct weft_value *weft_build_heads(struct weft_build *b, struct weft_value *o)
         struct weft_instance *m = &b->mechanism[i];
         if (!m->mechanism->heads)
             continue;
-        struct weft_name_scope scope = weft_build_enter(b, m);
+        struct weft_scope scope = weft_build_enter(b, m);
         o = m->mechanism->heads(b, m, o);
         b->scope = scope;
     }

@@ -59,7 +59,7 @@ static void mechanism_params(struct weft_params *p, const struct weft_spec *spec
 static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
     struct weft_hidden h = {.base = weft_spec_ffn(b->spec)->build(b, b->spec->part[WEFT_FFN].options, x)};
-    struct weft_name_scope scope = b->scope;
+    struct weft_scope scope = b->scope;
     for (int i = 0; i < b->spec->mechanism_count; i++)
         b->mechanism[i].matrix = b->mechanism[i].read = NULL;
     for (int i = 0; i < b->spec->mechanism_count; i++) {

@@ -16,9 +16,9 @@ void weft_build_scope(struct weft_build *b, const char *format, ...)
     va_end(args);
 }
 
-struct weft_name_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m)
+struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m)
 {
-    struct weft_name_scope before = b->scope;
+    struct weft_scope before = b->scope;
     weft_build_scope(b, "blocks.%d.%s", b->layer, m->mechanism->part.name);
     return before;
 }

@@ -24,7 +24,7 @@ struct weft_build {
     int layer;
     enum weft_site site;
     struct weft_value *residual; /* what the output of the attention or feed-forward is added to */
-    struct weft_name_scope {
+    struct weft_scope {
         char text[64];
     } scope;
     struct weft_instance *mechanism; /* those of the spec, in its order */
@@ -43,7 +43,7 @@ struct weft_hidden {
 
 /* The scope of what follows, "blocks.3.attn". Entering a mechanism's scope returns the one to restore. */
 void weft_build_scope(struct weft_build *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-struct weft_name_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
+struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
 /* The weight `name` of the present scope. */
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name);
 /* x W^t in the compute dtype; with the bias where the model has biases. */

@@ -22,7 +22,7 @@ static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, stru
 
 static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *m)
 {
-    struct weft_name_scope scope = weft_build_enter(b, m);
+    struct weft_scope scope = weft_build_enter(b, m);
     struct weft_value *matrix = m->mechanism->reads ? m->mechanism->reads(b, m) : NULL;
     b->scope = scope;
     return matrix;

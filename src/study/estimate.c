@@ -117,7 +117,7 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
 
 enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e)
 {
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     *e = (struct weft_estimate){.timed = true};
     choose_slots(s, e);
     weft_threads_enter(&scope, e->threads);

@@ -16,7 +16,7 @@
 static enum weft_status account(struct weft_arm *arm)
 {
     struct weft_model *model = NULL;
-    struct weft_scope one;
+    struct weft_threads_scope one;
     weft_threads_enter(&one, 1);
     enum weft_status status = weft_model_create(&model, &arm->spec);
     if (status == WEFT_OK)

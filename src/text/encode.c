@@ -159,7 +159,7 @@ enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const cha
     *count = 0;
     if (t->kind == WEFT_TOKENIZER_CHAR)
         return encode_chars(t, text, bytes, tokens, room, count);
-    struct weft_scope scope; /* the number of threads stays the same */
+    struct weft_threads_scope scope; /* the number of threads stays the same */
     weft_threads_enter(&scope, 0);
     struct job j = {.t = t, .text = text, .bytes = bytes, .next_special = bytes};
     if (specials)

@@ -321,7 +321,7 @@ static void test_threads_bits(void **state)
         }
         for (int i = 0; i < 5; i++) {
             struct product p;
-            struct weft_scope scope;
+            struct weft_threads_scope scope;
             weft_threads_enter(&scope, threads[i]);
             weft_threads_even();
             product_init(&p, s, WEFT_PACK_Y, WEFT_F32);

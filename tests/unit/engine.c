@@ -6,7 +6,6 @@
  * The engine here is the plain loop, which can be made to fail in a tile of any call.
  */
 #include "dnn/engine.h"
-#include "bench/bench.h"
 #include "check/check.h"
 #include "infer/infer.h"
 #include "stage.h"
@@ -94,8 +93,8 @@ static void scores_and_sessions_end_with_an_error(void **state)
     double nll = 0;
     open_stage(&s, "gpt2", "batch=2", NULL);
     atomic_store(&failing, 3);
-    assert_int_equal(weft_evaluate(s.model, s.t->recipe, 2, WEFT_HELD_OUT, &score), WEFT_NOMEM);
-    check(weft_evaluate(s.model, s.t->recipe, 2, WEFT_HELD_OUT, &score));
+    assert_int_equal(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score), WEFT_NOMEM);
+    check(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score));
     atomic_store(&failing, 2);
     assert_int_equal(weft_trainer_diagnose(s.t), WEFT_NOMEM);
     check(weft_scorer_create(&scorer, s.model, 2));

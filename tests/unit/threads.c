@@ -4,21 +4,14 @@
  * around it keeps for itself (its cores, its signals, its modes of floating point).
  */
 #define _GNU_SOURCE
-#include "base/base.h"
+#include "test.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 enum { TILES = 1000 };
 static const int counts[] = {1, 2, 3, 4, 8, 100};
@@ -65,7 +58,7 @@ static void every_tile_once(void **state)
 static void calls_in_a_row(void **state)
 {
     (void)state;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, 4);
     for (int i = 0; i < 20000; i++)
         assert_true(covers(1 + i % 7));
@@ -134,7 +127,7 @@ static void the_default_comes_from_the_environment(void **state)
 static void scopes_nest(void **state)
 {
     (void)state;
-    struct weft_scope outer, same, inner;
+    struct weft_threads_scope outer, same, inner;
     assert_int_equal(weft_threads_set(2), WEFT_OK);
     weft_threads_enter(&outer, 3);
     assert_int_equal(weft_threads(), 3);
@@ -161,7 +154,7 @@ static void note_thread_of(void *context, int64_t tile, int thread) { ((int *)co
 static void every_thread_computes_its_own_share(void **state)
 {
     (void)state;
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     int thread_of[TILES];
     for (int c = 0; c < COUNTS; c++) {
         int64_t threads = weft_min(counts[c], 64); /* with more, several have one share */
@@ -197,7 +190,7 @@ static void call_inside(void *context, int64_t tile, int thread)
 {
     bool *good = context;
     struct nested direct = {.thread = -1}, scoped = {.thread = -1};
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_parallel(3, note_thread, &direct); /* shares the scratch of the tile around it */
     weft_threads_enter(&scope, 4);          /* has scratch of its own */
     weft_parallel(3, note_thread, &scoped);
@@ -221,7 +214,7 @@ static void calls_inside_tiles_run_on_their_thread(void **state)
 
 static void *call_often(void *context)
 {
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     bool good = true;
     weft_threads_enter(&scope, *(int *)context);
     for (int i = 0; i < 300; i++)
@@ -251,7 +244,7 @@ static void callers_have_teams_of_their_own(void **state)
 static void a_fork_starts_threads_of_its_own(void **state)
 {
     (void)state;
-    struct weft_scope outer, inner;
+    struct weft_threads_scope outer, inner;
     assert_int_equal(weft_threads_set(2), WEFT_OK);
     assert_true(runs_parallel());
     weft_threads_enter(&outer, 3);

@@ -186,7 +186,7 @@ static void random_bytes_round_trip(void **state)
     const char *asked = getenv("WEFT_STRINGS"), *folder = getenv("WEFT_DATA");
     long strings = asked ? atol(asked) : SANITIZED ? 20000 : 100000;
     struct weft_tokenizer *t[2] = {load(GOLDEN), folder ? load(data("gpt2-bpe")) : NULL};
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, 1);
     for (long i = 0; i < strings; i++) {
         char text[LONGEST], back[LONGEST];
@@ -299,7 +299,7 @@ static void time_is_linear(void **state)
     struct text prose = read_file(data("se-prose/val.txt"));
     char *text = malloc(4 * MEGABYTE);
     int32_t *tokens = malloc(4 * MEGABYTE * sizeof *tokens);
-    struct weft_scope scope;
+    struct weft_threads_scope scope;
     weft_threads_enter(&scope, 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct runner r[] = {{prose.bytes, MEGABYTE, 0}, {text, MEGABYTE, 0}, {text, 4 * MEGABYTE, 0}};

@@ -272,7 +272,7 @@ enum weft_status weft_dnn_onednn_bare(struct weft_dnn_bare **bare, const struct 
 {
     struct bare *b = calloc(1, sizeof *b);
     if (!b)
-        return FAIL(WEFT_NOMEM, "no memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
     *b = (struct bare){.face = {.run = run, .free = release},
                        .product = p->kind,
                        .how = how,
