@@ -1,21 +1,37 @@
 # SPDX-License-Identifier: MIT
 #
-#   make                      both libraries and the program, build/weft; with a .config also the study that it describes
-#   make build                the libraries and the program alone
-#   make defconfig-NAME       a .config from configs/NAME; menuconfig: change it; savedefconfig: what is special about it
-#   make SET="steps=50"       the study with other settings than its .config has
-#   make ONEDNN=yes           the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
-#   make check                every quick test; check-long: the slow ones too
-#   make asan tsan coverage   the quick tests under a sanitizer, or counting lines
-#   make ONEDNN=yes check-onednn   the own products against oneDNN's
-#   make fuzz                 20000 hostile inputs for each reader of files; fuzz-NAME RUNS=n: for one
-#   make lint format          what a machine can say about style and structure, and do about it
-#   make generated            the files that are written from tables: docs/options.md, docs/ops.md, configs/Kconfig
-#   make man                  man pages of all commands, into $(BUILD)/release/man
-#   make install uninstall    under $(DESTDIR)$(PREFIX)
+#   make                    the libraries and the program, build/weft; with a .config also the study it describes
+#   make build              the libraries and the program alone
+#   make defconfig-NAME     write .config from configs/NAME
+#   make menuconfig         change .config
+#   make savedefconfig      write what .config has besides defaults to defconfig
+#   make SET="steps=50"     run the study with other settings than its .config has
+#   make ONEDNN=yes         the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
+#   make check              run every quick test
+#   make check-long         run the slow tests too, in order; long-NAME runs one of them
+#   make check-install      install into an empty folder and use what is there
+#   make asan tsan          run the quick tests under AddressSanitizer, or ThreadSanitizer
+#   make check-onednn       with ONEDNN=yes: compare the own products with oneDNN's
+#   make coverage           run the quick tests and count lines
+#   make fuzz               give 20000 hostile inputs to each reader of files; fuzz-NAME RUNS=n to one
+#   make lint               check style and structure
+#   make format             format all C files
+#   make generated          write docs/options.md, docs/ops.md and configs/Kconfig from the option tables
+#   make man                write man pages of all commands to build/release/man
+#   make install            install under $(DESTDIR)$(PREFIX), by default /usr/local
+#   make uninstall          remove what was installed
+#   make clean              remove build/
+#   make help               print this list
 #
-# A flavour is a build directory and its flags: $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
+# BUILD=DIR builds elsewhere; CC, CFLAGS and LDFLAGS are as usual. A flavour is a build directory and its flags:
+# $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
 # Sources are found by globbing: a new file needs no line here.
+
+# All cores, unless -j says otherwise: on the command line it stands above this, and in the environment it is respected. A
+# make within a make shares the jobs of that.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS) $(shell echo "$$MAKEFLAGS")),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 FLAVOUR ?= release
 BUILD ?= build
@@ -27,6 +43,7 @@ DATADIR ?= $(PREFIX)/share
 DOCDIR ?= $(DATADIR)/doc/weft
 MANDIR ?= $(DATADIR)/man/man1
 VERSION := $(shell sed -n 's/^\#define WEFT_VERSION "\(.*\)"/\1/p' include/weft.h)
+RELEASED := $(shell sed -n 's/^\#define WEFT_RELEASE_DATE "\(.*\)"/\1/p' include/weft.h)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 
 # ---- flavours
@@ -110,11 +127,15 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build study menuconfig savedefconfig check check-long lint format generated man asan tsan coverage install uninstall clean FORCE
+.PHONY: all build help study menuconfig savedefconfig check check-long lint format generated man asan tsan coverage install \
+	uninstall clean FORCE
 .DELETE_ON_ERROR:
 
 all: build $(if $(wildcard .config),study)
 build: $(A) $(SO) $(PROGRAM) $(if $(filter release,$(FLAVOUR)),$(BUILD)/weft)
+
+help:
+	@sed -n 's/^#   make/make/p' $(firstword $(MAKEFILE_LIST))
 
 # ---- compiling
 
@@ -234,7 +255,9 @@ coverage:
 	@$(MAKE) --no-print-directory FLAVOUR=$@ check
 	gcovr --root . --filter src/ $(BUILD)/coverage --txt --html-details $(BUILD)/coverage/report.html
 
-check-long: check check-install asan tsan $(LONG)
+# One at a time: some of them measure.
+check-long:
+	@for target in check check-install asan tsan $(LONG); do $(MAKE) --no-print-directory $$target || exit 1; done
 
 long-resume: $(OUT)/tests/fault/shim.so
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
@@ -281,20 +304,21 @@ generated: $(PROGRAM)
 	$(PROGRAM) help ops --as markdown >docs/ops.md
 	$(PROGRAM) help options --as kconfig >configs/Kconfig
 
-# Man pages and completions come from the commands' own tables.
-COMMANDS := $(filter-out common,$(patsubst src/cmd/%.c,%,$(wildcard src/cmd/*.c)))
+# Man pages come from the commands' own tables, and have the date of the release.
+COMMANDS := $(shell sed -n "s/^CMD(\(.*\))/\1/p" src/cmd/cmds.def 2>/dev/null)
 MAN := $(OUT)/man/weft.1 $(COMMANDS:%=$(OUT)/man/weft-%.1)
 man: $(MAN)
 $(MAN): $(OUT)/man/%.1: $(PROGRAM)
 	@mkdir -p $(@D)
-	@$(PROGRAM) help $(patsubst weft-%,%,$(filter-out weft,$*)) --as scdoc | SOURCE_DATE_EPOCH=0 scdoc >$@
+	@$(PROGRAM) help $(patsubst weft-%,%,$(filter-out weft,$*)) --as scdoc | SOURCE_DATE_EPOCH=$$(date -u -d $(RELEASED) +%s) scdoc >$@
 
 # ---- installing
 
 D := $(DESTDIR)
+COMPLETIONS := bash-completion/completions/weft zsh/site-functions/_weft fish/vendor_completions.d/weft.fish
 install: build man
 	install -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR) $(D)$(DOCDIR) $(D)$(MANDIR) \
-		$(D)$(DATADIR)/bash-completion/completions $(D)$(DATADIR)/fish/vendor_completions.d
+		$(dir $(addprefix $(D)$(DATADIR)/,$(COMPLETIONS)))
 	install -m 755 $(OUT)/weft $(D)$(BINDIR)/weft
 	install -m 644 $(A) $(SO) $(D)$(LIBDIR)
 	ln -sf libweft.so.$(VERSION) $(D)$(LIBDIR)/libweft.so.$(SOVERSION)
@@ -305,12 +329,12 @@ install: build man
 	install -m 644 LICENSE $(D)$(DOCDIR)/LICENSE
 	install -m 644 third_party/uPlot/LICENSE $(D)$(DOCDIR)/LICENSE.uPlot
 	install -m 644 $(MAN) $(D)$(MANDIR)
-	$(PROGRAM) help --as bash >$(D)$(DATADIR)/bash-completion/completions/weft
-	$(PROGRAM) help --as fish >$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
+	install -m 644 src/cmd/shell/weft.bash $(D)$(DATADIR)/$(word 1,$(COMPLETIONS))
+	install -m 644 src/cmd/shell/weft.zsh $(D)$(DATADIR)/$(word 2,$(COMPLETIONS))
+	install -m 644 src/cmd/shell/weft.fish $(D)$(DATADIR)/$(word 3,$(COMPLETIONS))
 
 uninstall:
-	rm -f $(addprefix $(D)$(MANDIR)/,$(notdir $(MAN))) $(D)$(DATADIR)/bash-completion/completions/weft \
-		$(D)$(DATADIR)/fish/vendor_completions.d/weft.fish
+	rm -f $(addprefix $(D)$(MANDIR)/,$(notdir $(MAN))) $(addprefix $(D)$(DATADIR)/,$(COMPLETIONS))
 	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(addprefix $(D)$(DOCDIR)/,LICENSE LICENSE.uPlot)
 	rm -f $(addprefix $(D)$(LIBDIR)/libweft,.a .so .so.$(SOVERSION) .so.$(VERSION))
 	-rmdir $(D)$(DOCDIR)

@@ -25,12 +25,16 @@ enum weft_status {
     WEFT_STOPPED,     /* stopped before it was finished, by a signal or a time limit; what was done is saved */
 };
 
-/* "major.minor.patch" of this header, which the Makefile also reads. weft_version() is that of the linked library. */
+/* "major.minor.patch" of this header and its release date; the Makefile reads both. weft_version() is the library's. */
 #define WEFT_VERSION "0.1.0"
+#define WEFT_RELEASE_DATE "2026-11-15"
 WEFT_API const char *weft_version(void);
 
-/* The last error of the calling thread: what is wrong, where it happened, what to do. Never NULL. */
+/* The message of the calling thread's last error: what is wrong, where, and what to do. Never NULL. Control characters
+ * of files and arguments that it quotes are shown as \xNN. */
 WEFT_API const char *weft_error(void);
+/* The source lines that the error passed through, "at a.c:12, b.c:34", for bug reports. Never NULL. */
+WEFT_API const char *weft_error_trace(void);
 
 /* The default number of threads of this process, for what is created later; 0 means one per core that it may use, or
  * fewer if OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so. Results never depend on it. */

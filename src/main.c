@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * main.c - finds the command, parses its options, runs it, tells what went wrong.
+ * main.c - finds the command, reads its words, runs it, prints what went wrong.
  */
 #include "base/base.h"
 #include "cmd/cmd.h"
@@ -10,6 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool verbose;
+
+static void print_error(void)
+{
+    fprintf(stderr, "weft: %s\n", weft_error());
+    if (verbose && *weft_error_trace())
+        fprintf(stderr, "  %s\n", weft_error_trace());
+}
+
 static const struct weft_cmd *find(const char *name)
 {
     const char *names[64];
@@ -18,59 +27,82 @@ static const struct weft_cmd *find(const char *name)
         return &weft_cmd_help;
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return &weft_cmd_version;
-    for (const struct weft_cmd *c; n < 64 && (c = weft_cmd_at(n)); n++) {
-        if (strcmp(name, c->name) == 0)
-            return c;
-        names[n] = c->name;
-    }
+    for (; n < 64 && weft_cmd_at(n); n++)
+        names[n] = weft_cmd_at(n)->name;
+    const struct weft_cmd *cmd = weft_cmd_find(name);
     const char *near = weft_suggest(name, names, n);
-    fprintf(stderr, "weft: there is no command \"%s\"", name);
-    if (near)
-        fprintf(stderr, ": did you mean `weft %s`?", near);
-    fputs(" `weft help` lists all\n", stderr);
-    return NULL;
+    if (!cmd)
+        weft_say(stderr, "weft: there is no command \"%s\"%s%s%s `weft help` lists all\n", name,
+                 near ? ": did you mean `weft " : ";", near ? near : "", near ? "`?" : "");
+    return cmd;
 }
 
-static enum weft_status run(const struct weft_cmd *cmd, int argc, char **argv)
+static enum weft_status run(const struct weft_cmd *cmd, struct weft_common *args)
 {
-    char name[64];
-    snprintf(name, sizeof name, "weft %s", cmd->name);
-    argv[0] = name; /* what usage messages call themselves */
-    void *args = calloc(1, cmd->args_bytes + 1);
-    if (!args)
-        return FAIL(WEFT_NOMEM, "no memory for the command's options");
-    argp_err_exit_status = 2;
-    argp_parse(cmd->argp, argc, argv, 0, NULL, args);
-    enum weft_status status = weft_isa_check();
+    if (args->help) {
+        weft_usage_print(cmd, stdout);
+        return WEFT_OK;
+    }
+    TRY(weft_isa_check());
+    if (cmd->takes & WEFT_TAKES_THREADS)
+        TRY(weft_threads_set((int)args->threads));
+    TRY(cmd->run(args));
+    return WEFT_OK;
+}
+
+/* A command may have printed all of its result and lost it: the disk is full, say. */
+static enum weft_status close_output(enum weft_status so_far)
+{
+    bool written = weft_output_close(stdout);
+    if (so_far == WEFT_OK && !written)
+        return FAIL(WEFT_IO, "the result could not be written to standard output: is the disk full?");
+    return so_far;
+}
+
+static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
+{
+    struct weft_common *args = calloc(1, cmd->args_bytes);
+    enum weft_status status = args ? weft_args_parse(cmd, argc, argv, args) : FAIL(WEFT_NOMEM, "no memory");
+    int code = status == WEFT_OK ? 1 : 2; /* if it fails from here on */
+    if (args) {
+        verbose |= args->verbose;
+        if (status == WEFT_OK)
+            status = run(cmd, args);
+        weft_args_release(cmd, args);
+        free(args);
+    }
+    status = close_output(status);
     if (status == WEFT_OK)
-        status = cmd->run(args);
-    free(args);
-    return status;
+        return 0;
+    if (status == WEFT_STOPPED) /* the command has said how to continue */
+        return WEFT_EXIT_STOPPED;
+    print_error();
+    return code;
 }
 
 static void print_notice(void *context, const char *text)
 {
     (void)context;
-    fprintf(stderr, "weft: %s\n", text);
+    weft_say(stderr, "weft: %s\n", text);
 }
 
 int main(int argc, char **argv)
 {
     weft_log_set(print_notice, NULL);
+    const char *asked = getenv("WEFT_VERBOSE");
+    verbose = asked && strcmp(asked, "0") != 0;
+    if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
+        weft_completion_print((const char *const *)argv + 2, argc - 2, stdout);
+        return 0;
+    }
+    for (; argc > 1 && strcmp(argv[1], "--verbose") == 0; argc--, argv++)
+        verbose = true;
     if (argc < 2) {
         fputs("usage: weft COMMAND [OPTION...]; `weft help` lists the commands\n", stderr);
         return 2;
     }
     const struct weft_cmd *cmd = find(argv[1]);
-    if (!cmd)
-        return 2;
     /* A parent that ignores SIGCHLD hands that down, and then no child could be waited for. */
     signal(SIGCHLD, SIG_DFL);
-    enum weft_status status = run(cmd, argc - 1, argv + 1);
-    if (status == WEFT_OK)
-        return 0;
-    if (status == WEFT_STOPPED) /* the command has said how to continue */
-        return WEFT_EXIT_STOPPED;
-    fprintf(stderr, "weft: %s\n", weft_error());
-    return 1;
+    return cmd ? run_words(cmd, argc - 1, argv + 1) : 2;
 }

@@ -10,7 +10,7 @@ packages=(
     libjansson-dev libpcre2-dev libzstd-dev librandom123-dev            # linked, or included (Random123)
     libcmocka-dev libdnnl-dev                                           # unit tests; make ONEDNN=yes
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14            # lint, and the second compiler with its sanitizers
-    valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc
+    valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc zsh fish
 )
 [ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)
 

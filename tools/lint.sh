@@ -114,14 +114,27 @@ check_words() {
 }
 on_request=words
 
+# In one expression the compiler may close the file first.
+check_closing() {
+    matches '(ferror|fclose)\([^)]*\) *[-+|&]? *!? *(ferror|fclose)\(' | sed -E 's/^([^:]*:[0-9]*):.*/\1: ferror and fclose in one expression: use weft_output_close/'
+}
+
+# Files of the folders that need a row: not those that serve the others, which have a header of their own.
+files_with_rows() {
+    local file
+    find "$@" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c 2>/dev/null | while read -r file; do
+        [[ -e ${file%.c}.h ]] || basename "$file" .c
+    done | sort
+}
+
 # both_ways TABLE MACRO FOLDER...: every MACRO(name row of the table has its file in one of the folders, and every file its
-# row, except the files that serve the others.
+# row.
 both_ways() {
     local table=$1 macro=$2 folder=$3 rows files
     shift 2
     [[ -e $table ]] || return 0
     rows=$(sed -nE "s/^$macro\(([a-z0-9_]+).*/\1/p" "$table" | sort)
-    files=$(find "$@" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c -printf '%f\n' 2>/dev/null | sed 's/\.c$//' | sort)
+    files=$(files_with_rows "$@")
     comm -13 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$folder/&.c has no row in $table|"
     comm -23 <(uniq <<<"$rows") <(echo "$files") | sed "/./s|.*|$table: the row & has no file $folder/&.c|"
     uniq -d <<<"$rows" | sed "s|.*|$table: two rows name &|"

@@ -3,7 +3,8 @@
  * base.h - the lowest layer: errors, checked sizes, arenas, threads, randomness, clock, memory, messages.
  *
  * Invariants:
- *  - A function that can fail returns enum weft_status; FAIL writes the story, TRY adds its own line to it.
+ *  - A function that can fail returns enum weft_status; FAIL records the message, TRY adds its source line to the
+ *    trace.
  *  - Sizes are size_t or int64_t. Products and sums of sizes go through weft_size_mul and weft_size_add.
  *  - All parallel work goes through weft_parallel, over tiles of the output and never over a reduction. So results have
  *    the same bits for any number of threads.
@@ -18,10 +19,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- errors (status.c) */
 
-/* Records "message (file:line)" as a new story and returns the status: return FAIL(WEFT_INVALID, "heads = %d ..."). */
+/* Records a message and where it was, and returns the status: return FAIL(WEFT_INVALID, "heads = %d ..."). */
 #define FAIL(status, ...) weft_fail((status), __FILE__, __LINE__, __VA_ARGS__)
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
@@ -74,11 +76,16 @@ void weft_arena_release(struct weft_arena *arena);
 void *weft_pages_alloc(size_t bytes);
 void weft_pages_free(void *pages, size_t bytes);
 
-/* ---- small files (slurp.c) */
+/* ---- files (file.c). Only regular files are opened to read: a pipe or a device may never end, or never begin. */
 
-/* All bytes of a config file, at most 1 MiB of anything that can be opened, and a 0 behind them. The caller frees them,
- * also after a failure. */
-enum weft_status weft_slurp(const char *path, char **text, size_t *size);
+enum weft_status weft_input_open(const char *path, FILE **file);
+/* The file in memory, to be unmapped by the caller; an empty one is NULL. */
+enum weft_status weft_input_map(const char *path, void **map, size_t *bytes);
+/* All bytes of a file and a 0 after them, to be freed by the caller, also after a failure. */
+enum weft_status weft_slurp(const char *path, size_t limit, char **text, size_t *bytes);
+enum { WEFT_MAX_CONFIG_BYTES = 1 << 20 }; /* the limit for config files */
+/* Closes a file that was written; false: not all of it could be. */
+bool weft_output_close(FILE *file);
 
 /* ---- folders (folder.c). A folder that exists is not an error; a new one survives a power failure. */
 
@@ -168,6 +175,14 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
 enum weft_status weft_program_hash(char hex[65]); /* of the running program */
+
+/* ---- text for a terminal (escape.c): control characters but newlines, and what is not UTF-8, become \xNN. */
+
+bool weft_text_printable(const char *text); /* has none of them, and no newline */
+void weft_text_escape(const char *text, char *to, size_t size);
+void weft_text_print(FILE *to, const char *text);
+/* All of a message: commands print with it what quotes files or arguments. */
+void weft_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- notices (log.c): one line each, for what belongs to no result */
 

@@ -11,23 +11,6 @@
 
 enum { LARGEST = 1 << 26 };
 
-static bool has_control(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return true;
-    return false;
-}
-
-/* jansson quotes what it stumbled over. */
-static enum weft_status refuse_json(const char *path, int64_t line, char *story)
-{
-    for (char *c = story; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    return FAIL(WEFT_FORMAT, "%s:%lld: %s", path, (long long)line, story);
-}
-
 static enum weft_status check_object(const char *path, int64_t line, json_t **object)
 {
     if (json_is_object(*object))
@@ -49,7 +32,7 @@ enum weft_status weft_fields_load(const char *path, json_t **object)
         return FAIL(WEFT_FORMAT, "%s is not a file of at most %d MiB", path, LARGEST >> 20);
     *object = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!*object)
-        return refuse_json(path, error.line, error.text);
+        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, error.text);
     TRY(check_object(path, 1, object));
     return WEFT_OK;
 }
@@ -59,7 +42,7 @@ enum weft_status weft_fields_line(const char *path, int64_t line, const char *te
     json_error_t error;
     *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!*object)
-        return refuse_json(path, line, error.text);
+        return FAIL(WEFT_FORMAT, "%s:%lld: %s", path, (long long)line, error.text);
     TRY(check_object(path, line, object));
     return WEFT_OK;
 }
@@ -95,7 +78,7 @@ double weft_field_real(struct weft_fields *f, const char *name)
 const char *weft_field_text(struct weft_fields *f, const char *name)
 {
     const char *text = json_string_value(json_object_get(f->object, name));
-    if (text && !has_control(text))
+    if (text && weft_text_printable(text))
         return text;
     weft_field_refuse(f, name, "is not a text, or has control characters");
     return "";

@@ -52,9 +52,10 @@ void weft_result_real(struct weft_result *r, const char *name, double value)
 static void print_line(FILE *to, const char *name, const json_t *value)
 {
     fprintf(to, "%-24s ", name);
-    if (json_is_string(value))
-        fprintf(to, "%s\n", json_string_value(value));
-    else if (json_is_integer(value))
+    if (json_is_string(value)) {
+        weft_text_print(to, json_string_value(value));
+        fputc('\n', to);
+    } else if (json_is_integer(value))
         fprintf(to, "%" JSON_INTEGER_FORMAT "\n", json_integer_value(value));
     else
         fprintf(to, "%.6g\n", json_is_real(value) ? json_real_value(value) : (double)NAN);
@@ -92,34 +93,21 @@ void weft_json_real(double x, char *text, size_t size)
         snprintf(text + n, size - n, ".0");
 }
 
-/* What a file says may end up on a terminal: control characters become question marks. Tells whether there were any. */
-static bool clean(const char *from, char *text, size_t size)
-{
-    bool found = false;
-    snprintf(text, size, "%s", from);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) {
-            *c = '?';
-            found = true;
-        }
-    return found;
-}
-
 bool weft_json_holds(const char *text)
 {
-    char cleaned[WEFT_MAX_TEXT];
     json_t *value = json_string(text); /* NULL if it is not UTF-8 */
-    bool holds = value && strlen(text) < sizeof cleaned && !clean(text, cleaned, sizeof cleaned);
     json_decref(value);
-    return holds;
+    return value && strlen(text) < WEFT_MAX_TEXT && weft_text_printable(text);
 }
+
+enum { LONGEST_NAME = 127 };
 
 static enum weft_status hand_on(const char *path, const char *name, const json_t *value, weft_json_entry_fn *entry,
                                 void *context)
 {
-    char key[128], text[WEFT_MAX_TEXT];
-    if (clean(name, key, sizeof key) || strlen(name) >= sizeof key)
-        return FAIL(WEFT_FORMAT, "%s: the key \"%s\" cannot be an option's name", path, key);
+    char text[WEFT_MAX_TEXT];
+    if (strlen(name) > LONGEST_NAME || !weft_text_printable(name))
+        return FAIL(WEFT_FORMAT, "%s: the key \"%.*s\" cannot be an option's name", path, LONGEST_NAME, name);
     if (json_is_boolean(value))
         snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");
     else if (json_is_integer(value))
@@ -128,10 +116,12 @@ static enum weft_status hand_on(const char *path, const char *name, const json_t
         weft_json_real(json_real_value(value), text, sizeof text);
     else if (!json_is_string(value))
         return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: give a number, a text, true or false", path,
-                    key);
-    else if (clean(json_string_value(value), text, sizeof text) || json_string_length(value) >= sizeof text)
-        return FAIL(WEFT_FORMAT, "%s: the text of %s is too long or has control characters", path, key);
-    TRY(entry(context, key, text));
+                    name);
+    else if (weft_json_holds(json_string_value(value)))
+        snprintf(text, sizeof text, "%s", json_string_value(value));
+    else
+        return FAIL(WEFT_FORMAT, "%s: the text of %s is too long or has control characters", path, name);
+    TRY(entry(context, name, text));
     return WEFT_OK;
 }
 
@@ -140,12 +130,9 @@ static enum weft_status read_object(const char *path, const char *bytes, size_t 
 {
     json_error_t error;
     json_t *object = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-    char what[sizeof error.text];
     enum weft_status status = WEFT_OK;
-    if (!object) {
-        clean(error.text, what, sizeof what);
-        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, what);
-    }
+    if (!object)
+        return FAIL(WEFT_FORMAT, "%s:%d: %s", path, error.line, error.text);
     if (!json_is_object(object))
         status = FAIL(WEFT_FORMAT, "%s is a list: write one object, {\"preset\": \"gpt2\", \"layers\": 4}", path);
     for (void *at = json_object_iter(object); status == WEFT_OK && at; at = json_object_iter_next(object, at))
@@ -158,7 +145,7 @@ enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, voi
 {
     char *bytes = NULL;
     size_t size = 0;
-    enum weft_status status = weft_slurp(path, &bytes, &size);
+    enum weft_status status = weft_slurp(path, WEFT_MAX_CONFIG_BYTES, &bytes, &size);
     if (status == WEFT_OK)
         status = read_object(path, bytes, size, entry, context);
     free(bytes);

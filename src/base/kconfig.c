@@ -164,7 +164,7 @@ enum weft_status weft_settings_load_kconfig(struct weft_settings *s, const char 
     size_t size = 0;
     if (!r.path)
         return FAIL(WEFT_NOMEM, "not enough memory for settings");
-    enum weft_status status = weft_slurp(path, &bytes, &size);
+    enum weft_status status = weft_slurp(path, WEFT_MAX_CONFIG_BYTES, &bytes, &size);
     if (status == WEFT_OK)
         status = read_lines(&r, bytes, size);
     free(bytes);

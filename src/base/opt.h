@@ -121,8 +121,12 @@ void weft_settings_each(const struct weft_settings *s, void *context,
 /* Writes the same as a config file. Loading it gives the same values, bit for bit. */
 enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to);
 
-/* ---- one option, one value */
+/* ---- one option, one value (opt_value.c) */
 
+/* The Kconfig symbol without CONFIG_. May be stored in `text`. */
+const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size);
+/* The allowed values, as text: "1 to 1024", "yes or no", "gelu, swiglu". */
+void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
 /* Whether two texts are equal as values: 1e4 and 10000 are. */
 bool weft_opt_same(const struct weft_opt *opt, const char *value, const char *other);
 /* The value at `at`, written as a setting's value. May be stored in `text`. */
@@ -134,11 +138,6 @@ const char *weft_setting_where(const struct weft_setting *setting, char *text, s
 const char *weft_setting_text(const struct weft_opt *opt, const struct weft_setting *setting, char *text, size_t size);
 
 /* ---- pages of all options (opt_page.c) */
-
-/* The Kconfig symbol without CONFIG_. May be stored in `text`. */
-const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size);
-/* The allowed values, as text: "1 to 1024", "yes or no", "gelu, swiglu". */
-void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
 
 enum weft_page { WEFT_PAGE_TEXT, WEFT_PAGE_MARKDOWN, WEFT_PAGE_KCONFIG };
 /* For Kconfig, a preset's values are the defaults if the option "preset" selects it. The presets end with a NULL name.

@@ -6,35 +6,9 @@
  * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos:
  * otherwise Kconfig would drop its values if the baseline of a study has another pos, though an arm may need them.
  */
-#include "base/json.h"
 #include "base/opt.h"
 
-#include <ctype.h>
 #include <string.h>
-
-void weft_opt_range(const struct weft_opt *opt, char *text, size_t size)
-{
-    size_t used = 0;
-    if (opt->type == WEFT_OPT_BOOL)
-        snprintf(text, size, "yes or no");
-    else if (opt->type == WEFT_OPT_TEXT)
-        snprintf(text, size, "a text of at most %d bytes, without control characters", WEFT_MAX_TEXT - 1);
-    else if (opt->type != WEFT_OPT_CHOICE)
-        snprintf(text, size, "%.10g to %.10g", opt->min, opt->max);
-    else
-        for (int i = 0; opt->choices[i] && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", opt->choices[i]);
-}
-
-const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size)
-{
-    if (opt->symbol)
-        return opt->symbol;
-    snprintf(text, size, "WEFT_%s", opt->name);
-    for (char *c = text; *c; c++)
-        *c = (char)toupper((unsigned char)*c);
-    return text;
-}
 
 static const char *initial_of(const struct weft_opt *opt) { return *opt->initial ? opt->initial : "none"; }
 

@@ -4,7 +4,6 @@
  */
 #include "base/base.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,9 +82,8 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
 {
     struct weft_sha256 sha;
     char block[4096];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    FILE *f;
+    TRY(weft_input_open(path, &f));
     weft_sha256_init(&sha);
     for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
         weft_sha256_add(&sha, block, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * status.c - the story of a failure: one message and the places it passed through, per thread.
+ * status.c - the last failure of each thread: one message, and the source lines that it passed through.
  */
 #include "base/base.h"
 
@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char story[2048];
-static _Thread_local size_t story_length;
+static _Thread_local char message[2048], trace[1024];
 
 static const char *short_name(const char *file)
 {
@@ -17,34 +16,22 @@ static const char *short_name(const char *file)
     return src ? src + 4 : file;
 }
 
-static void append(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void append(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(story + story_length, sizeof story - story_length, format, args);
-    va_end(args);
-    if (n > 0)
-        story_length += (size_t)weft_min(n, (int64_t)(sizeof story - story_length - 1));
-}
-
 enum weft_status weft_fail(enum weft_status status, const char *file, int line, const char *format, ...)
 {
+    char text[sizeof message];
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(story, sizeof story, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    story_length = (size_t)weft_max(0, weft_min(n, sizeof story - 1));
-    append("\n  at %s:%d", short_name(file), line);
+    weft_text_escape(text, message, sizeof message);
+    snprintf(trace, sizeof trace, "at %s:%d", short_name(file), line);
     return status;
 }
 
-void weft_trace(const char *file, int line) { append(", %s:%d", short_name(file), line); }
-
-void weft_error_clear(void)
+void weft_trace(const char *file, int line)
 {
-    story[0] = 0;
-    story_length = 0;
+    size_t n = strlen(trace);
+    snprintf(trace + n, sizeof trace - n, ", %s:%d", short_name(file), line);
 }
 
 static _Thread_local enum weft_status deferred;
@@ -62,7 +49,11 @@ enum weft_status weft_deferred(void)
     return status;
 }
 
-const char *weft_error(void) { return story_length ? story : "no failure was recorded"; }
+void weft_error_clear(void) { message[0] = trace[0] = 0; }
+
+const char *weft_error(void) { return *trace ? message : "no failure was recorded"; }
+
+const char *weft_error_trace(void) { return trace; }
 
 const char *weft_version(void) { return WEFT_VERSION; }
 

@@ -4,15 +4,11 @@
  */
 #include "ckpt/safetensors_format.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- opening */
 
@@ -29,22 +25,10 @@ struct weft_safetensors {
 
 static enum weft_status map_file(struct weft_safetensors *f)
 {
-    struct stat st;
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", f->path, strerror(errno));
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 8) {
-        close(fd);
-        return FAIL(WEFT_FORMAT, "%s is no safetensors file: it is no file, or too short", f->path);
-    }
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    close(fd);
-    if (map == MAP_FAILED)
-        return FAIL(WEFT_IO, "%s cannot be mapped: %s", f->path, strerror(error));
+    void *map;
+    TRY(weft_input_map(f->path, &map, &f->bytes));
     f->map = map;
-    f->bytes = (size_t)st.st_size;
-    return WEFT_OK;
+    return f->bytes >= 8 ? WEFT_OK : FAIL(WEFT_FORMAT, "%s is not a safetensors file: it is too short", f->path);
 }
 
 static enum weft_status parse_header(struct weft_safetensors *f, size_t *data)

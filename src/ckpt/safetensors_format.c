@@ -48,10 +48,7 @@ bool weft_safetensors_set_type(struct weft_entry *e, const char *name, size_t *b
 
 bool weft_safetensors_is_name(const char *name)
 {
-    const char *end = name;
-    while ((unsigned char)*end >= ' ' && *end != 0x7f)
-        end++;
-    return !*end && end - name <= WEFT_SAFETENSORS_MAX_NAME;
+    return strlen(name) <= WEFT_SAFETENSORS_MAX_NAME && weft_text_printable(name);
 }
 
 /* ---- checksums */

@@ -4,13 +4,11 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "report/report.h"
 #include "study/queue.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { A_DAY = 86400 };
 #define SMALLER                                                                                                        \
@@ -18,99 +16,39 @@ enum { A_DAY = 86400 };
 
 struct args {
     struct weft_common common;
-    const char *config;
-    char *out;
+    const char *config, *out;
     bool dry_run, slurm, unsafe, endless;
     int64_t run; /* -1: all of them */
 };
 
-enum { OUT = 256, STEPS, SEEDS, DRY_RUN, SLURM, RUN, UNSAFE, LONG };
-
-static const struct argp_option options[] = {
-    {"config", 'c', "FILE", 0, "The study: a file in Kconfig's format, as those in configs/", 0},
-    {"out", 'o', "DIR", 0, "The study's folder; studies/NAME if not given", 0},
-    {"steps", STEPS, "LIST", 0, "Steps of the source study, for example 0,1,2,3", 0},
-    {"ra-mla-ablation-step", STEPS, "LIST", OPTION_ALIAS, NULL, 0},
-    {"seeds", SEEDS, "N", 0, "Seeds that every arm is trained with", 0},
-    {"dry-run", DRY_RUN, NULL, 0, "Plan, gates, table and estimate only", 0},
-    {"slurm", SLURM, NULL, 0, "Write an array job for sbatch instead of running", 0},
-    {"run", RUN, "N", 0, "Run that one run alone, as the array job does", 0},
-    {"unsafe", UNSAFE, NULL, 0, "Train even if a gate fails; the report says so", 0},
-    {"long", LONG, NULL, 0, "Run although it would take more than a day", 0},
+#define SETTINGS WEFT_ARG_STUDY_SETTING, offsetof(struct args, common.settings)
+static const struct weft_arg table[] = {
+    {"config", 'c', "FILE", WEFT_ARG_FILE, offsetof(struct args, config),
+     .help = "The study: a file in Kconfig's format, as those in configs/",
+     .missing = "which study? Give --config=FILE, for example configs/recall-quick"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
+     .help = "The study's folder; studies/NAME if not given"},
+    {"steps", 0, "LIST", SETTINGS, .help = "Steps of the source study, for example 0,1,2,3", .sets = "ablation_steps"},
+    {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
+    {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
+    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Plan, gates, table and estimate only"},
+    {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
+     .help = "Write an array job for sbatch instead of running"},
+    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
+     .initial = "-1", .max = INFINITY},
+    {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
+     .help = "Train even if a gate fails; the report says so"},
+    {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, endless),
+     .help = "Run although it would take more than a day"},
     {0},
-};
-
-static void add(struct weft_common *c, const char *name, const char *value)
-{
-    char setting[1024];
-    snprintf(setting, sizeof setting, "%s=%s", name, value);
-    if (c->status == WEFT_OK)
-        c->status = weft_settings_add(&c->settings, setting);
-}
-
-static void parse_run(struct args *a, const char *text, const struct argp_state *state)
-{
-    char *end;
-    a->run = strtoll(text, &end, 10);
-    if (end == text || *end || a->run < 0)
-        argp_error(state, "--run %s: give a number from 0 up", text);
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->common;
-        a->run = -1;
-        return 0;
-    case 'c':
-        a->config = arg;
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case STEPS:
-        add(&a->common, "ablation_steps", arg);
-        return 0;
-    case SEEDS:
-        add(&a->common, "seeds", arg);
-        return 0;
-    case RUN:
-        parse_run(a, arg, state);
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->config)
-            argp_error(state, "which study? Say --config FILE, for example configs/recall-quick");
-        return 0;
-    }
-    bool *const flag = key == DRY_RUN  ? &a->dry_run
-                       : key == SLURM  ? &a->slurm
-                       : key == UNSAFE ? &a->unsafe
-                                       : &a->endless;
-    if (key != DRY_RUN && key != SLURM && key != UNSAFE && key != LONG)
-        return ARGP_ERR_UNKNOWN;
-    *flag = true;
-    return 0;
-}
-
-static const struct argp_child children[] = {{&weft_common_argp, 0, NULL, 0}, {0}};
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
-    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
-           "every arm's gates are checked; what each arm takes and how long all takes is told.\v"
-           "The same command goes on with what was interrupted, at any moment and by anything. Runs that are done "
-           "are not trained again. SIGINT and SIGTERM save and end. See docs/studies.md.",
 };
 
 /* ---- the plan */
 
-static void tell_plan(void *context, const struct weft_study *s, int arm, const char *doing)
+static void print_doing(void *context, const struct weft_study *s, int arm, const char *doing)
 {
     (void)context;
-    fprintf(stderr, "%s: %s\n", s->arm[arm].name, doing);
+    weft_say(stderr, "%s: %s\n", s->arm[arm].name, doing);
 }
 
 static enum weft_status check_gates(const struct weft_study *s)
@@ -119,8 +57,8 @@ static enum weft_status check_gates(const struct weft_study *s)
         for (int g = 0; g < s->arm[i].gate_count; g++)
             if (s->arm[i].gate[g].failed)
                 return FAIL(WEFT_CHECK,
-                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: mend it, "
-                            "or say --unsafe",
+                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
+                            "or pass --unsafe",
                             s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
     return WEFT_OK;
 }
@@ -165,18 +103,17 @@ static enum weft_status print_plan_json(const struct weft_study *s, const struct
     return status;
 }
 
-/* Refuses what cannot be or would take too long; a dry run only tells of it. */
+/* Refuses what cannot run or would take too long; a dry run only prints it. */
 static enum weft_status check_estimate(const struct args *a, const struct weft_estimate *e)
 {
     bool endless = e->seconds > A_DAY && !a->endless && !a->slurm;
     if (!*e->obstacle && !endless)
         return WEFT_OK;
     enum weft_status status =
-        *e->obstacle
-            ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, e->obstacle)
-            : FAIL(WEFT_INVALID,
-                   "the study would take about %s on this machine: say --long to run it all the same. " SMALLER,
-                   weft_duration(e->seconds).text);
+        *e->obstacle ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, e->obstacle)
+                     : FAIL(WEFT_INVALID,
+                            "the study would take about %s on this machine: pass --long to run it anyway. " SMALLER,
+                            weft_duration(e->seconds).text);
     if (!a->dry_run)
         return status;
     fprintf(stderr, "%s\n", weft_error());
@@ -188,7 +125,7 @@ static enum weft_status check_estimate(const struct args *a, const struct weft_e
 static enum weft_status plan(const struct args *a, struct weft_study *s, struct weft_estimate *e)
 {
     FILE *to = a->dry_run && !a->common.json ? stdout : stderr;
-    TRY(weft_study_plan(s, true, tell_plan, NULL));
+    TRY(weft_study_plan(s, true, print_doing, NULL));
     weft_study_print(s, to);
     if (!a->unsafe)
         TRY(check_gates(s));
@@ -201,6 +138,46 @@ static enum weft_status plan(const struct args *a, struct weft_study *s, struct 
 }
 
 /* ---- running */
+
+/* Estimated seconds: of all runs, and of the part that is done. */
+static void add_up(const struct weft_queue *q, double *done, double *all)
+{
+    *done = *all = 0;
+    for (int64_t i = 0; i < q->count; i++) {
+        const struct weft_job *job = &q->job[i];
+        const struct weft_arm *arm = &q->study->arm[job->run.arm];
+        double steps = (double)arm->recipe.steps + 1; /* scoring comes after the last */
+        double share = job->state == WEFT_RUNNING ? (double)job->step / steps
+                                                  : job->state == WEFT_DONE || job->state == WEFT_FAILED;
+        *done += share * arm->seconds;
+        *all += arm->seconds;
+    }
+}
+
+static void show_change(struct weft_line *line, const struct weft_queue *q, const struct weft_job *job)
+{
+    static const char *const states[] = {"stopped", "started", "done", "FAILED"};
+    char more[sizeof job->message + 8] = "";
+    if (job->state == WEFT_DONE)
+        snprintf(more, sizeof more, ", test loss %.4g", job->finished.test_loss);
+    if (job->state == WEFT_FAILED)
+        snprintf(more, sizeof more, ": %s", job->message);
+    weft_line_say(line, "%s lr %g seed %lld: %s%s", q->study->arm[job->run.arm].name, job->run.lr,
+                  (long long)job->run.seed, states[job->state], more);
+}
+
+/* Prints a line for every run that starts or ends; the progress line is that of all runs. */
+static void show(void *context, const struct weft_queue *q, const struct weft_job *job)
+{
+    struct weft_line *line = context;
+    double done, all;
+    if (job)
+        show_change(line, q, job);
+    add_up(q, &done, &all);
+    weft_line_show(line, done, all, "%lld of %lld runs done, %lld running  %.0f %%",
+                   (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count,
+                   (long long)weft_queue_count(q, WEFT_RUNNING), 100 * done / all);
+}
 
 static volatile sig_atomic_t caught;
 
@@ -253,7 +230,7 @@ static enum weft_status check_stopped(const struct args *a, const struct weft_qu
         return WEFT_OK;
     fprintf(stderr, "stopped and saved with %lld of %lld runs done. To continue: weft ",
             (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count);
-    weft_shell_words(words, stderr);
+    weft_say_words(words);
     if (a->run >= 0)
         fprintf(stderr, " --run %lld", (long long)a->run);
     fputc('\n', stderr);
@@ -266,7 +243,12 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
     TRY(weft_queue_init(q));
     if (a->run < 0)
         TRY(weft_study_save(q->study, a->out, words));
-    TRY(a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run));
+    double done, all;
+    add_up(q, &done, &all);
+    weft_line_init(q->context, done);
+    enum weft_status status = a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run);
+    weft_line_end(q->context);
+    TRY(status);
     if (a->run < 0 && !caught)
         TRY(weft_report_write(a->out));
     TRY(check_failures(a, q));
@@ -277,7 +259,7 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
 static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads,
                                 const char *const *words)
 {
-    struct weft_queue_view view = {.to = stderr, .terminal = isatty(STDERR_FILENO), .start = weft_seconds()};
+    struct weft_line line;
     struct weft_queue q = {.study = s,
                            .folder = a->out,
                            .slots = slots,
@@ -285,8 +267,8 @@ static enum weft_status run_all(const struct args *a, const struct weft_study *s
                            .unsafe = a->unsafe,
                            .shared = a->run >= 0,
                            .signal = &caught,
-                           .report = weft_queue_view,
-                           .context = &view};
+                           .report = show,
+                           .context = &line};
     catch_signals();
     enum weft_status status = run_queue(a, &q, words);
     weft_queue_release(&q);
@@ -335,7 +317,7 @@ static enum weft_status run_study(const struct args *a, struct weft_study *s, co
 {
     struct weft_estimate e;
     if (a->run >= 0) {
-        TRY(weft_study_plan(s, false, tell_plan, NULL));
+        TRY(weft_study_plan(s, false, print_doing, NULL));
         return run_all(a, s, 1, weft_threads(), c->words);
     }
     TRY(plan(a, s, &e));
@@ -352,9 +334,7 @@ static enum weft_status run(void *args)
     struct args *a = args;
     struct weft_study s = {0};
     struct command c = {0};
-    enum weft_status status = a->common.status;
-    if (status == WEFT_OK)
-        status = weft_study_init(&s, a->config, &a->common.settings);
+    enum weft_status status = weft_study_init(&s, a->config, &a->common.settings);
     if (status == WEFT_OK && !a->out && !(a->out = weft_arena_print(&s.arena, "studies/%s", s.name)))
         status = FAIL(WEFT_NOMEM, "no memory for a path");
     if (status == WEFT_OK)
@@ -363,9 +343,18 @@ static enum weft_status run(void *args)
         status = run_study(a, &s, &c);
     weft_arena_release(&c.arena);
     weft_study_release(&s);
-    weft_settings_release(&a->common.settings);
     return status;
 }
 
-const struct weft_cmd weft_cmd_ablate = {"ablate", "a study: arms x learning rates x seeds, gated, trained, reported",
-                                         &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_ablate = {
+    .name = "ablate",
+    .summary = "a study: arms x learning rates x seeds, gated, trained, reported",
+    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
+           "every arm's gates are checked, and what each arm takes and how long everything takes is printed.",
+    .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
+             "not trained again. SIGINT and SIGTERM save and end. See docs/studies.md.",
+    .args = table,
+    .takes = WEFT_TAKES_STUDY_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -5,52 +5,23 @@
 #include "check/check.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>
 
+static const char *op_at(int i) { return i < WEFT_OP_COUNT ? weft_op((enum weft_op_id)i)->name : NULL; }
+
 struct args {
+    struct weft_common common;
     const char *op;
-    bool json, verbose;
 };
 
-static const struct argp_option options[] = {
-    {"op", 'o', "NAME", 0, "Check this op only, and list its cases", 0},
-    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
-    {"verbose", 'v', NULL, 0, "List every case", 0},
+static const struct weft_arg table[] = {
+    {"op", 'o', "NAME", WEFT_ARG_TEXT, offsetof(struct args, op), .help = "Check this op only, and list its cases",
+     .choice_at = op_at},
     {0},
 };
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 'o':
-        a->op = arg;
-        a->verbose = true;
-        return 0;
-    case 'j':
-        a->json = true;
-        return 0;
-    case 'v':
-        a->verbose = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    options,
-    parse,
-    NULL,
-    "Checks every op against its reference in double precision, its derivative against finite differences, and its "
-    "bits "
-    "against other thread counts, row counts and memory layouts.\vErrors are told in units of what is allowed: above 1 "
-    "fails.",
-    NULL,
-    NULL,
-    NULL};
 
 struct tally { /* of the op being checked */
     const struct args *args;
@@ -61,7 +32,7 @@ struct tally { /* of the op being checked */
 
 static void print_tally(struct tally *t)
 {
-    if (t->cases && !t->args->json) {
+    if (t->cases && !t->args->common.json) {
         printf("%-8s %-16s %3d cases   error %.3f", t->failed ? "FAILED" : "passed", t->op, t->cases, t->error);
         if (isnan(t->gradient_error))
             printf("   no derivative\n");
@@ -73,7 +44,7 @@ static void print_tally(struct tally *t)
     t->gradient_error = NAN;
 }
 
-static void tell(void *context, const struct weft_opcheck_case *c)
+static void add_case(void *context, const struct weft_opcheck_case *c)
 {
     struct tally *t = context;
     if (strcmp(t->op, c->op) != 0) {
@@ -85,8 +56,8 @@ static void tell(void *context, const struct weft_opcheck_case *c)
     t->error = fmax(t->error, c->error);
     t->gradient_error = fmax(t->gradient_error, c->gradient_error);
     if (c->failed)
-        fprintf(stderr, "weft check: %s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->message);
-    if (t->args->verbose && !t->args->json)
+        weft_say(stderr, "weft check: %s, %s, %s: %s\n", c->op, c->name, weft_dtype_name(c->dtype), c->message);
+    if ((t->args->op || t->args->common.verbose) && !t->args->common.json)
         printf("  %-6s %-5s %-28s error %.3f\n", c->failed ? "FAILED" : "passed", weft_dtype_name(c->dtype), c->name,
                c->error);
 }
@@ -96,7 +67,7 @@ static enum weft_status run(void *args)
     const struct args *a = args;
     struct weft_opcheck sum;
     struct tally tally = {.args = a, .gradient_error = NAN};
-    enum weft_status status = weft_opcheck_run(a->op, &sum, tell, &tally);
+    enum weft_status status = weft_opcheck_run(a->op, &sum, add_case, &tally);
     print_tally(&tally);
     if (status != WEFT_OK)
         return status;
@@ -107,11 +78,21 @@ static enum weft_status run(void *args)
     weft_result_int(r, "thread_mismatches", sum.thread_mismatches);
     weft_result_int(r, "row_mismatches", sum.row_mismatches);
     weft_result_text(r, "isa", weft_dnn_path());
-    status = weft_result_print(r, stdout, a->json);
+    status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     if (status == WEFT_OK && sum.failed)
         return FAIL(WEFT_CHECK, "%d of %d cases failed; the lines above name them", sum.failed, sum.cases);
     return status;
 }
 
-const struct weft_cmd weft_cmd_check = {"check", "check every op on this machine", &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_check = {
+    .name = "check",
+    .summary = "check every op on this machine",
+    .doc = "Checks every op against its reference in double precision, its derivative against finite differences, and "
+           "its bits against other thread counts, row counts and memory layouts. --verbose lists every case.",
+    .notes = "Errors are in units of what is allowed: above 1 fails.",
+    .args = table,
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -4,23 +4,36 @@
  * cmds.def. It is thin: it reads options, calls the library, prints the result.
  *
  * Invariants:
- *  - main parses the options with the command's argp into `args_bytes` zeroed bytes (argp's `input`; defaults are set
- *    at ARGP_KEY_INIT) and hands them to `run`. The same argp gives --help, the man page and the completion.
- *  - Results go to stdout, everything else to stderr. A command that does not return WEFT_OK makes main print
- *    "weft: " and weft_error() and exit with 1. Wrong usage exits with 2. A command that was stopped and can be
- *    continued prints how, returns WEFT_STOPPED, and exits with 3.
+ *  - main reads the words into `args_bytes` zeroed bytes, which begin with a struct weft_common, hands them to `run`,
+ *    and releases them.
+ *  - Results go to stdout, everything else to stderr, by weft_say or weft_line where it quotes files or arguments. A
+ *    command that does not return WEFT_OK makes main print weft_error() and exit with 1. Wrong usage exits with 2. A
+ *    command that was stopped and can be continued prints how, returns WEFT_STOPPED, and exits with 3.
  */
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H
 
+#include "cmd/args.h"
 #include "train/train.h"
 
-#include <argp.h>
+/* Options that commands share; --help and --verbose every command has. */
+enum {
+    WEFT_TAKES_MODEL = 1, /* the argument MODEL */
+    WEFT_TAKES_SET = 2,
+    WEFT_TAKES_STUDY_SET = 4,
+    WEFT_TAKES_THREADS = 8,
+    WEFT_TAKES_JSON = 16,
+};
 
 struct weft_cmd {
     const char *name;
     const char *summary; /* one line for `weft help` */
-    const struct argp *argp;
+    const char *doc;     /* what it does, for --help and the man page */
+    const char *notes;   /* what follows the options there; may be NULL */
+    const struct weft_arg *args;
+    unsigned takes; /* of the shared options */
+    /* What the rows cannot say, may be NULL: its failure is wrong usage. */
+    enum weft_status (*check)(const void *args);
     size_t args_bytes;
     enum weft_status (*run)(void *args);
 };
@@ -29,62 +42,50 @@ struct weft_cmd {
 #include "cmd/cmds.def"
 #undef CMD
 
-/* ---- what commands on a model have in common (common.c) */
+/* All commands in the order of cmds.def; NULL past the last (registry.c). */
+const struct weft_cmd *weft_cmd_at(int i);
+/* The command of this name; NULL: there is none. */
+const struct weft_cmd *weft_cmd_find(const char *name);
 
-/* The options --set, --threads and --json, and what they and MODEL come to. Needs no init beyond {0}. */
+/* ---- what the struct of every command begins with (common.c) */
+
 struct weft_common {
     const char *model;
     struct weft_settings settings;
-    enum weft_status status; /* of the first option that was none; checked by weft_common_init */
-    bool json;
+    int64_t threads;
+    bool json, help, verbose;
+    /* Filled in by weft_common_init, released by main: */
     struct weft_spec spec;
     struct weft_recipe recipe;
 };
 
-/* Children for a command's argp; their input is a struct weft_common, handed on at ARGP_KEY_INIT through
- * state->child_inputs. The second one also reads the argument MODEL. */
-extern const struct argp weft_common_argp, weft_model_argp;
-
-/* Finds the model, resolves spec and recipe, and refuses settings that are left over. Release also after a failure. */
+/* Finds the model, resolves spec and recipe, and refuses settings that are left over. */
 enum weft_status weft_common_init(struct weft_common *c);
-void weft_common_release(struct weft_common *c);
-
-/* ---- pages made of the tables (pages/man.c, pages/completion.c) */
-
-/* Every option and heading of a command, those of its children behind its own. */
-void weft_argp_each(const struct argp *argp, void *context, void (*visit)(void *context, const struct argp_option *o));
-/* A man page in scdoc's language; NULL: that of weft itself. */
-void weft_man_print(const struct weft_cmd *cmd, FILE *to);
-enum weft_shell { WEFT_BASH, WEFT_FISH };
-void weft_completion_print(enum weft_shell shell, FILE *to);
-
-/* ---- what any commands have in common (common.c) */
-
-/* The number that option --name was given, from `least` to `most`; any other ends the program as wrong usage. */
-int64_t weft_arg_int(const struct argp_state *state, const char *name, const char *text, int64_t least, int64_t most);
-double weft_arg_real(const struct argp_state *state, const char *name, const char *text, double least, double most);
-
+/* Names of presets, as choices of a MODEL; NULL past the last. */
+const char *weft_preset_name_at(int i);
 bool weft_ends_in(const char *text, const char *end);
 bool weft_is_folder(const char *path);
 /* Whether MODEL means a folder: a preset of the same name comes first. */
 bool weft_model_is_folder(const char *model);
 
+/* Prints words to stderr as one would write them in a shell. */
+void weft_say_words(const char *const *words);
+
 /* Scores of held-out samples, as entries of a result. */
 struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores);
 
-/* Progress on stderr: one line that is rewritten on a terminal, a line every ten seconds elsewhere. */
-struct weft_line {
-    bool terminal, told;
-    double start, said; /* when */
-};
-void weft_line_init(struct weft_line *line);
-/* Says it, unless the last time was just now. */
-void weft_line_tell(struct weft_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What follows stands on a line of its own. */
-void weft_line_end(const struct weft_line *line);
+/* ---- pages made of the tables (pages/) */
 
-/* All commands in the order of cmds.def; NULL past the last. */
-const struct weft_cmd *weft_cmd_at(int i);
+/* One line for each way to call a command: number i, without "weft "; false past the last. */
+bool weft_usage_line(const struct weft_cmd *cmd, int i, char *text, size_t size);
+/* A row for people: its help, with the verbs it belongs to and its default. */
+void weft_arg_describe(const struct weft_arg *arg, char *text, size_t size);
+void weft_usage_print(const struct weft_cmd *cmd, FILE *to);
+/* A man page in scdoc's language; NULL: that of weft itself. */
+void weft_man_print(const struct weft_cmd *cmd, FILE *to);
+/* What the last of the words after "weft" could become, for shells: a line "word", "word<TAB>description", or ":files"
+ * or ":folders" for paths. */
+void weft_completion_print(const char *const *words, int count, FILE *to);
 
 #endif

@@ -1,49 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare - two runs, or two arms of studies: in what they differ, what they cost, and what they came to.
+ * compare - two runs, or two arms of studies: how they differ, what they cost, and their results.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "report/report.h"
 
 struct args {
+    struct weft_common common;
     const char *folder[2];
-    bool json;
 };
 
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "Print one flat JSON object, with names A.key and B.key", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]),
+     .help = "The folder of a run, or one that holds runs",
+     .missing = "compare what? Give two folders of runs, or two folders that hold runs"},
+    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "Another, which is compared with A",
+     .missing = "compare with what? Give a second folder"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 'j':
-        a->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num >= 2)
-            return ARGP_ERR_UNKNOWN;
-        a->folder[state->arg_num] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (state->arg_num < 2)
-            argp_error(state, "compare what? Give two folders of runs, or two folders that hold runs");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "A B",
-    .doc =
-        "Holds B against A: each the folder of a run, or a folder that holds runs of one arm with several seeds, such "
-        "as a study's runs/ARM, which are then compared seed by seed.",
 };
 
 static const char *value_of(const struct weft_result_arm *arm, const char *option)
@@ -52,7 +26,7 @@ static const char *value_of(const struct weft_result_arm *arm, const char *optio
     return value ? value : "-";
 }
 
-/* Options of either that differ; seed and learning rate of arms with several runs are told in the table. */
+/* Options of either that differ; seed and learning rate of arms with several runs are in the table. */
 static void print_options(const struct weft_results *r)
 {
     for (int i = 0; i < r->arm_count; i++)
@@ -78,7 +52,8 @@ static void print_scores(const struct weft_results *r, bool by_val)
 
 static void print_text(const struct weft_results *r, bool by_val)
 {
-    printf("A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].description, r->arm[1].description, "option", "A", "B");
+    weft_say(stdout, "A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].description, r->arm[1].description, "option", "A",
+             "B");
     print_options(r);
     putchar('\n');
     print_scores(r, by_val);
@@ -89,17 +64,17 @@ static void print_text(const struct weft_results *r, bool by_val)
                "vocabularies cannot be compared, so there is no verdict\n",
                r->not_comparable);
     if (r->finished < r->planned)
-        printf("\n%lld of %lld runs are finished: this tells of these alone\n", (long long)r->finished,
+        printf("\n%lld of %lld runs are finished: only these are compared\n", (long long)r->finished,
                (long long)r->planned);
     if (by_val)
         printf("\nnot all runs were scored on test: losses are those of validation\n");
     if (!r->not_comparable && r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
-        printf("\none seed shows nothing about noise: another seed may turn the difference around\n");
+        printf("\none seed shows nothing about noise: another seed may reverse the difference\n");
 }
 
-static enum weft_status tell(const struct args *a, const struct weft_results *r, bool by_val)
+static enum weft_status print(const struct args *a, const struct weft_results *r, bool by_val)
 {
-    if (!a->json) {
+    if (!a->common.json) {
         print_text(r, by_val);
         return WEFT_OK;
     }
@@ -119,10 +94,19 @@ static enum weft_status run(void *args)
     bool by_val = false;
     enum weft_status status = weft_results_pair(&r, a->folder[0], a->folder[1], &by_val);
     if (status == WEFT_OK)
-        status = tell(a, &r, by_val);
+        status = print(a, &r, by_val);
     weft_results_release(&r);
     return status;
 }
 
-const struct weft_cmd weft_cmd_compare = {"compare", "hold two runs, or two arms of several seeds, against each other",
-                                          &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_compare = {
+    .name = "compare",
+    .summary = "compare two runs, or two arms of several seeds",
+    .doc =
+        "Compares B with A: each the folder of a run, or a folder that holds runs of one arm with several seeds, such "
+        "as a study's runs/ARM, which are then compared seed by seed. With --json names are A.key and B.key.",
+    .args = table,
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -9,52 +9,18 @@
 #include <string.h>
 
 struct args {
+    struct weft_common common; /* its settings are those of --set */
     const char *config, *arm, *kept;
-    struct weft_settings over;
-    enum weft_status status; /* of the first --set that was none */
 };
 
-static const struct argp_option options[] = {
-    {"set", 's', "NAME=VALUE", 0, "Set an option of the study or of all arms; may be repeated", 0},
-    {"arm", 'a', "NAME", 0, "Print all options of an arm as a config file, which is a MODEL too", 0},
-    {"kept", 'k', "FILE", 0, "Refuse FILE, which Kconfig made of CONFIG, if it does not hold what CONFIG asks for", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "CONFIG", WEFT_ARG_FILE, offsetof(struct args, config),
+     .help = "The study's config, a defconfig or a .config", .missing = "which CONFIG? configs/ has some"},
+    {"arm", 'a', "NAME", WEFT_ARG_TEXT, offsetof(struct args, arm),
+     .help = "Print all options of an arm as a config file, which is a MODEL too"},
+    {"kept", 'k', "FILE", WEFT_ARG_FILE, offsetof(struct args, kept),
+     .help = "Refuse FILE, which Kconfig made of CONFIG, if it does not hold what CONFIG asks for"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 's':
-        if (a->status == WEFT_OK)
-            a->status = weft_settings_add(&a->over, arg);
-        return 0;
-    case 'a':
-        a->arm = arg;
-        return 0;
-    case 'k':
-        a->kept = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->config)
-            return ARGP_ERR_UNKNOWN;
-        a->config = arg;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which CONFIG? configs/ holds some");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "CONFIG",
-    .doc =
-        "Reads the config of a study, in Kconfig's format: a defconfig, as in configs/, or a .config. Tells its arms, "
-        "or refuses it with the line that is wrong.",
 };
 
 static enum weft_status print_arm(const struct weft_study *s, const char *name)
@@ -85,9 +51,7 @@ static enum weft_status run(void *args)
 {
     struct args *a = args;
     struct weft_study study = {0};
-    enum weft_status status = a->status;
-    if (status == WEFT_OK)
-        status = weft_study_init(&study, a->config, &a->over);
+    enum weft_status status = weft_study_init(&study, a->config, &a->common.settings);
     if (status == WEFT_OK && a->kept)
         status = weft_study_kept(&study, a->kept);
     if (status == WEFT_OK && a->arm)
@@ -95,8 +59,17 @@ static enum weft_status run(void *args)
     else if (status == WEFT_OK)
         print_study(&study);
     weft_study_release(&study);
-    weft_settings_release(&a->over);
     return status;
 }
 
-const struct weft_cmd weft_cmd_config = {"config", "tell what a study's config means", &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_config = {
+    .name = "config",
+    .summary = "print what a study's config means",
+    .doc =
+        "Reads the config of a study, in Kconfig's format: a defconfig, as in configs/, or a .config. Prints its arms, "
+        "or refuses it with the line that is wrong.",
+    .args = table,
+    .takes = WEFT_TAKES_STUDY_SET,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -1,153 +1,98 @@
 /* SPDX-License-Identifier: MIT
  *
- * data - makes token files of texts, and tells what is in token files.
+ * data - makes token files of texts, and prints what is in token files.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "text/text.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { PREPARE, INFO };
+static const char *const verbs[] = {[PREPARE] = "prepare", [INFO] = "info", NULL};
+static const char *const splits[] = {"train", "val", "test", NULL};
+static const char *const tokenizers[] = {"bytes", "char", NULL};
 
 struct args {
-    const char *verb;
-    const char **paths; /* NULL at the end */
-    int count;
-    const char *out, *tokenizer, *field, *split;
+    struct weft_common common;
+    int verb, split;
+    struct weft_arg_list inputs;
+    const char *path, *out, *tokenizer, *field;
     double val_share;
     int64_t shard_tokens, length;
-    const char *prepares, *informs; /* an option that only this verb has, if one was given */
-    bool json;
 };
 
-enum { PREPARE = 1, INFO };
-
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
-    {NULL, 0, NULL, 0, "prepare:", PREPARE},
-    {"out", 'o', "DIR", 0, "The folder to make", 0},
-    {"tokenizer", 't', "FILE|bytes|char", 0,
-     "A tokenizer.json, a token per byte (default), or per character that occurs", 0},
-    {"field", 'f', "NAME", 0, "The inputs are JSONL, and this field of a line is a document's text", 0},
-    {"val", 'v', "SHARE", 0, "For validation, below 1 (default 0.1): of JSONL, documents by hash; of text, its end", 0},
-    {"shard-tokens", 'n', "N", 0, "Most tokens of a file (default 100000000)", 0},
-    {NULL, 0, NULL, 0, "info:", INFO},
-    {"split", 's', "NAME", 0, "Which files of a folder: train (default) or val", 0},
-    {"length", 'l', "T", 0, "Count windows of this length (default 1024)", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
+     .missing = "do what? prepare or info"},
+    {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
+     .help =
+         "Plain text or, with --field, JSONL; compressed with Zstandard or not; a file, or \"-\" for standard input",
+     .only = "prepare", .many = true, .missing = "which INPUT? Give files, or \"-\" for standard input"},
+    {NULL, 0, "PATH", WEFT_ARG_FILE, offsetof(struct args, path),
+     .help = "A folder made by prepare, one with llm.c's or nanoGPT's files, or a single file", .only = "info",
+     .missing = "info PATH: which file or folder?"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The folder to make", .only = "prepare",
+     .missing = "where to? Give --out=DIR, a folder to make"},
+    {"tokenizer", 't', "FILE|bytes|char", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
+     .help = "A tokenizer.json, a token per byte, or per character that occurs", .choices = tokenizers,
+     .only = "prepare", .initial = "bytes"},
+    {"field", 'f', "NAME", WEFT_ARG_TEXT, offsetof(struct args, field),
+     .help = "The inputs are JSONL, and this field of a line is a document's text", .only = "prepare"},
+    {"val", 'v', "SHARE", WEFT_ARG_REAL, offsetof(struct args, val_share),
+     .help = "Share for validation, below 1: documents chosen by hash (JSONL), or the end of each text",
+     .only = "prepare", .initial = "0.1", .max = 1},
+    {"shard-tokens", 'n', "N", WEFT_ARG_INT, offsetof(struct args, shard_tokens),
+     .help = "Maximum number of tokens per file", .only = "prepare", .initial = "100000000", .min = 1,
+     .max = INT32_MAX},
+    {"split", 's', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split), .help = "Which files of a folder",
+     .choices = splits, .only = "info", .initial = "train"},
+    {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length), .help = "Count windows of this length",
+     .only = "info", .initial = "1024", .min = 1, .max = INT32_MAX},
     {0},
 };
 
-static error_t parse_info(int key, char *arg, struct argp_state *state)
+static enum weft_status check(const void *args)
 {
-    struct args *a = state->input;
-    switch (key) {
-    case 's':
-        a->split = arg;
-        a->informs = "--split";
-        return 0;
-    case 'l':
-        a->length = weft_arg_int(state, "length", arg, 1, INT32_MAX);
-        a->informs = "--length";
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse_prepare(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 'o':
-        a->out = arg;
-        a->prepares = "--out";
-        return 0;
-    case 't':
-        a->tokenizer = arg;
-        a->prepares = "--tokenizer";
-        return 0;
-    case 'f':
-        a->field = arg;
-        a->prepares = "--field";
-        return 0;
-    case 'v':
-        a->val_share = weft_arg_real(state, "val", arg, 0, 1);
-        a->prepares = "--val";
-        return 0;
-    case 'n':
-        a->shard_tokens = weft_arg_int(state, "shard-tokens", arg, 1, INT32_MAX);
-        a->prepares = "--shard-tokens";
-        return 0;
-    default:
-        return parse_info(key, arg, state);
-    }
-}
-
-/* What the arguments say together. */
-static void check_usage(struct argp_state *state, const struct args *a)
-{
-    bool prepare = a->verb && strcmp(a->verb, "prepare") == 0;
-    if (!prepare && (!a->verb || strcmp(a->verb, "info") != 0))
-        argp_error(state, "prepare or info?");
-    if (prepare && (!a->count || !a->out))
-        argp_error(state, "prepare INPUT.. --out DIR: an input (\"-\": standard input) and a folder are needed");
-    if (!prepare && a->count != 1)
-        argp_error(state, "info PATH: which file or folder?");
-    if (prepare ? a->informs : a->prepares)
-        argp_error(state, "%s is no option of %s", prepare ? a->informs : a->prepares, a->verb);
+    const struct args *a = args;
     if (a->val_share == 1)
-        argp_error(state, "--val 1 leaves nothing to train on: give less than 1");
-    for (int i = 0; prepare && !a->field && i < a->count; i++)
-        if (weft_ends_in(a->paths[i], ".jsonl") || weft_ends_in(a->paths[i], ".jsonl.zst"))
-            argp_error(state, "%s is JSONL: say which field is the text, as in --field text", a->paths[i]);
+        return FAIL(WEFT_INVALID, "--val 1 leaves nothing to train on: give less than 1");
+    for (int i = 0; !a->field && i < a->inputs.count; i++) /* JSONL would be taken for plain text */
+        if (weft_ends_in(a->inputs.item[i], ".jsonl") || weft_ends_in(a->inputs.item[i], ".jsonl.zst"))
+            return FAIL(WEFT_INVALID, "%s is JSONL: say which field is the text, as in --field text",
+                        a->inputs.item[i]);
+    return WEFT_OK;
 }
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        a->tokenizer = "bytes";
-        a->split = "train";
-        a->val_share = 0.1;
-        a->shard_tokens = 100000000;
-        a->length = 1024;
-        a->paths = calloc((size_t)state->argc + 1, sizeof *a->paths);
-        return a->paths ? 0 : ENOMEM;
-    case 'j':
-        a->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->verb)
-            a->paths[a->count++] = arg;
-        else
-            a->verb = arg;
-        return 0;
-    case ARGP_KEY_END:
-        check_usage(state, a);
-        return 0;
-    default:
-        return parse_prepare(key, arg, state);
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "prepare INPUT..\ninfo PATH",
-    .doc = "Makes token files of texts, or tells what is in token files.\v"
-           "An INPUT is plain text or, with --field, JSONL; compressed with Zstandard or not; a file or \"-\". "
-           "PATH is a folder made by prepare, one with llm.c's or nanoGPT's files, or a single file.",
-};
 
 /* ---- prepare */
 
-static void tell(void *context, const struct weft_prepared *now)
+struct reading {
+    struct weft_line line;
+    double bytes; /* of all inputs; 0: not known */
+};
+
+/* Of compressed files and of standard input nobody knows how much text there will be. */
+static double count_bytes(const struct weft_arg_list *inputs)
 {
-    struct weft_line *line = context;
-    weft_line_tell(line, "%lld documents  %.1f MB  %lld tokens  %.1f MB/s", (long long)now->documents,
-                   (double)now->bytes * 1e-6, (long long)(now->train.tokens + now->val.tokens),
-                   (double)now->bytes * 1e-6 / (weft_seconds() - line->start));
+    double sum = 0;
+    struct stat st;
+    for (int i = 0; i < inputs->count; i++) {
+        if (weft_ends_in(inputs->item[i], ".zst") || stat(inputs->item[i], &st) || !S_ISREG(st.st_mode))
+            return 0;
+        sum += (double)st.st_size;
+    }
+    return sum;
+}
+
+static void show(void *context, const struct weft_prepared *now)
+{
+    struct reading *r = context;
+    weft_line_show(&r->line, (double)now->bytes, r->bytes, "%lld documents  %.1f MB  %lld tokens  %.1f MB/s",
+                   (long long)now->documents, (double)now->bytes * 1e-6,
+                   (long long)(now->train.tokens + now->val.tokens),
+                   (double)now->bytes * 1e-6 / (weft_seconds() - r->line.start));
 }
 
 static enum weft_status print_prepared(const struct args *a, const struct weft_tokenizer *tokenizer,
@@ -163,7 +108,7 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_t
     weft_result_int(r, "vocab", weft_tokenizer_vocab(tokenizer));
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "mb_per_s", (double)sum->bytes * 1e-6 / seconds);
-    enum weft_status status = weft_result_print(r, stdout, a->json);
+    enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     return status;
 }
@@ -171,16 +116,17 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_t
 static enum weft_status prepare(const struct args *a, const struct weft_tokenizer *tokenizer)
 {
     struct weft_prepared sum;
-    struct weft_line line;
-    weft_line_init(&line);
-    struct weft_prepare how = {a->paths, a->out, tokenizer, a->field, a->val_share, a->shard_tokens, tell, &line};
+    struct reading reading = {.bytes = count_bytes(&a->inputs)};
+    weft_line_init(&reading.line, 0);
+    struct weft_prepare how = {a->inputs.item, a->out,          tokenizer, a->field,
+                               a->val_share,   a->shard_tokens, show,      &reading};
     enum weft_status status = weft_prepare(&how, &sum);
-    weft_line_end(&line);
+    weft_line_end(&reading.line);
     if (status == WEFT_OK && sum.documents > 1 && weft_tokenizer_end(tokenizer) < 0)
         weft_note_once("end", "the tokenizer has no end-of-text token: nothing stands between documents. One trained "
                               "with --special '<|endoftext|>' has one");
     if (status == WEFT_OK)
-        status = print_prepared(a, tokenizer, &sum, weft_seconds() - line.start);
+        status = print_prepared(a, tokenizer, &sum, weft_seconds() - reading.line.start);
     return status;
 }
 
@@ -189,7 +135,7 @@ static enum weft_status make_tokenizer(const struct args *a, struct weft_tokeniz
     if (strcmp(a->tokenizer, "bytes") == 0)
         TRY(weft_tokenizer_bytes(t));
     else if (strcmp(a->tokenizer, "char") == 0)
-        TRY(weft_prepare_chars(t, a->paths, a->field));
+        TRY(weft_prepare_chars(t, a->inputs.item, a->field));
     else
         TRY(weft_tokenizer_load(t, a->tokenizer));
     return WEFT_OK;
@@ -208,7 +154,7 @@ static enum weft_status print_info(const struct args *a, const struct weft_shard
     weft_result_int(r, "length", a->length);
     weft_result_int(r, "windows", weft_shards_windows(s, a->length));
     weft_result_text(r, "tokenizer_sha256", weft_shards_tokenizer(s));
-    enum weft_status status = weft_result_print(r, stdout, a->json);
+    enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     return status;
 }
@@ -219,19 +165,27 @@ static enum weft_status run(void *args)
     struct weft_tokenizer *tokenizer = NULL;
     struct weft_shards *shards = NULL;
     enum weft_status status;
-    if (strcmp(a->verb, "prepare") == 0) {
+    if (a->verb == PREPARE) {
         status = make_tokenizer(a, &tokenizer);
         if (status == WEFT_OK)
             status = prepare(a, tokenizer);
     } else {
-        status = weft_shards_open(&shards, a->paths[0], a->split);
+        status = weft_shards_open(&shards, a->path, splits[a->split]);
         if (status == WEFT_OK)
             status = print_info(a, shards);
     }
     weft_shards_close(shards);
     weft_tokenizer_free(tokenizer);
-    free(a->paths);
     return status;
 }
 
-const struct weft_cmd weft_cmd_data = {"data", "make and look at token files", &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_data = {
+    .name = "data",
+    .summary = "make and look at token files",
+    .doc = "Makes token files of texts, or prints what is in token files.",
+    .args = table,
+    .check = check,
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "text/text.h"
 #include "train/record.h"
 #include "train/score.h"
@@ -15,66 +16,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char *const splits[] = {"train", "val", "test", NULL};
+static const char *const tokenizers[] = {"bytes", NULL};
+
 struct args {
     struct weft_common common;
-    const char *data, *split, *tokenizer;
+    const char *data, *tokenizer;
+    int split;
     int64_t batch; /* 0: the model's */
 };
 
-enum { SPLIT = 256, TOKENIZER };
-
-static const struct argp_option options[] = {
-    {"data", 'd', "PATH", 0,
-     "What to score: token files or their folder, a text, or JSONL of items (default: the run's own task)", 0},
-    {"batch", 'b', "N", 0, "Sequences side by side (default: the model's batch). Results do not depend on it", 0},
-    {"split", SPLIT, "NAME", 0, "Which files of a folder: val (default) or train", 0},
-    {"tokenizer", TOKENIZER, "FILE|bytes", 0, "Instead of the tokenizer.json beside the weights", 0},
+static const struct weft_arg table[] = {
+    {"data", 'd', "PATH", WEFT_ARG_FILE, offsetof(struct args, data),
+     .help = "What to score: token files or their folder, a text, or JSONL of items (default: the run's own task)"},
+    {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
+     .help = "Sequences side by side (default: the model's batch). Results do not depend on it", .min = 1, .max = 4096},
+    {"split", 0, "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split),
+     .help = "Which files of a folder, val if not given", .choices = splits},
+    {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
+     .help = "Instead of the tokenizer.json beside the weights", .choices = tokenizers},
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static enum weft_status check(const void *args)
 {
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->common;
-        return 0;
-    case 'd':
-        a->data = arg;
-        return 0;
-    case 'b':
-        a->batch = weft_arg_int(state, "batch", arg, 1, 4096);
-        return 0;
-    case SPLIT:
-        a->split = arg;
-        return 0;
-    case TOKENIZER:
-        a->tokenizer = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->data && a->common.model && !weft_model_is_folder(a->common.model))
-            argp_error(state, "what is to be scored? Give --data PATH; only a run has a task of its own");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    const struct args *a = args;
+    if (!a->data && !weft_model_is_folder(a->common.model))
+        return FAIL(WEFT_INVALID, "what is to be scored? Give --data=PATH; only a run has a task of its own");
+    return WEFT_OK;
 }
-
-static const struct argp_child children[] = {{&weft_model_argp, 0, NULL, 0}, {0}};
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
-    .doc =
-        "Scores MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A preset or a "
-        "config file is scored with its initial, untrained weights.\v"
-        "Without --data the model is scored on its own task, as at the end of training: on the samples held out for "
-        "validation and for the test. Text is scored in windows of the context, one behind the other: every token but "
-        "the very first once, each "
-        "after the tokens of its window. JSONL is recognised by its first bytes: {query, choices, gold}, or BLiMP's "
-        "{sentence_good, sentence_bad}. A choice stands behind its query and a space; accuracy takes the choice of "
-        "the largest likelihood, accuracy_norm of the largest per byte. Intervals are Wilson's, of 95 %.",
-};
 
 /* ---- the model */
 
@@ -114,7 +84,6 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
 {
     struct weft_common *c = &a->common;
     folder[0] = 0;
-    TRY(c->status);
     if (weft_model_is_folder(c->model)) {
         TRY(weft_model_folder(c->model, folder, room));
         c->model = folder;
@@ -157,7 +126,7 @@ static enum weft_status open_tokenizer(const struct args *a, const char *folder,
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
-    TRY(weft_shards_open(s, a->data, a->split ? a->split : "val"));
+    TRY(weft_shards_open(s, a->data, a->split < 0 ? "val" : splits[a->split]));
     if (!weft_shards_tokenizer(*s)[0] || !find_tokenizer(folder, path))
         return WEFT_OK;
     TRY(weft_sha256_file(path, hex));
@@ -175,7 +144,7 @@ static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
     if (kind == SHARDS && a->tokenizer)
         return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which has tokens already", a->data);
-    if (kind != SHARDS && a->split)
+    if (kind != SHARDS && a->split >= 0)
         return FAIL(WEFT_INVALID, "--split has no effect on %s, which is not a folder of token files", a->data);
     return WEFT_OK;
 }
@@ -191,8 +160,6 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     *kind = SHARDS;
     if (S_ISDIR(st.st_mode) || weft_ends_in(path, ".bin"))
         return WEFT_OK;
-    if (!S_ISREG(st.st_mode))
-        return FAIL(WEFT_INVALID, "%s is not a file: --data is opened twice, so it cannot be a pipe", path);
     TRY(weft_read_head(path, head, sizeof head - 1, &got));
     head[got] = 0;
     i = strspn(head, " \t\r\n");
@@ -203,7 +170,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
 static void print_progress(void *context, int64_t scored)
 {
     struct weft_line *line = context;
-    weft_line_tell(line, "%lld tokens scored  %.0f tokens/s", (long long)scored,
+    weft_line_show(line, (double)scored, 0, "%lld tokens scored  %.0f tokens/s", (long long)scored,
                    (double)scored / (weft_seconds() - line->start));
 }
 
@@ -307,7 +274,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_model *
     struct weft_scorer *s = NULL;
     struct weft_line line;
     struct weft_result *r = weft_result_create();
-    weft_line_init(&line);
+    weft_line_init(&line, 0);
     enum weft_status status = score_data(a, model, folder, &s, &line, r);
     weft_line_end(&line);
     if (status == WEFT_OK)
@@ -325,8 +292,8 @@ static enum weft_status open_task(struct args *a, const char *folder)
     char now[65];
     struct weft_origin origin;
     struct weft_common *c = &a->common;
-    if (a->split || a->tokenizer)
-        return FAIL(WEFT_INVALID, "--%s has no effect without --data", a->split ? "split" : "tokenizer");
+    if (a->split >= 0 || a->tokenizer)
+        return FAIL(WEFT_INVALID, "--%s has no effect without --data", a->split >= 0 ? "split" : "tokenizer");
     TRY(weft_recipe_open(&c->recipe, &c->spec));
     TRY(weft_state_origin(folder, &origin));
     weft_origin_data(&c->recipe, now);
@@ -367,9 +334,25 @@ static enum weft_status run(void *args)
     if (status == WEFT_OK)
         status = a->data ? evaluate(a, model, folder) : evaluate_task(a, model, folder);
     weft_model_free(model);
-    weft_common_release(&a->common);
     return status;
 }
 
-const struct weft_cmd weft_cmd_eval = {"eval", "score a trained model on its task, text or items", &argp,
-                                       sizeof(struct args), run};
+const struct weft_cmd weft_cmd_eval = {
+    .name = "eval",
+    .summary = "score a trained model on its task, text or items",
+    .doc =
+        "Scores MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A preset or a "
+        "config file is scored with its initial, untrained weights.",
+    .notes =
+        "Without --data the model is scored on its own task, as at the end of training: on the samples held out for "
+        "validation and for the test. Text is scored in windows of the context, one behind the other: every token "
+        "but the very first once, each after the tokens of its window. JSONL is recognised by its first bytes: "
+        "{query, choices, gold}, or BLiMP's {sentence_good, sentence_bad}. A choice stands behind its query and a "
+        "space; accuracy takes the choice of the largest likelihood, accuracy_norm of the largest per byte. "
+        "Intervals are Wilson's, of 95 %.",
+    .args = table,
+    .check = check,
+    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

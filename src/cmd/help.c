@@ -8,57 +8,30 @@
 
 #include <string.h>
 
-static const struct weft_cmd *const commands[] = {
-#define CMD(name) &weft_cmd_##name,
-#include "cmd/cmds.def"
-#undef CMD
-};
+enum { MODELS, OPTIONS, OPS, COMMANDS }; /* topics; commands follow, and no topic is -1 */
+enum { TEXT, MARKDOWN, KCONFIG, SCDOC };
+static const char *const forms[] = {
+    [TEXT] = "text", [MARKDOWN] = "markdown", [KCONFIG] = "kconfig", [SCDOC] = "scdoc", NULL};
 
-const struct weft_cmd *weft_cmd_at(int i)
+static const char *topic_at(int i)
 {
-    return i < (int)(sizeof commands / sizeof commands[0]) ? commands[i] : NULL;
+    static const char *const names[] = {[MODELS] = "models", [OPTIONS] = "options", [OPS] = "ops"};
+    const struct weft_cmd *cmd = i < COMMANDS ? NULL : weft_cmd_at(i - COMMANDS);
+    return i < COMMANDS ? names[i] : cmd ? cmd->name : NULL;
 }
 
 struct args {
-    const char *topic, *form;
+    struct weft_common common;
+    int topic, form;
 };
 
-static const struct argp_option options[] = {
-    {"as", 'a', "FORM", 0,
-     "text (the default); options: markdown, kconfig; ops: markdown; a command: scdoc, for its man page; no topic: "
-     "scdoc, bash or fish, for the shell's completion",
-     0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "TOPIC", WEFT_ARG_CHOICE, offsetof(struct args, topic), .help = "What to print", .choice_at = topic_at},
+    {"as", 'a', "FORM", WEFT_ARG_CHOICE, offsetof(struct args, form),
+     .help = "In what form: options also as markdown and kconfig, ops as markdown, a command, or weft itself without a "
+             "topic, as scdoc, for a man page",
+     .choices = forms, .initial = "text"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        a->form = "text";
-        a->topic = "";
-        return 0;
-    case 'a':
-        a->form = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (*a->topic)
-            return ARGP_ERR_UNKNOWN;
-        a->topic = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[TOPIC]",
-    .doc =
-        "Lists the commands, or tells about TOPIC: a command, `models` (all presets), `options` (all that --set takes) "
-        "or `ops` (what graphs are made of).",
 };
 
 static void print_commands(void)
@@ -66,7 +39,7 @@ static void print_commands(void)
     fputs("usage: weft COMMAND [OPTION...]\n\n", stdout);
     for (int i = 0; weft_cmd_at(i); i++)
         printf("  %-10s %s\n", weft_cmd_at(i)->name, weft_cmd_at(i)->summary);
-    fputs("\n`weft COMMAND --help` tells about a command, `weft help models` and `weft help options` what to choose "
+    fputs("\n`weft COMMAND --help` describes a command, `weft help models` and `weft help options` list what to choose "
           "from.\n",
           stdout);
 }
@@ -118,8 +91,6 @@ static void print_ops(bool markdown)
 /* ---- topics and the forms they come in */
 
 static void commands_scdoc(void) { weft_man_print(NULL, stdout); }
-static void commands_bash(void) { weft_completion_print(WEFT_BASH, stdout); }
-static void commands_fish(void) { weft_completion_print(WEFT_FISH, stdout); }
 static void options_text(void) { print_options(WEFT_PAGE_TEXT); }
 static void options_markdown(void) { print_options(WEFT_PAGE_MARKDOWN); }
 static void options_kconfig(void) { print_options(WEFT_PAGE_KCONFIG); }
@@ -127,67 +98,39 @@ static void ops_text(void) { print_ops(false); }
 static void ops_markdown(void) { print_ops(true); }
 
 static const struct page {
-    const char *topic, *form;
+    int topic, form;
     void (*print)(void);
 } pages[] = {
-    {"", "text", print_commands},
-    {"", "scdoc", commands_scdoc},
-    {"", "bash", commands_bash},
-    {"", "fish", commands_fish},
-    {"models", "text", print_models},
-    {"options", "text", options_text},
-    {"options", "markdown", options_markdown},
-    {"options", "kconfig", options_kconfig},
-    {"ops", "text", ops_text},
-    {"ops", "markdown", ops_markdown},
+    {-1, TEXT, print_commands},    {-1, SCDOC, commands_scdoc},           {MODELS, TEXT, print_models},
+    {OPTIONS, TEXT, options_text}, {OPTIONS, MARKDOWN, options_markdown}, {OPTIONS, KCONFIG, options_kconfig},
+    {OPS, TEXT, ops_text},         {OPS, MARKDOWN, ops_markdown},
 };
-enum { PAGES = sizeof pages / sizeof pages[0], COMMANDS = sizeof commands / sizeof commands[0] };
-
-static const struct weft_cmd *find_command(const char *name)
-{
-    for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i]->name) == 0)
-            return commands[i];
-    return NULL;
-}
-
-static enum weft_status unknown(const struct args *a)
-{
-    const char *names[COMMANDS + PAGES];
-    int n = 0;
-    bool known = find_command(a->topic) != NULL;
-    for (; n < COMMANDS; n++)
-        names[n] = commands[n]->name;
-    for (int i = 0; i < PAGES; i++) {
-        names[n++] = pages[i].topic;
-        known |= strcmp(a->topic, pages[i].topic) == 0;
-    }
-    if (known)
-        return FAIL(WEFT_INVALID, "there is no form \"%s\" of that: see `weft help help`", a->form);
-    const char *near = weft_suggest(a->topic, names, n);
-    return FAIL(WEFT_INVALID, "there is no help on \"%s\"%s%s%s", a->topic, near ? ": did you mean " : "",
-                near ? near : "", near ? "?" : "");
-}
 
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
-    const struct weft_cmd *cmd = find_command(a->topic);
-    for (int i = 0; i < PAGES; i++)
-        if (strcmp(a->topic, pages[i].topic) == 0 && strcmp(a->form, pages[i].form) == 0) {
+    const struct weft_cmd *cmd = a->topic >= COMMANDS ? weft_cmd_at(a->topic - COMMANDS) : NULL;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (pages[i].topic == a->topic && pages[i].form == a->form) {
             pages[i].print();
             return WEFT_OK;
         }
-    if (cmd && strcmp(a->form, "scdoc") == 0) {
+    if (cmd && a->form == SCDOC)
         weft_man_print(cmd, stdout);
-    } else if (cmd && strcmp(a->form, "text") == 0) {
-        char name[64];
-        snprintf(name, sizeof name, "weft %s", cmd->name);
-        argp_help(cmd->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
-    } else {
-        return unknown(a);
-    }
+    else if (cmd && a->form == TEXT)
+        weft_usage_print(cmd, stdout);
+    else
+        return FAIL(WEFT_INVALID, "there is no form %s of that: see `weft help --help`", forms[a->form]);
     return WEFT_OK;
 }
 
-const struct weft_cmd weft_cmd_help = {"help", "this list, or help on a topic", &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_help = {
+    .name = "help",
+    .summary = "this list, or help on a topic",
+    .doc =
+        "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set takes) "
+        "or `ops` (what graphs are made of).",
+    .args = table,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

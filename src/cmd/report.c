@@ -1,48 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * report - what a study came to, from its folder: the verdict table, and report.html, .md and .csv.
+ * report - the results of a study, from its folder: the verdict table, and report.html, .md and .csv.
  */
 #include "report/report.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
 
 struct args {
+    struct weft_common common;
     const char *folder;
-    bool json;
 };
 
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "Print one flat JSON object, with names ARM.key", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The study's folder",
+     .missing = "which study? Give the folder that `weft ablate --out` made"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 'j':
-        a->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->folder)
-            return ARGP_ERR_UNKNOWN;
-        a->folder = arg;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which study? Give the folder that `weft ablate --out` made");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "DIR",
-    .doc = "Tells what the study in DIR came to so far and writes report.html, report.md and report.csv there. Every "
-           "arm is held against the first, paired by seed, at the learning rate that validation chose, on the test "
-           "loss. Intervals hold for all arms at once in 95 % of studies.",
 };
 
 static enum weft_status print_json(const struct weft_results *r)
@@ -63,15 +35,15 @@ static void print_note(void *context, bool warning, const char *text)
     printf("%s%s\n", warning ? "NOTE: " : "", text);
 }
 
-static enum weft_status tell(const struct args *a, const struct weft_results *r)
+static enum weft_status print(const struct args *a, const struct weft_results *r)
 {
-    if (a->json)
+    if (a->common.json)
         return print_json(r);
     printf("study %s\n", r->name);
     weft_results_notes(r, print_note, NULL);
     putchar('\n');
     weft_results_print(r, stdout);
-    printf("\n%s/report.html has the curves and all numbers\n", a->folder);
+    weft_say(stdout, "\n%s/report.html has the curves and all numbers\n", a->folder);
     return WEFT_OK;
 }
 
@@ -82,10 +54,20 @@ static enum weft_status run(void *args)
     TRY(weft_report_write(a->folder));
     enum weft_status status = weft_results_load(&r, a->folder);
     if (status == WEFT_OK)
-        status = tell(a, &r);
+        status = print(a, &r);
     weft_results_release(&r);
     return status;
 }
 
-const struct weft_cmd weft_cmd_report = {"report", "what a study came to, as a table and as a page", &argp,
-                                         sizeof(struct args), run};
+const struct weft_cmd weft_cmd_report = {
+    .name = "report",
+    .summary = "what a study found, as a table and as a page",
+    .doc =
+        "Prints what the study in DIR has found so far and writes report.html, report.md and report.csv there. Every "
+        "arm is compared with the first, paired by seed, at the learning rate that validation chose, on the test "
+        "loss. Intervals hold for all arms at once in 95 % of studies. With --json names are ARM.key.",
+    .args = table,
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -8,6 +8,7 @@
 #include "train/account.h"
 #include "train/record.h"
 
+#include <math.h>
 #include <string.h>
 
 struct args {
@@ -16,53 +17,21 @@ struct args {
     bool options, graph, dot, config, walk;
 };
 
-static const struct argp_option options[] = {
-    {"length", 'l', "T", 0, "Tokens of the sequence that prefill and decode are counted for (default: the context)", 0},
-    {"options", 'o', NULL, 0, "Print all options with their values instead", 0},
-    {"config", 'c', NULL, 0, "Print all options as a config file instead, which is a MODEL too", 0},
-    {"walk", 'w', NULL, 0, "Print which files the data walks through instead", 0},
-    {"graph", 'g', NULL, 0, "Print the nodes of the training graph instead", 0},
-    {"dot", 'd', NULL, 0, "Print the graph of the forward pass for Graphviz instead", 0},
+static const struct weft_arg table[] = {
+    {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
+     .help = "Tokens of the sequence that prefill and decode are counted for (default: the context)", .min = 1,
+     .max = INFINITY},
+    {"options", 'o', NULL, WEFT_ARG_FLAG, offsetof(struct args, options),
+     .help = "Print all options with their values instead"},
+    {"config", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, config),
+     .help = "Print all options as a config file instead, which is a MODEL too"},
+    {"walk", 'w', NULL, WEFT_ARG_FLAG, offsetof(struct args, walk),
+     .help = "Print the source files that the data passes through instead"},
+    {"graph", 'g', NULL, WEFT_ARG_FLAG, offsetof(struct args, graph),
+     .help = "Print the nodes of the training graph instead"},
+    {"dot", 'd', NULL, WEFT_ARG_FLAG, offsetof(struct args, dot),
+     .help = "Print the graph of the forward pass for Graphviz instead"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->common;
-        return 0;
-    case 'l':
-        a->length = weft_arg_int(state, "length", arg, 1, INT64_MAX);
-        return 0;
-    case 'o':
-        a->options = true;
-        return 0;
-    case 'c':
-        a->config = true;
-        return 0;
-    case 'w':
-        a->walk = true;
-        return 0;
-    case 'g':
-        a->graph = true;
-        return 0;
-    case 'd':
-        a->dot = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {{&weft_model_argp, 0, NULL, 0}, {0}};
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
-    .doc = "Tells what MODEL, a preset, a config file or a run's folder, would be at its micro-batch and context: "
-           "weights, FLOPs per token, bytes of training and of the cache. Nothing of its size is allocated.",
 };
 
 /* ---- the account */
@@ -263,12 +232,19 @@ static enum weft_status show(const struct args *a)
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    enum weft_status status = weft_common_init(&a->common);
-    if (status == WEFT_OK)
-        status = show(a);
-    weft_common_release(&a->common);
-    return status;
+    TRY(weft_common_init(&a->common));
+    TRY(show(a));
+    return WEFT_OK;
 }
 
-const struct weft_cmd weft_cmd_show = {"show", "what a model would be: weights, FLOPs, memory, cache, graph, config",
-                                       &argp, sizeof(struct args), run};
+const struct weft_cmd weft_cmd_show = {
+    .name = "show",
+    .summary = "what a model would be: weights, FLOPs, memory, cache, graph, config",
+    .doc =
+        "Prints what MODEL would be at its micro-batch and context: weights, FLOPs per token, bytes of training and of "
+        "the cache. Nothing of its size is allocated.",
+    .args = table,
+    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

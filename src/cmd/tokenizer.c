@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer - trains a tokenizer, encodes and decodes with one, tells about one.
+ * tokenizer - trains a tokenizer, encodes and decodes with one, prints information about one.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
-#include "base/opt.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
 
@@ -12,81 +11,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SPECIALS = 64, RECOGNISE = 256 };
+enum { TRAIN, ENCODE, DECODE, INFO };
+static const char *const verbs[] = {[TRAIN] = "train", [ENCODE] = "encode", [DECODE] = "decode", [INFO] = "info", NULL};
 
 struct args {
-    const char *what, *tokenizer, *out;
-    const char *specials[MOST_SPECIALS];
-    int special_count, vocab, input_count;
-    char **inputs;
-    bool recognise, json;
+    struct weft_common common;
+    int verb;
+    const char *tokenizer, *out, *file;
+    struct weft_arg_list specials, inputs;
+    int64_t vocab;
+    bool recognise;
 };
 
-static const struct argp_option options[] = {
-    {"vocab", 'v', "N", 0, "train: how many tokens there shall be, with the 256 bytes and the special ones", 0},
-    {"out", 'o', "FILE", 0, "train: the tokenizer.json to write", 0},
-    {"special", 'S', "TEXT", 0, "train: a special token, which no word crosses; may be repeated", 0},
-    {"tokenizer", 'T', "FILE", 0, "encode, decode: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one", 0},
-    {"specials", RECOGNISE, NULL, 0, "encode: recognise special tokens in the text", 0},
-    {"json", 'j', NULL, 0, "Print one flat JSON object; encode: of counts and speed instead of the tokens", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
+     .missing = "do what? train, encode, decode or info"},
+    {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
+     .help = "Texts, joined with a newline between; without one, standard input", .only = "train encode decode",
+     .many = true},
+    {NULL, 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, file),
+     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
+     .missing = "info needs one FILE: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one"},
+    {"vocab", 'v', "N", WEFT_ARG_INT, offsetof(struct args, vocab),
+     .help = "Number of tokens, with the 256 bytes and the special ones", .only = "train", .min = 1, .max = INT32_MAX,
+     .missing = "train needs --vocab=N, the number of tokens"},
+    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The tokenizer.json to write",
+     .only = "train", .missing = "train needs --out=FILE, the tokenizer.json to write"},
+    {"special", 'S', "TEXT", WEFT_ARG_TEXT, offsetof(struct args, specials),
+     .help = "A special token, which no word crosses; may be repeated", .only = "train", .many = true},
+    {"tokenizer", 'T', "FILE", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
+     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
+     .missing = "which tokenizer? Give --tokenizer=FILE"},
+    {"specials", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, recognise),
+     .help = "Recognise special tokens in the text", .only = "encode"},
     {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case 'v':
-        a->vocab = (int)weft_arg_int(state, "vocab", arg, 1, INT32_MAX);
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case 'S':
-        if (a->special_count == MOST_SPECIALS)
-            argp_error(state, "more than %d special tokens", MOST_SPECIALS);
-        a->specials[a->special_count++] = arg;
-        return 0;
-    case 'T':
-        a->tokenizer = arg;
-        return 0;
-    case RECOGNISE:
-        a->recognise = true;
-        return 0;
-    case 'j':
-        a->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->what)
-            return ARGP_ERR_UNKNOWN; /* all that follow come at once */
-        a->what = arg;
-        return 0;
-    case ARGP_KEY_ARGS:
-        a->inputs = state->argv + state->next;
-        a->input_count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "do what? train, encode, decode or info");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "train --vocab N --out FILE [INPUT..]\nencode --tokenizer FILE [INPUT..]\n"
-                "decode --tokenizer FILE [INPUT..]\ninfo FILE",
-    .doc = "Learns byte-level BPE from texts, turns texts into tokens (one number a line) and back.\vWithout INPUT the "
-           "text is read from the standard input. Several are joined, with a newline between.",
 };
 
 /* ---- inputs */
 
 /* All inputs one after the other, as one stream. */
 struct inputs {
-    char **path;
+    const char **path;
     int count, at;
     FILE *file;
     int error; /* errno of the one that could not be read */
@@ -118,8 +83,13 @@ static ssize_t read_inputs(void *cookie, char *to, size_t size)
 /* Runs use(stream) on the inputs or, when there are none, the standard input. */
 static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(struct args *a, FILE *from))
 {
-    struct inputs in = {.path = a->inputs, .count = a->input_count};
-    FILE *from = a->input_count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
+    struct inputs in = {.path = a->inputs.item, .count = a->inputs.count};
+    for (int i = 0; i < in.count; i++) {
+        FILE *file;
+        TRY(weft_input_open(in.path[i], &file)); /* now, rather than after all before it were read */
+        fclose(file);
+    }
+    FILE *from = in.count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
     if (!from)
         return FAIL(WEFT_NOMEM, "no memory to read");
     enum weft_status status = use(a, from);
@@ -165,8 +135,8 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
 /* Their words would be learned, too. */
 static enum weft_status check_plain(const struct args *a)
 {
-    for (int i = 0; i < a->input_count; i++) {
-        const char *path = a->inputs[i];
+    for (int i = 0; i < a->inputs.count; i++) {
+        const char *path = a->inputs.item[i];
         if (weft_ends_in(path, ".zst"))
             return FAIL(WEFT_INVALID, "%s is compressed: say `zstd -dc %s | weft tokenizer train ..`", path, path);
         if (weft_ends_in(path, ".jsonl"))
@@ -179,32 +149,22 @@ static enum weft_status check_plain(const struct args *a)
 static enum weft_status train(struct args *a, FILE *from)
 {
     struct weft_tokenizer *t = NULL;
-    if (!a->vocab || !a->out)
-        return FAIL(WEFT_INVALID, "train needs --vocab N and --out FILE");
-    TRY(check_plain(a));
-    enum weft_status status = weft_tokenizer_train(&t, from, a->vocab, a->specials, a->special_count);
+    enum weft_status status = weft_tokenizer_train(&t, from, (int)a->vocab, a->specials.item, a->specials.count);
     if (status == WEFT_OK)
         status = weft_tokenizer_save(t, a->out);
     if (status == WEFT_OK)
-        status = print_info(t, a->json);
+        status = print_info(t, a->common.json);
     weft_tokenizer_free(t);
     return status;
-}
-
-static enum weft_status finish_output(void)
-{
-    if (fflush(stdout) || ferror(stdout))
-        return FAIL(WEFT_IO, "the result could not be written: is the disk full or the pipe closed?");
-    return WEFT_OK;
 }
 
 static enum weft_status print_tokens(const struct args *a, const int32_t *tokens, size_t count, size_t bytes,
                                      double seconds)
 {
-    if (!a->json) {
+    if (!a->common.json) {
         for (size_t i = 0; i < count; i++)
             printf("%d\n", tokens[i]);
-        return finish_output();
+        return WEFT_OK;
     }
     struct weft_result *r = weft_result_create();
     weft_result_int(r, "bytes", (int64_t)bytes);
@@ -268,17 +228,15 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
     free(text);
     TRY(status);
     if (!ended)
-        return FAIL(WEFT_FORMAT, "the input holds something that is no number of a token");
-    return finish_output();
+        return FAIL(WEFT_FORMAT, "the input has something that is not the number of a token");
+    return WEFT_OK;
 }
 
 static enum weft_status use_tokenizer(struct args *a, FILE *from)
 {
     struct weft_tokenizer *t = NULL;
-    if (!a->tokenizer)
-        return FAIL(WEFT_INVALID, "%s needs --tokenizer FILE", a->what);
     TRY(weft_tokenizer_load(&t, a->tokenizer));
-    enum weft_status status = strcmp(a->what, "encode") == 0 ? encode_text(a, t, from) : decode_tokens(t, from);
+    enum weft_status status = a->verb == ENCODE ? encode_text(a, t, from) : decode_tokens(t, from);
     weft_tokenizer_free(t);
     return status;
 }
@@ -286,28 +244,29 @@ static enum weft_status use_tokenizer(struct args *a, FILE *from)
 static enum weft_status info(const struct args *a)
 {
     struct weft_tokenizer *t = NULL;
-    if (a->input_count != 1)
-        return FAIL(WEFT_INVALID, "info needs one FILE: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one");
-    TRY(weft_tokenizer_load(&t, a->inputs[0]));
-    enum weft_status status = print_info(t, a->json);
+    TRY(weft_tokenizer_load(&t, a->file));
+    enum weft_status status = print_info(t, a->common.json);
     weft_tokenizer_free(t);
     return status;
 }
 
 static enum weft_status run(void *args)
 {
-    static const char *const names[] = {"train", "encode", "decode", "info"};
     struct args *a = args;
-    if (strcmp(a->what, "train") == 0)
-        return with_inputs(a, train);
-    if (strcmp(a->what, "encode") == 0 || strcmp(a->what, "decode") == 0)
-        return with_inputs(a, use_tokenizer);
-    if (strcmp(a->what, "info") == 0)
+    if (a->verb == INFO)
         return info(a);
-    const char *near = weft_suggest(a->what, names, 4);
-    return FAIL(WEFT_INVALID, "a tokenizer cannot %s: there are train, encode, decode and info%s%s%s", a->what,
-                near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    if (a->verb == TRAIN)
+        TRY(check_plain(a));
+    return with_inputs(a, a->verb == TRAIN ? train : use_tokenizer);
 }
 
-const struct weft_cmd weft_cmd_tokenizer = {"tokenizer", "train, use and inspect tokenizers", &argp,
-                                            sizeof(struct args), run};
+const struct weft_cmd weft_cmd_tokenizer = {
+    .name = "tokenizer",
+    .summary = "train, use and inspect tokenizers",
+    .doc = "Learns byte-level BPE from texts, turns texts into tokens (one number a line) and back.",
+    .notes = "`encode --json` prints counts and speed instead of the tokens.",
+    .args = table,
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -6,8 +6,8 @@
 #include "bench/bench.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "run/run.h"
-#include "study/study.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,109 +17,67 @@
 
 struct args {
     struct weft_common common;
-    char *out;
+    const char *out;
     bool resume, unsafe;
     double minutes; /* 0: no limit */
-    double start;
 };
 
-enum { UNSAFE = 256, RESUME, TIME };
-
-static const struct argp_option options[] = {
-    {"out", 'o', "DIR", 0, "Write config, log and checkpoints into DIR, usually runs/NAME", 0},
-    {"resume", RESUME, NULL, 0,
-     "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR", 0},
-    {"time", TIME, "MINUTES", 0, "Save and stop before this many minutes have passed", 0},
-    {"unsafe", UNSAFE, NULL, 0, "Train even if a gate fails; the result says so", 0},
+static const struct weft_arg table[] = {
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
+     .help = "Write config, log and checkpoints into DIR, usually runs/NAME"},
+    {"resume", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, resume),
+     .help = "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR"},
+    {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
+     .help = "Save and stop before this many minutes have passed", .min = 1e-6, .max = 1e9},
+    {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
+     .help = "Train even if a gate fails; the result says so"},
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        a->start = weft_seconds();
-        state->child_inputs[0] = &a->common;
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case RESUME:
-        a->resume = true;
-        return 0;
-    case TIME:
-        a->minutes = weft_arg_real(state, "time", arg, 1e-6, 1e9);
-        return 0;
-    case UNSAFE:
-        a->unsafe = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+/* ---- progress */
 
-static const struct argp_child children[] = {{&weft_model_argp, 0, NULL, 0}, {0}};
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
-    .doc = "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then scores it on samples held out "
-           "for validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see "
-           "`weft verify`.\v"
-           "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
-           "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second SIGINT "
-           "ends it at once. A run that was stopped before its last step, also by --time, exits with 3.",
-};
-
-/* ---- progress: one line that is rewritten on a terminal, some twenty plain lines elsewhere */
-
-struct line {
-    bool terminal;
-    double said;              /* when, in seconds of the run; 0: not yet */
+struct view {
+    struct weft_line line;
     double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
 };
 
 /* The means over layers, on a line of their own. */
-static void print_diagnosis(const struct line *line, const struct weft_progress *now)
+static void print_diagnosis(struct weft_line *line, const struct weft_progress *now)
 {
-    fprintf(stderr, "%sstep %lld/%lld", line->terminal ? "\r\033[K" : "", (long long)now->step, (long long)now->steps);
-    for (int i = 0; i < now->diagnosis->count; i++)
-        fprintf(stderr, "  %s %.4g", now->diagnosis->list[i].name, now->diagnosis->list[i].mean);
-    fputc('\n', stderr);
+    char text[1024] = "";
+    size_t used = 0;
+    for (int i = 0; i < now->diagnosis->count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "  %s %.4g", now->diagnosis->list[i].name,
+                                 now->diagnosis->list[i].mean);
+    weft_line_say(line, "step %lld/%lld%s", (long long)now->step, (long long)now->steps, text);
 }
 
 static void print_progress(void *context, const struct weft_progress *now)
 {
-    struct line *line = context;
-    bool end = now->step == now->steps;
-    int64_t every = weft_max(1, now->steps / 20);
+    struct view *v = context;
+    char terms[256] = "", share[64] = "";
+    size_t used = 0;
     if (now->diagnosis)
-        print_diagnosis(line, now);
-    if (!end && (line->terminal ? now->seconds - line->said < 0.1 : now->step % every != 0))
-        return;
-    line->said = now->seconds;
-    fprintf(stderr, "%sstep %lld/%lld  loss %.4f", line->terminal ? "\r" : "", (long long)now->step,
-            (long long)now->steps, now->losses.list[0].value);
-    for (int i = 1; now->losses.count > 2 && i < now->losses.count; i++)
-        fprintf(stderr, "%s%s %.4g%s", i == 1 ? " (" : ", ", now->losses.list[i].name, now->losses.list[i].value,
-                i == now->losses.count - 1 ? ")" : "");
-    fprintf(stderr, "  %.0f tokens/s", now->tokens_per_s);
-    if (line->shares_per_tokens > 0)
-        fprintf(stderr, " (%.0f %% of the engine)", 100 * now->tokens_per_s * line->shares_per_tokens);
-    fprintf(stderr, "  %.0f s left%s", now->seconds_left, line->terminal ? "    " : "\n");
-    if (line->terminal && end)
-        fputc('\n', stderr);
+        print_diagnosis(&v->line, now);
+    for (int i = 1; now->losses.count > 2 && i < now->losses.count && used < sizeof terms; i++)
+        used += (size_t)snprintf(terms + used, sizeof terms - used, "%s%s %.4g%s", i == 1 ? " (" : ", ",
+                                 now->losses.list[i].name, now->losses.list[i].value,
+                                 i == now->losses.count - 1 ? ")" : "");
+    if (v->shares_per_tokens > 0)
+        snprintf(share, sizeof share, " (%.0f %% of the engine)", 100 * now->tokens_per_s * v->shares_per_tokens);
+    weft_line_show(&v->line, (double)now->step, (double)now->steps, "step %lld/%lld  loss %.4f%s  %.0f tokens/s%s",
+                   (long long)now->step, (long long)now->steps, now->losses.list[0].value, terms, now->tokens_per_s,
+                   share);
 }
 
 /* How fast training could be at most, if it were one large product. Short runs would spend their time on that. */
-static void measure_engine(struct line *line, const struct weft_spec *spec, const struct weft_progress *now)
+static void measure_engine(struct view *v, const struct weft_spec *spec, const struct weft_progress *now)
 {
     double rate, left = now->flops_per_token * (double)now->step_tokens * (double)(now->steps - now->step);
     if (left < 1e13)
         return;
     if (weft_product_rate(spec->compute, 0.2, &rate) == WEFT_OK)
-        line->shares_per_tokens = now->flops_per_token / rate;
+        v->shares_per_tokens = now->flops_per_token / rate;
     else
         weft_error_clear();
 }
@@ -129,14 +87,14 @@ static void measure_engine(struct line *line, const struct weft_spec *spec, cons
 static void print_failed(void *context, const struct weft_check *c)
 {
     (void)context;
-    fprintf(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
+    weft_say(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
 }
 
 static void print_resumed(const struct weft_run *run)
 {
-    fprintf(stderr, "resuming %s from step %lld\n", run->folder, (long long)run->progress.step);
+    weft_say(stderr, "resuming %s from step %lld\n", run->folder, (long long)run->progress.step);
     if (*run->changes)
-        fprintf(stderr, "changed: %s\n", run->changes);
+        weft_say(stderr, "changed: %s\n", run->changes);
     if (strstr(run->changes, "steps "))
         fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
               "from the start\n",
@@ -148,6 +106,7 @@ static void print_resumed(const struct weft_run *run)
 
 static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
 {
+    struct view *v = context;
     switch (notice) {
     case WEFT_RUN_GATES:
         fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
@@ -162,7 +121,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
     case WEFT_RUN_BEGINS:
         weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
                        weft_threads());
-        measure_engine(context, run->spec, &run->progress);
+        measure_engine(v, run->spec, &run->progress);
+        weft_line_init(&v->line, (double)run->progress.step);
     }
 }
 
@@ -220,9 +180,8 @@ static enum weft_status stop(const struct weft_run *run)
             (long long)run->progress.steps);
     if (run->folder) {
         fputs(", saved. To continue: ", stderr);
-        weft_shell_words((const char *const[]){"weft", "train", run->folder, "--resume",
-                                               run->gates_failed ? "--unsafe" : NULL, NULL},
-                         stderr);
+        weft_say_words((const char *const[]){"weft", "train", run->folder, "--resume",
+                                             run->gates_failed ? "--unsafe" : NULL, NULL});
         fputc('\n', stderr);
     } else {
         fputs("; nothing was saved, as there is no --out\n", stderr);
@@ -240,7 +199,7 @@ static enum weft_status choose_folder(struct args *a)
     if (!weft_model_is_folder(a->common.model))
         return FAIL(WEFT_INVALID, "--resume: which run? Give its folder as MODEL, not %s, or as --out DIR",
                     a->common.model);
-    a->out = (char *)a->common.model;
+    a->out = a->common.model;
     return WEFT_OK;
 }
 
@@ -275,7 +234,7 @@ static enum weft_status check_model(const struct args *a)
     return WEFT_OK;
 }
 
-static enum weft_status train(struct args *a, struct weft_run *run, struct line *line)
+static enum weft_status train(struct args *a, struct weft_run *run, struct view *v)
 {
     TRY(weft_common_init(&a->common));
     TRY(choose_folder(a));
@@ -286,8 +245,7 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct line 
     else
         weft_note_once("unsaved", "nothing will be saved: there is no --out");
     enum weft_status status = weft_run_train(run);
-    if (line->terminal && line->said > 0 && !run->finished)
-        fputc('\n', stderr); /* what follows does not stand behind the progress line */
+    weft_line_end(&v->line);
     TRY(status);
     TRY(print_result(run, a->common.json));
     return run->finished ? WEFT_OK : stop(run);
@@ -296,22 +254,36 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct line 
 static enum weft_status run_command(void *args)
 {
     struct args *a = args;
-    struct line line = {.terminal = isatty(STDERR_FILENO)};
+    struct view view = {.shares_per_tokens = 0};
     struct weft_run run = {.spec = &a->common.spec,
                            .recipe = &a->common.recipe,
                            .settings = &a->common.settings,
                            .resume = a->resume,
                            .unsafe = a->unsafe,
-                           .deadline = a->minutes > 0 ? a->start + 60 * a->minutes : 0,
+                           .deadline = a->minutes > 0 ? weft_seconds() + 60 * a->minutes : 0,
                            .stop = &caught,
-                           .context = &line,
+                           .context = &view,
                            .on_failed_check = print_failed,
                            .on_notice = print_notice,
                            .on_progress = print_progress};
-    enum weft_status status = train(a, &run, &line);
+    enum weft_status status = train(a, &run, &view);
     weft_run_release(&run);
-    weft_common_release(&a->common);
     return status;
 }
 
-const struct weft_cmd weft_cmd_train = {"train", "train a model on a task", &argp, sizeof(struct args), run_command};
+const struct weft_cmd weft_cmd_train = {
+    .name = "train",
+    .summary = "train a model on a task",
+    .doc =
+        "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then scores it on samples held out for "
+        "validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see `weft "
+        "verify`.",
+    .notes =
+        "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
+        "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second "
+        "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3.",
+    .args = table,
+    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run_command,
+};

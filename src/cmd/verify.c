@@ -5,78 +5,50 @@
 #include "base/json.h"
 #include "check/check.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 
-#include <string.h>
-#include <unistd.h>
+#include <math.h>
+
+static const char *gate_at(int i)
+{
+    const char *summary;
+    return i < WEFT_GATE_COUNT ? weft_gate_at(i, &summary) : NULL;
+}
 
 struct args {
     struct weft_common common;
-    const char *gate;
+    int gate;
     bool pairs, triples, mutants;
-    int random;
-    uint64_t seed;
+    int64_t random, seed;
 };
 
-enum { PAIRS = 256, TRIPLES, RANDOM, SEED, MUTANTS };
-
-static const struct argp_option options[] = {
-    {"gate", 'g', "NAME", 0, "Check models by this gate only: live, causal, cached, exact, gradient or accounted", 0},
-    {"pairs", PAIRS, NULL, 0, "Also check combinations in which all pairs of choices occur", 0},
-    {"triples", TRIPLES, NULL, 0, "Also check combinations in which all triples of choices occur", 0},
-    {"random", RANDOM, "N", 0, "Also check N combinations drawn by chance", 0},
-    {"seed", SEED, "N", 0, "Which combinations are drawn; 1 by default", 0},
-    {"mutants", MUTANTS, NULL, 0, "Also break models on purpose, which the gates must notice; with --pairs", 0},
+static const struct weft_arg table[] = {
+    {NULL, 0, "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model),
+     .help = "A preset, a config file, or the folder of a run; without one, all presets",
+     .choice_at = weft_preset_name_at},
+    {"gate", 'g', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, gate), .help = "Check models by this gate only",
+     .choice_at = gate_at},
+    {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
+     .help = "Also check combinations in which all pairs of choices occur"},
+    {"triples", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, triples),
+     .help = "Also check combinations in which all triples of choices occur"},
+    {"random", 0, "N", WEFT_ARG_INT, offsetof(struct args, random), .help = "Also check N random combinations",
+     .max = WEFT_MAX_COMBINATIONS},
+    {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .help = "Seed of the random combinations",
+     .initial = "1", .max = INFINITY},
+    {"mutants", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, mutants),
+     .help = "Also break models on purpose, which the gates must notice; with --pairs"},
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static enum weft_status check(const void *args)
 {
-    struct args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->common;
-        a->seed = 1;
-        return 0;
-    case 'g':
-        a->gate = arg;
-        return 0;
-    case PAIRS:
-        a->pairs = true;
-        return 0;
-    case TRIPLES:
-        a->triples = true;
-        return 0;
-    case RANDOM:
-        a->random = (int)weft_arg_int(state, "random", arg, 0, WEFT_MAX_COMBINATIONS);
-        return 0;
-    case SEED:
-        a->seed = (uint64_t)weft_arg_int(state, "seed", arg, 0, INT64_MAX);
-        return 0;
-    case MUTANTS:
-        a->mutants = a->pairs = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->common.model)
-            return ARGP_ERR_UNKNOWN;
-        a->common.model = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    const struct weft_common *c = args;
+    if (!c->model && c->settings.count)
+        return FAIL(WEFT_INVALID, "--set %s=..: of which MODEL? `weft help models` lists presets",
+                    c->settings.setting[0].name);
+    return WEFT_OK;
 }
-
-static const struct argp_child children[] = {{&weft_common_argp, 0, NULL, 0}, {0}};
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[MODEL]",
-    .doc = "Runs the gates on a tiny twin of MODEL, in its own dtype and in f32; without MODEL, on those of all "
-           "presets.\vA line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss "
-           "has an effect; causal, no row knows of later tokens; cached, decoding through a cache gives the same; "
-           "exact, the same bits with any number of threads; gradient, derivatives are those of the loss; accounted, "
-           "weights, FLOPs, memory and cache are as predicted.",
-    .children = children,
-};
 
 /* What was found so far. */
 struct tally {
@@ -84,7 +56,7 @@ struct tally {
     char subject[64]; /* what the lines are about */
     int checks, failed;
     const struct weft_combinations *combinations; /* those under way */
-    double said;                                  /* when progress was told last */
+    struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
     int mutants, caught, false_alarms;
@@ -92,7 +64,7 @@ struct tally {
 
 /* ---- models */
 
-static void tell_check(void *context, const struct weft_check *c)
+static void print_check(void *context, const struct weft_check *c)
 {
     struct tally *t = context;
     t->checks++;
@@ -101,13 +73,13 @@ static void tell_check(void *context, const struct weft_check *c)
         printf("%s %-14s %-9s %s: %.4g (limit %.4g)%s%s\n", c->passed ? "PASSED" : "FAILED", t->subject, c->gate,
                c->name, c->figure, c->limit, c->passed ? "" : ": ", c->where);
     else if (!c->passed)
-        fprintf(stderr, "weft verify: %s, %s: %s: %.4g, limit %.4g: %s\n", t->subject, c->gate, c->name, c->figure,
-                c->limit, c->where);
+        weft_say(stderr, "weft verify: %s, %s: %s: %.4g, limit %.4g: %s\n", t->subject, c->gate, c->name, c->figure,
+                 c->limit, c->where);
 }
 
 static enum weft_status check_in(struct tally *t, const struct weft_spec *spec, unsigned gates)
 {
-    struct weft_gates report = {.on_check = tell_check, .context = t};
+    struct weft_gates report = {.on_check = print_check, .context = t};
     snprintf(t->subject, sizeof t->subject, "%s %s", spec->preset, weft_dtype_name(spec->compute));
     return weft_gates_run(spec, gates, &report);
 }
@@ -128,7 +100,7 @@ static enum weft_status check_model(struct tally *t, const struct weft_spec *spe
 static enum weft_status check_presets(struct tally *t, unsigned gates)
 {
     const char *summary, *preset;
-    struct weft_gates report = {.on_check = tell_check, .context = t};
+    struct weft_gates report = {.on_check = print_check, .context = t};
     snprintf(t->subject, sizeof t->subject, "tiny f32");
     TRY(weft_source_checks(&report));
     for (int i = 0; (preset = weft_preset_at(i, &summary)); i++) {
@@ -144,45 +116,31 @@ static enum weft_status check_presets(struct tally *t, unsigned gates)
     return WEFT_OK;
 }
 
-static enum weft_status find_gates(const char *name, unsigned *gates)
-{
-    const char *names[WEFT_GATE_COUNT], *summary;
-    *gates = name ? 0 : WEFT_GATES_ALL;
-    for (int i = 0; i < WEFT_GATE_COUNT; i++) {
-        names[i] = weft_gate_at(i, &summary);
-        if (name && strcmp(names[i], name) == 0)
-            *gates = 1u << i;
-    }
-    if (*gates)
-        return WEFT_OK;
-    const char *near = weft_suggest(name, names, WEFT_GATE_COUNT);
-    return FAIL(WEFT_INVALID, "there is no gate \"%s\"%s%s%s `weft verify --help` lists them", name,
-                near ? ": did you mean " : "", near ? near : "", near ? "?" : ".");
-}
-
 /* ---- combinations */
 
-static void tell_result(void *context, const struct weft_sweep_result *r)
+static void add_result(void *context, const struct weft_sweep_result *r)
 {
     struct tally *t = context;
     const char *settings = t->combinations->rows[r->row];
     t->checks += r->checks;
     t->failed += r->failed;
     t->combinations_failed += r->failed > 0;
-    if (r->failed)
-        fprintf(t->json ? stderr : stdout, "FAILED %s %s: %s\n", weft_dtype_name(r->dtype), r->message, settings);
-    if (weft_seconds() - t->said < (isatty(STDERR_FILENO) ? 0.5 : 20))
-        return;
-    t->said = weft_seconds();
-    fprintf(stderr, "combination %d of %d\n", r->row + 1, t->combinations->count);
+    if (r->failed) {
+        weft_line_end(&t->line);
+        weft_say(t->json ? stderr : stdout, "FAILED %s %s: %s\n", weft_dtype_name(r->dtype), r->message, settings);
+    }
+    weft_line_show(&t->line, r->row + 1, t->combinations->count, "combination %d of %d", r->row + 1,
+                   t->combinations->count);
 }
 
 static enum weft_status check_combinations(struct tally *t, const char *what, struct weft_combinations *c)
 {
     int failed = t->combinations_failed;
     t->combinations = c;
-    t->said = weft_seconds();
-    TRY(weft_sweep(c, tell_result, t));
+    weft_line_init(&t->line, 0);
+    enum weft_status status = weft_sweep(c, add_result, t);
+    weft_line_end(&t->line);
+    TRY(status);
     t->combinations_done += c->count;
     t->tuples += c->tuples;
     t->impossible += c->impossible;
@@ -211,7 +169,7 @@ static enum weft_status draw(struct tally *t, int count, uint64_t seed)
     static struct weft_combinations c;
     char what[64];
     enum weft_status status = weft_combinations_draw(&c, count, seed);
-    snprintf(what, sizeof what, "by chance, seed %llu", (unsigned long long)seed);
+    snprintf(what, sizeof what, "random, seed %llu", (unsigned long long)seed);
     if (status == WEFT_OK)
         status = check_combinations(t, what, &c);
     weft_combinations_release(&c);
@@ -229,7 +187,7 @@ static enum weft_status check_mutants(struct tally *t)
         TRY(weft_mutant_run(m, &caught, message));
         t->caught += caught;
         if (!t->json || !caught)
-            fprintf(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, message);
+            weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, message);
     }
     return WEFT_OK;
 }
@@ -239,15 +197,14 @@ static enum weft_status check_mutants(struct tally *t)
 /* Combinations first: their processes are copies of this one before it has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
-    unsigned gates;
-    TRY(find_gates(a->gate, &gates));
-    if (a->pairs)
-        TRY(cover(t, 2, a->seed));
+    unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;
+    if (a->pairs || a->mutants)
+        TRY(cover(t, 2, (uint64_t)a->seed));
     t->false_alarms = t->combinations_failed;
     if (a->triples)
-        TRY(cover(t, 3, a->seed));
+        TRY(cover(t, 3, (uint64_t)a->seed));
     if (a->random)
-        TRY(draw(t, a->random, a->seed));
+        TRY(draw(t, (int)a->random, (uint64_t)a->seed));
     if (a->mutants)
         TRY(check_mutants(t));
     return a->common.model ? check_model(t, &a->common.spec, gates) : check_presets(t, gates);
@@ -263,7 +220,7 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
         weft_result_int(r, "combinations_failed", t->combinations_failed);
         weft_result_int(r, "tuples", t->tuples);
         weft_result_int(r, "impossible", t->impossible);
-        weft_result_int(r, "seed", (int64_t)a->seed);
+        weft_result_int(r, "seed", a->seed);
     }
     if (a->mutants) {
         weft_result_int(r, "mutants", t->mutants);
@@ -280,23 +237,30 @@ static enum weft_status run(void *args)
 {
     struct args *a = args;
     struct tally t = {.json = a->common.json};
-    enum weft_status status = a->common.status;
-    if (status == WEFT_OK && a->common.model)
-        status = weft_common_init(&a->common);
-    else if (status == WEFT_OK && a->common.settings.count)
-        status = FAIL(WEFT_INVALID, "--set %s=..: of which MODEL? `weft help models` lists presets",
-                      a->common.settings.setting[0].name);
-    if (status == WEFT_OK)
-        status = verify(a, &t);
-    if (status == WEFT_OK)
-        status = print_result(a, &t);
-    weft_common_release(&a->common);
-    if (status == WEFT_OK && t.failed)
+    if (a->common.model)
+        TRY(weft_common_init(&a->common));
+    TRY(verify(a, &t));
+    TRY(print_result(a, &t));
+    if (t.failed)
         return FAIL(WEFT_CHECK, "%d of %d checks failed; the lines above name them", t.failed, t.checks);
-    if (status == WEFT_OK && t.caught < t.mutants)
+    if (t.caught < t.mutants)
         return FAIL(WEFT_CHECK, "%d of %d mutants were not noticed", t.mutants - t.caught, t.mutants);
-    return status;
+    return WEFT_OK;
 }
 
-const struct weft_cmd weft_cmd_verify = {"verify", "check models by six gates: live, causal, cached, exact, ..", &argp,
-                                         sizeof(struct args), run};
+const struct weft_cmd weft_cmd_verify = {
+    .name = "verify",
+    .summary = "check models by six gates: live, causal, cached, exact, ..",
+    .doc =
+        "Runs the gates on a tiny twin of MODEL, in its own dtype and in f32; without MODEL, on those of all presets.",
+    .notes =
+        "Each line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss has an "
+        "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
+        "the same bits with any number of threads; gradient, derivatives are those of the loss; accounted, "
+        "weights, FLOPs, memory and cache are as predicted.",
+    .args = table,
+    .check = check,
+    .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -6,28 +6,6 @@
 #include "cmd/cmd.h"
 #include "dnn/dnn.h"
 
-struct args {
-    bool json;
-};
-
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "Print one flat JSON object", 0},
-    {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    (void)arg;
-    struct args *a = state->input;
-    if (key != 'j')
-        return ARGP_ERR_UNKNOWN;
-    a->json = true;
-    return 0;
-}
-
-static const struct argp argp = {
-    options, parse, NULL, "Tells the version, the compiler, and what runs on this machine.", NULL, NULL, NULL};
-
 static enum weft_status run(void *args)
 {
     struct weft_result *r = weft_result_create();
@@ -40,10 +18,16 @@ static enum weft_status run(void *args)
     weft_result_text(r, "isa", weft_isa_name(weft_isa()));
     weft_result_text(r, "products", weft_dnn_describe());
     weft_result_int(r, "threads", weft_threads());
-    enum weft_status status = weft_result_print(r, stdout, ((const struct args *)args)->json);
+    enum weft_status status = weft_result_print(r, stdout, ((const struct weft_common *)args)->json);
     weft_result_free(r);
     return status;
 }
 
-const struct weft_cmd weft_cmd_version = {"version", "what this is and what it runs on", &argp, sizeof(struct args),
-                                          run};
+const struct weft_cmd weft_cmd_version = {
+    .name = "version",
+    .summary = "what this is and what it runs on",
+    .doc = "Prints the version, the compiler, and which instruction set and products run on this machine.",
+    .takes = WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct weft_common),
+    .run = run,
+};

@@ -31,7 +31,7 @@ static enum weft_status make(const struct weft_results *r, struct output out[FIL
         FILE *to = open_memstream(&out[i].text, &out[i].bytes);
         if (to)
             print(i, r, &c, to);
-        if (!to || ferror(to) + fclose(to))
+        if (!to || !weft_output_close(to))
             status = FAIL(WEFT_NOMEM, "no memory for the report");
     }
     weft_curves_release(&c);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena, int64_t step, double loss)
 {
@@ -97,11 +98,10 @@ enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, s
         .params = -1, .val_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN, .tokens_per_s = NAN, .seconds = NAN};
     if (snprintf(path, sizeof path, "%s/log.jsonl", folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of a run's folder is too long");
-    FILE *file = fopen(path, "rbe");
-    if (!file && (errno == ENOENT || errno == ENOTDIR))
+    FILE *file;
+    if (access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
         return WEFT_OK;
-    if (!file)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    TRY(weft_input_open(path, &file));
     log->exists = true;
     enum weft_status status = read_records(log, file, path, arena);
     fclose(file);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define OUTPUT "output.txt"
@@ -91,7 +92,9 @@ static const char *read_end(const char *folder, const char *name, char *text, si
 {
     char path[4096];
     *text = 0;
-    FILE *f = in_folder(folder, name, path) == WEFT_OK ? fopen(path, "re") : NULL;
+    struct stat st;
+    bool there = in_folder(folder, name, path) == WEFT_OK && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    FILE *f = there ? fopen(path, "re") : NULL;
     if (!f)
         return text;
     bool cut = fseek(f, -(long)(size - 1), SEEK_END) == 0;

@@ -138,11 +138,10 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
     *list = NULL;
     *count = 0;
     TRY(ledger_path(folder, path));
-    FILE *file = fopen(path, "rbe");
-    if (!file && errno == ENOENT)
+    FILE *file;
+    if (access(path, F_OK) && errno == ENOENT)
         return WEFT_OK; /* nothing finished yet */
-    if (!file)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    TRY(weft_input_open(path, &file));
     enum weft_status status = read_lines(file, path, arena, list, count);
     fclose(file);
     return status;
@@ -237,7 +236,7 @@ enum weft_status weft_ledger_add(const char *folder, const struct weft_finished 
     size_t bytes = 0;
     FILE *to = open_memstream(&line, &bytes);
     enum weft_status status = to ? print_run(run, to) : WEFT_OK;
-    if (!to || fclose(to))
+    if (!to || !weft_output_close(to))
         status = FAIL(WEFT_NOMEM, "no memory for a line of the ledger");
     if (status == WEFT_OK)
         status = add_line(folder, line, bytes);

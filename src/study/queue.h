@@ -63,19 +63,4 @@ enum weft_status weft_queue_run(struct weft_queue *q);
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);
 
-/* ---- showing progress (queue_view.c): weft_queue_view is its `report`, a view its context. */
-struct weft_queue_view {
-    FILE *to;
-    bool terminal;
-    double start;
-    /* Its own: */
-    bool drawn;
-    double said;
-};
-void weft_queue_view(void *view, const struct weft_queue *q, const struct weft_job *job);
-struct weft_words {
-    char text[40];
-};
-struct weft_words weft_duration(double seconds); /* "3.5 hours" */
-
 #endif

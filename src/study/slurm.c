@@ -63,7 +63,7 @@ enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, 
     if (to)
         write_script(s, program, here, arguments, threads, to);
     enum weft_status status =
-        to && !fclose(to) ? weft_file_replace(path, text, bytes) : FAIL(WEFT_NOMEM, "no memory for %s", path);
+        to && weft_output_close(to) ? weft_file_replace(path, text, bytes) : FAIL(WEFT_NOMEM, "no memory for %s", path);
     free(text);
     return status;
 }

@@ -144,22 +144,14 @@ static bool blank(const char *line, size_t bytes)
     return i == bytes;
 }
 
-static enum weft_status bad_line(const struct lines *l, json_error_t *error)
-{
-    for (char *c = error->text; *c; c++) /* it quotes the file: keep control characters off the terminal */
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    return FAIL(WEFT_FORMAT, "%s:%lld:%d: invalid JSON: %s", weft_source_name(l->source), (long long)l->number,
-                error->column, error->text);
-}
-
 static enum weft_status one_line(const struct lines *l, const char *line, size_t bytes, weft_line_fn *visit,
                                  void *context)
 {
     json_error_t error;
     json_t *value = json_loadb(line, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (!value)
-        return bad_line(l, &error);
+        return FAIL(WEFT_FORMAT, "%s:%lld:%d: invalid JSON: %s", weft_source_name(l->source), (long long)l->number,
+                    error.column, error.text);
     enum weft_status status = visit(context, weft_source_name(l->source), l->number, value);
     json_decref(value);
     return status;

@@ -12,7 +12,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -152,23 +151,12 @@ static enum weft_status print_data(const struct prepare *p, const char *tokenize
     return status;
 }
 
-/* Waits until a file or folder is on the disk. */
-static enum weft_status sync_path(const char *path)
-{
-    int fd = open(path, O_RDONLY);
-    bool synced = fd >= 0 && fsync(fd) == 0;
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    return synced ? WEFT_OK : FAIL(WEFT_IO, "%s cannot be synced to the disk: %s", path, strerror(error));
-}
-
 static enum weft_status write_data(struct prepare *p)
 {
     char path[4096], hash[65];
     snprintf(path, sizeof path, "%s/tokenizer.json", p->folder);
     TRY(weft_tokenizer_save(p->how->tokenizer, path));
-    TRY(sync_path(path));
+    TRY(weft_path_sync(path));
     TRY(weft_sha256_file(path, hash));
     snprintf(path, sizeof path, "%s/data.json", p->folder);
     FILE *f = fopen(path, "wb");
@@ -177,7 +165,7 @@ static enum weft_status write_data(struct prepare *p)
     enum weft_status status = print_data(p, hash, f);
     fclose(f);
     if (status == WEFT_OK)
-        status = sync_path(path);
+        status = weft_path_sync(path);
     return status;
 }
 
@@ -199,10 +187,10 @@ static enum weft_status publish(const struct prepare *p)
     char *slash = strrchr(parent, '/');
     if (slash)
         slash[slash == parent] = 0; /* keep the slash of "/x" */
-    TRY(sync_path(p->folder));
+    TRY(weft_path_sync(p->folder));
     if (rename(p->folder, p->how->out))
         return FAIL(WEFT_IO, "%s cannot be renamed to %s: %s", p->folder, p->how->out, strerror(errno));
-    TRY(sync_path(slash ? parent : "."));
+    TRY(weft_path_sync(slash ? parent : "."));
     return WEFT_OK;
 }
 

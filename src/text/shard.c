@@ -8,35 +8,15 @@
  */
 #include "text/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static enum weft_status map_file(struct weft_shard *f)
 {
-    struct stat info;
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info)) {
-        int error = errno;
-        if (fd >= 0)
-            close(fd);
-        return FAIL(WEFT_IO, "%s cannot be read: %s", f->path, strerror(error));
-    }
-    f->bytes = (size_t)info.st_size;
-    if (S_ISREG(info.st_mode) && f->bytes > 0)
-        f->map = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    int error = errno;
-    close(fd);
-    if (!S_ISREG(info.st_mode) || f->bytes == 0)
-        return FAIL(WEFT_FORMAT, "%s is empty or not a regular file: it has no tokens", f->path);
-    if (f->map == MAP_FAILED) {
-        f->map = NULL;
-        return FAIL(WEFT_IO, "%s cannot be memory-mapped: %s", f->path, strerror(error));
-    }
-    return WEFT_OK;
+    void *map;
+    TRY(weft_input_map(f->path, &map, &f->bytes));
+    f->map = map;
+    return map ? WEFT_OK : FAIL(WEFT_FORMAT, "%s is empty: it has no tokens", f->path);
 }
 
 static enum weft_status check_header(struct weft_shard *f, const int32_t *header)

@@ -81,9 +81,9 @@ enum weft_status weft_source_from(struct weft_source **out, FILE *file, const ch
 enum weft_status weft_source_open(struct weft_source **s, const char *path)
 {
     bool standard = strcmp(path, "-") == 0;
-    FILE *f = standard ? stdin : fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    FILE *f = stdin;
+    if (!standard)
+        TRY(weft_input_open(path, &f));
     TRY(weft_source_from(s, f, standard ? "standard input" : path));
     return WEFT_OK;
 }

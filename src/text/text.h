@@ -24,6 +24,7 @@ enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **t);
 /* "char": one token per character (Unicode code point) that occurs in the text, in code point order. Encoding anything
  * else is an error. */
 enum weft_status weft_tokenizer_chars(struct weft_tokenizer **t, const char *text, size_t bytes);
+enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* of a file */
 /* Reads tokenizer.json or GPT-2's vocab.bpe (with encoder.json beside it). `path` is the file or its folder. */
 enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path);
 /* Trains byte-level BPE with GPT-2's pre-tokenization on all of `from`. Ties go to the lexicographically larger pair of

@@ -5,11 +5,9 @@
  */
 #include "text/tokenizer_read.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const size_t LARGEST = (size_t)1 << 28;
+#include <unistd.h>
 
 /* ---- vocab.bpe */
 
@@ -48,37 +46,6 @@ static enum weft_status read_vocab_bpe(struct weft_reading *r, char *text, size_
 
 /* ---- files */
 
-/* All of a file with a zero behind; the caller frees it. */
-static enum weft_status slurp(const char *path, char **text, size_t *bytes)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
-    size_t room = 1 << 16, got = 1;
-    enum weft_status status = WEFT_OK;
-    *bytes = 0;
-    for (*text = malloc(room + 1); *text && got && *bytes < LARGEST; *bytes += got) {
-        if (*bytes == room) {
-            char *grown = realloc(*text, (room *= 2) + 1);
-            if (!grown)
-                free(*text);
-            if (!(*text = grown))
-                break;
-        }
-        got = fread(*text + *bytes, 1, room - *bytes, f);
-    }
-    if (!*text)
-        status = FAIL(WEFT_NOMEM, "not enough memory to read %s", path);
-    else if (ferror(f))
-        status = FAIL(WEFT_IO, "%s cannot be read: is it a file?", path);
-    else if (*bytes >= LARGEST)
-        status = FAIL(WEFT_FORMAT, "%s has more than %zu bytes: it is no tokenizer", path, LARGEST);
-    else
-        (*text)[*bytes] = 0;
-    fclose(f);
-    return status;
-}
-
 static enum weft_status load_vocab_bpe(struct weft_tokenizer **t, const char *path, char *merges, size_t bytes)
 {
     char *json = NULL;
@@ -88,7 +55,7 @@ static enum weft_status load_vocab_bpe(struct weft_tokenizer **t, const char *pa
     const char *slash = strrchr(path, '/');
     const char *beside = weft_arena_print(&arena, "%.*sencoder.json", slash ? (int)(slash - path) + 1 : 0, path);
     size_t json_bytes;
-    enum weft_status status = beside ? slurp(beside, &json, &json_bytes) : WEFT_NOMEM;
+    enum weft_status status = beside ? weft_slurp(beside, WEFT_MAX_TOKENIZER_BYTES, &json, &json_bytes) : WEFT_NOMEM;
     if (status == WEFT_OK)
         status = weft_reading_json(beside, json, json_bytes, &vocab);
     r.vocab = vocab;
@@ -104,7 +71,7 @@ static enum weft_status load_file(struct weft_tokenizer **t, const char *path)
 {
     char *text = NULL;
     size_t bytes;
-    enum weft_status status = slurp(path, &text, &bytes);
+    enum weft_status status = weft_slurp(path, WEFT_MAX_TOKENIZER_BYTES, &text, &bytes);
     if (status == WEFT_OK && text[strspn(text, " \t\r\n")] == '{')
         status = weft_tokenizer_parse(t, path, text, bytes);
     else if (status == WEFT_OK)
@@ -121,10 +88,7 @@ enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path
     *t = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *full = weft_arena_print(&arena, "%s%s", path, names[i]);
-        FILE *f = full && *names[i] ? fopen(full, "rb") : NULL;
-        if (f)
-            fclose(f);
-        if (full && (f || !*names[i])) {
+        if (full && (!*names[i] || access(full, F_OK) == 0)) {
             status = load_file(t, full);
             break;
         }

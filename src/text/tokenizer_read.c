@@ -15,8 +15,7 @@ struct weft_shown weft_name_show(const char *name)
     n = n < sizeof s.text ? n : sizeof s.text - 1;
     while (n && ((unsigned char)name[n] & 0xc0) == 0x80) /* do not cut a character in two */
         n--;
-    for (size_t i = 0; i < n; i++)
-        s.text[i] = (char)((unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i]);
+    memcpy(s.text, name, n);
     s.text[n] = 0;
     return s;
 }

@@ -15,7 +15,7 @@ struct weft_reading {
     struct weft_tokenizer *t;
 };
 
-/* A name from a file, safe to print: control characters become question marks, and long names are truncated. */
+/* A name from a file, for a message: long names are truncated. */
 struct weft_shown {
     char text[48];
 };

@@ -165,9 +165,6 @@ static enum weft_status check_fields(const struct items *t, const json_t *object
             continue;
         char what[80];
         snprintf(what, sizeof what, "the field \"%.40s\" is not known here", name);
-        for (char *c = what; *c; c++) /* it may end up on a terminal */
-            if ((unsigned char)*c < ' ' || *c == 0x7f)
-                *c = '?';
         return wrong(t, what);
     }
     return WEFT_OK;

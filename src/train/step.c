@@ -142,15 +142,11 @@ static enum weft_status not_finite(struct weft_trainer *t, double loss, double n
     bool in_weights = find_bad(p, p->weights, "value", text, sizeof text);
     bool in_gradient = find_bad(p, t->sums[0].grads, "gradient", gradient, sizeof gradient);
     bool found = in_weights || weft_trainer_find_bad(t, text, sizeof text);
-    if (found || in_gradient)
-        return FAIL(WEFT_CHECK,
-                    "step %lld: the loss is %g and %s; no weight was changed by this step. Try a lower lr, a longer "
-                    "warmup or dtype=f32",
-                    (long long)t->step + 1, fabs(loss), found ? text : gradient);
-    return FAIL(WEFT_CHECK,
-                "step %lld: the loss is %g and the norm of the gradients %g; no weight was changed by this step. Try a "
-                "lower lr or a longer warmup",
-                (long long)t->step + 1, fabs(loss), fabs(norm));
+    if (!found && !in_gradient)
+        snprintf(gradient, sizeof gradient, "the norm of the gradients %g", fabs(norm));
+    return FAIL(WEFT_CHECK, "step %lld: the loss is %g and %s; no weight was changed by this step. Try a lower lr%s",
+                (long long)t->step + 1, fabs(loss), found ? text : gradient,
+                t->model->spec->compute == WEFT_F32 ? " or a longer warmup" : ", a longer warmup or dtype=f32");
 }
 
 enum weft_status weft_trainer_update(struct weft_trainer *t)

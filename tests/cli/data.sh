@@ -50,15 +50,16 @@ result $? "warns if the tokenizer has no token to separate documents"
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
 result $? "the vocabulary is the set of characters in the text"
 
-fails 2 "prepare or info?" # nothing
-fails 2 "prepare or info?" prepar x
-fails 2 "a folder are needed" prepare "$scratch/a.txt"
+fails 2 "prepare or info" # nothing
+fails 2 "did you mean prepare?" prepar x
+fails 2 "Give --out=DIR" prepare "$scratch/a.txt"
+fails 2 "which INPUT?" prepare --out "$scratch/no"
 fails 2 "which file or folder?" info
-fails 2 "--out is no option of info" info x --out "$scratch/no"
-fails 2 "--length is no option of prepare" prepare x --out "$scratch/no" --length 3
+fails 2 "--out is not an option of info" info x --out "$scratch/no"
+fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
 fails 2 "say which field" prepare "$scratch/a.jsonl" --out "$scratch/no"
 fails 2 "less than 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
-fails 2 "give a number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
+fails 2 "give a whole number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
 fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
 fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
 fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"

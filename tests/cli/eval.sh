@@ -62,8 +62,8 @@ result $? "token files of the text give the same"
 result $? "every item is counted"
 
 fails 2 "which MODEL" --data "$scratch/text"
-fails 2 "Give --data PATH" gpt2
-fails 2 "give a number from 1 to" gpt2 --data "$scratch/text" --batch 0
+fails 2 "Give --data=PATH" gpt2
+fails 2 "give a whole number from 1 to" gpt2 --data "$scratch/text" --batch 0
 fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
 fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
 fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
@@ -73,7 +73,7 @@ fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
 fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
 fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
 fails 1 "no token files for val" gpt2 --data "$scratch/folder"
-fails 1 "it cannot be a pipe" "${model[@]}" --data /dev/null
+fails 1 "give a regular file" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
 fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
 

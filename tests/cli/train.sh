@@ -41,10 +41,10 @@ result $? "samples so few that they come again are warned of once"
 result $? "others are not"
 
 # The progress line: elsewhere than on a terminal some twenty of them, with the terms of the loss where there are several.
-number='[0-9.e+-]+' left='[0-9]+ tokens/s  [0-9]+ s left'
+number='[0-9.e+-]+' left='[0-9]+ tokens/s(  [0-9.]+ [a-z]+ left)?'
 "$weft" "${quiet[@]}" --set steps=40 --set ffn=ws 2>&1 >/dev/null | grep '^step ' >"$scratch/lines"
 [[ $(grep -cE "^step [0-9]+/40  loss $number \(main $number, ws_z $number, ws_c $number\)  $left\$" "$scratch/lines") == 20 &&
-    $(cut -d ' ' -f 2 "$scratch/lines" | tr '\n' ' ') == "$(seq -f %.0f/40 -s ' ' 2 2 40) " ]]
+    $(grep -c ' left$' "$scratch/lines") == 19 && $(cut -d ' ' -f 2 "$scratch/lines" | tr '\n' ' ') == "$(seq -f %.0f/40 -s ' ' 2 2 40) " ]]
 result $? "progress: step, loss and its terms, tokens/s, time left"
 python3 - "$scratch/lines" <<'END'
 import re, sys
@@ -61,7 +61,7 @@ import os, pty, re, signal, sys
 pid, terminal = pty.fork()
 if not pid:
     os.execv(sys.argv[1], sys.argv[1:])
-line = rb"\rstep [0-9]+/1000000000  loss [0-9.]+  [1-9][0-9]* tokens/s \([0-9]+ % of the engine\)  [1-9][0-9]* s left    "
+line = rb"\rstep [0-9]+/1000000000  loss [0-9.]+  [1-9][0-9]* tokens/s \([0-9]+ % of the engine\)  [1-9][0-9.]* days left\x1b\[K"
 seen = b""
 try:
     while not re.search(line, seen):

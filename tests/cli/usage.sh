@@ -30,11 +30,9 @@ says 0 out "gpt2-124m" help models
 says 0 out "layers" help options
 says 0 out '| `layers` | whole number, 1 to 1024 | 2 |' help options --as markdown
 says 0 out "config WEFT_LAYERS" help options --as kconfig
-says 1 err 'no form "markdown"' help models --as markdown
+says 1 err 'no form markdown' help models --as markdown
 says 0 out 'y = x W^t + b + addend' help ops
-says 0 out '*weft train* [_OPTION_...] MODEL' help train --as scdoc
-says 0 out 'train) words="--help --out --resume' help --as bash
-says 0 out "seen_subcommand_from train' -l out -s o -r" help --as fish
+says 0 out '*weft* train \[OPTION...] MODEL' help train --as scdoc
 for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
     says 0 out "  $command " help
     says 0 out "Usage: weft $command" "$command" --help
@@ -45,11 +43,17 @@ done
 says 2 err "weft help"
 says 2 err "did you mean \`weft train\`?" trian
 says 2 err "\`weft help\` lists all" xyzzy
-says 1 err "there is no help on \"modles\": did you mean models?" help modles
+says 2 err "did you mean models?" help modles
 says 2 err "weft help models" train
 says 1 err "did you mean gpt2" train gpt22
 says 1 err "did you mean layers" train gpt2 --set laers=3
-says 1 err "write NAME=VALUE" train gpt2 --set layers
+says 2 err "write NAME=VALUE" train gpt2 --set layers
+says 2 err "--set needs a value: --set=NAME=VALUE" train gpt2 --set
+says 2 err "there is no option --rseume: did you mean --resume?" train gpt2 --rseume
+says 2 err "there is no option -q" train gpt2 -q
+says 2 err "--json takes no value" train gpt2 --json=yes
+says 2 err "one argument too many" train gpt2 llama
+says 2 err "give a number from 1e-06 to" train gpt2 --time 0
 says 1 err "give 1 to" train gpt2 --set layers=0
 says 1 err "give 1 to" train gpt2 --set layers=99999999999999999999
 says 1 err "layers" train gpt2 --set layers=many
@@ -57,14 +61,75 @@ says 1 err "make width a multiple of heads" show gpt2 --set heads=3
 says 0 out "label=\"layer 1\"" show gpt2 --dot
 says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op
-says 1 err "did you mean causal?" verify gpt2 --gate casual
-says 1 err "of which MODEL?" verify --set layers=3
-says 2 err "give a number from 0 to" verify --random many
+says 2 err "did you mean causal?" verify gpt2 --gate casual
+says 2 err "of which MODEL?" verify --set layers=3
+says 2 err "give a whole number from 0 to" verify --random many
 says 2 err "engine" bench
-says 1 err "write NAME=VALUE" bench engine --set layers
-says 2 err "--length is no option of train" bench train --length 3
-says 1 err "give a number from 0 to 4096" show gpt2 --threads many
+says 2 err "did you mean engine?" bench engin
+says 2 err "write NAME=VALUE" bench engine --set layers
+says 2 err "--length is not an option of train" bench train --length 3
+says 2 err "did you mean topk?" bench attention --route topkk
+says 2 err "give a whole number from 0 to 4096" show gpt2 --threads many
+says 2 err "give a whole number from 0 up" ablate --config x --run -1
 WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is not a level: use base, v3, v4 or amx" show gpt2
 WEFT_ISA=v3 says 0 out "layers" help options
 WEFT_ENGINE=fast says 1 err "WEFT_ENGINE=fast: this program has no such engine" train gpt2 --set task=recall --set steps=1
+
+# Every option and argument of a table is in --help and in the man page.
+for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
+    "$weft" help "$command" --as scdoc >"$scratch/man"
+    "$weft" "$command" --help >"$scratch/help"
+    missing=$("$weft" --complete "$command" -- | cut -f 1 | while read -r option; do
+        { grep -q -- "$option" "$scratch/help" && grep -q -- "$option" "$scratch/man"; } || echo "$option"
+    done)
+    [[ -z $missing && $(wc -L <"$scratch/help") -le 79 ]]
+    result $? "weft $command --help and its man page name all options, in lines that fit $missing"
+done
+
+# Source lines are for those who ask.
+says 1 err "attn=x is not possible" show gpt2 --set attn=x
+! grep -q '\.c:[0-9]' "$scratch/err"
+result $? "an error has no source lines"
+says 1 err ".c:" show gpt2 --set attn=x --verbose
+says 1 err ".c:" --verbose show gpt2 --set attn=x
+WEFT_VERBOSE=1 says 1 err ".c:" show gpt2 --set attn=x
+
+# shows_nothing_raw ARGUMENTS...: no control character reaches the terminal but newlines
+shows_nothing_raw() {
+    "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
+    [[ -s $scratch/err && -z $(tr -d '\n -~' <"$scratch/err") ]]
+    result $? "$(printf '%q ' weft "$@"): shows no control character"
+}
+escape=$'\e[31mred\x9b\x7f\r\t'
+shows_nothing_raw train gpt2 --set "attn=$escape"
+shows_nothing_raw train gpt2 --set "$escape=1"
+shows_nothing_raw train "$escape"
+shows_nothing_raw "$escape"
+shows_nothing_raw train gpt2 "--$escape"
+shows_nothing_raw eval gpt2 --data "$escape" --tokenizer bytes
+shows_nothing_raw config "$escape"
+shows_nothing_raw report "$escape"
+shows_nothing_raw tokenizer info "$escape"
+shows_nothing_raw bench "$escape"
+printf '{"preset": "gpt2", "\\u001b[31m": 1}' >"$scratch/config.json"
+shows_nothing_raw show "$scratch/config.json"
+
+# fills_up ARGUMENTS...: a result that cannot be written is a failure
+fills_up() {
+    local status
+    "$weft" "$@" >/dev/full 2>"$scratch/err"
+    status=$?
+    ((status == 1)) && grep -qi "full" "$scratch/err"
+    result $? "weft $*: notices a full disk"
+}
+fills_up help
+fills_up help options
+fills_up train --help
+fills_up version
+fills_up version --json
+for form in --options --config --walk --graph --dot --json ""; do
+    # shellcheck disable=SC2086 # no form is no word
+    fills_up show gpt2 $form
+done
+fills_up config configs/recall-quick
 finish

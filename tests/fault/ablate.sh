@@ -135,7 +135,7 @@ result $? "its tasks, all in parallel, give the same ledger"
 refuses 'there is no run 4' --out none --run 4
 refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
 refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
-refuses 'say --long' --out none --set steps=1000000000
+refuses 'pass --long' --out none --set steps=1000000000
 
 cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/runs.jsonl && exec 9>>failing/runs/dot/lr-0.001-seed-1/log.jsonl &&
     flock 9

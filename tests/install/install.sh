@@ -20,7 +20,7 @@ result $? "make install"
 for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so."${version%%.*}" lib/libweft.so."$version" \
     include/weft.h lib/pkgconfig/weft.pc share/doc/weft/LICENSE share/doc/weft/LICENSE.uPlot \
     share/man/man1/weft.1 share/man/man1/weft-train.1 share/bash-completion/completions/weft \
-    share/fish/vendor_completions.d/weft.fish; do
+    share/zsh/site-functions/_weft share/fish/vendor_completions.d/weft.fish; do
     [[ -s $root/usr/$file ]]
     result $? "there is $file"
 done
@@ -30,9 +30,17 @@ result $? "the installed program tells its version"
 
 bash -n "$root/usr/share/bash-completion/completions/weft"
 result $? "bash reads the completion"
-bash -c 'source "$1" && COMP_WORDS=(weft tra) COMP_CWORD=1 && _weft && [[ ${COMPREPLY[*]} == train ]]' - \
+PATH=$root/usr/bin:$PATH bash -c 'source "$1" && COMP_WORDS=(weft tra) COMP_CWORD=1 && _weft && [[ ${COMPREPLY[*]} == train ]]' - \
     "$root/usr/share/bash-completion/completions/weft"
 result $? "the completion of \"weft tra\" is train"
+
+[[ $(head -n 1 "$root/usr/share/zsh/site-functions/_weft") == "#compdef weft" ]]
+result $? "zsh will find the completion"
+
+released=$(sed -n 's/^#define WEFT_RELEASE_DATE "\(.*\)"/\1/p' include/weft.h)
+dates=$(grep -h '^\.TH' "$root"/usr/share/man/man1/*.1 | grep -o '[0-9-]\{10\}' | sort -u)
+[[ -n $released && $dates == "$released" ]]
+result $? "the man pages have the date of the release, $released: $dates"
 
 exported=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | grep -v '^weft_')
 undeclared=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | while read -r symbol; do

@@ -50,6 +50,8 @@ breaks rows "src/cmd/cmds.def: the row bad has no file src/cmd/bad.c" append src
 breaks rows "src/nn/attn/bad.c has no row in src/nn/parts.def" new_file src/nn/attn/bad.c ''
 breaks rows "src/nn/parts.def: the row bad has no file src/nn/ffn/bad.c" append src/nn/parts.def 'FFN(bad)'
 breaks rows "src/train/task/bad.c has no row in src/train/tasks.def" new_file src/train/task/bad.c ''
+breaks closing "src/tensor/bad.c:2: ferror and fclose" new_file src/tensor/bad.c '    if (!to || ferror(to) + fclose(to))'
+breaks closing "src/tensor/bad.c:2: ferror and fclose" new_file src/tensor/bad.c '    return fclose(to) | ferror(to);'
 breaks format "src/tensor/bad.c:2:" new_file src/tensor/bad.c 'int   x ;'
 
 breaks printing "src/tensor/bad.c:2: prints or exits" new_file src/tensor/bad.c '    fprintf(stderr, "hello\n");'

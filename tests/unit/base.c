@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 static enum weft_status inner(int heads) { return heads ? WEFT_OK : FAIL(WEFT_INVALID, "heads = %d: give 1", heads); }
 static enum weft_status outer(int heads)
@@ -21,9 +22,73 @@ static void a_failure_tells_its_way(void **state)
     assert_string_equal(weft_error(), "no failure was recorded");
     assert_int_equal(outer(0), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "heads = 0: give 1"));
-    const char *file = strstr(weft_error(), "base.c:");
+    assert_null(strstr(weft_error(), "base.c")); /* source lines are in the trace */
+    const char *file = strstr(weft_error_trace(), "base.c:");
     assert_non_null(file);
     assert_non_null(strstr(file + 1, "base.c:")); /* where it failed and where it passed */
+    weft_error_clear();
+    assert_string_equal(weft_error_trace(), "");
+}
+
+/* What a message quotes cannot steer a terminal, whatever it is: C0, DEL, C1 in UTF-8, bytes that are not UTF-8. */
+static void messages_have_no_control_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *raw, *shown;
+    } rows[] = {
+        {"plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"a\x1b[31mb\r\t\x7f\ny", "a\\x1b[31mb\\x0d\\x09\\x7f\ny"},
+        {"\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m"},
+        {"\xff\xc3(\xe2\x82", "\\xff\\xc3(\\xe2\\x82"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char cut[6];
+        assert_int_equal(FAIL(WEFT_IO, "%s", rows[i].raw), WEFT_IO);
+        assert_string_equal(weft_error(), rows[i].shown);
+        assert_int_equal(weft_text_printable(rows[i].raw), i == 0);
+        weft_text_escape(rows[i].raw, cut, sizeof cut);
+        assert_true(strlen(cut) < sizeof cut && strncmp(cut, rows[i].shown, strlen(cut)) == 0);
+    }
+    weft_error_clear();
+}
+
+/* A pipe that nobody writes to must not keep the program waiting. */
+static void only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/weft-base-XXXXXX", path[64], *text = NULL;
+    FILE *file = NULL;
+    void *map;
+    size_t bytes;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(10); /* ends the test, should it wait */
+    assert_int_equal(weft_input_open(path, &file), WEFT_IO);
+    assert_int_equal(weft_input_map(path, &map, &bytes), WEFT_IO);
+    assert_int_equal(weft_slurp(path, 100, &text, &bytes), WEFT_IO);
+    assert_non_null(strstr(weft_error(), "regular file"));
+    assert_int_equal(weft_slurp(folder, 100, &text, &bytes), WEFT_IO);
+    assert_non_null(strstr(weft_error(), "it is a folder"));
+    alarm(0);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void a_full_disk_is_noticed_when_a_file_is_closed(void **state)
+{
+    (void)state;
+    for (int flushed = 0; flushed < 2; flushed++) {
+        FILE *full = fopen("/dev/full", "w");
+        assert_non_null(full);
+        fputs("text", full);
+        if (flushed)
+            fflush(full); /* fails; closing has nothing left to write */
+        assert_false(weft_output_close(full));
+    }
 }
 
 static void a_long_story_is_cut(void **state)
@@ -36,6 +101,7 @@ static void a_long_story_is_cut(void **state)
     for (int i = 0; i < 1000; i++)
         weft_trace("src/base/status.c", i);
     assert_in_range(strlen(weft_error()), 100, sizeof text);
+    assert_in_range(strlen(weft_error_trace()), 100, sizeof text);
 }
 
 static void receive(void *context, const char *text)
@@ -223,6 +289,9 @@ int main(void)
         cmocka_unit_test(a_failure_tells_its_way),
         cmocka_unit_test(a_long_story_is_cut),
         cmocka_unit_test(notices_are_received_once),
+        cmocka_unit_test(messages_have_no_control_characters),
+        cmocka_unit_test(only_regular_files_are_opened),
+        cmocka_unit_test(a_full_disk_is_noticed_when_a_file_is_closed),
         cmocka_unit_test(sizes_do_not_wrap),
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),

@@ -248,7 +248,7 @@ static void damaged_files(void **state)
     } rows[] = {
         {"\"model\"", NULL, WEFT_FORMAT, "a.json:"},
         {"\"model\"", "\"modell\"", WEFT_UNSUPPORTED, "model (null)"},
-        {"\"BPE\"", "\"Uni\\u0007gram\"", WEFT_UNSUPPORTED, "model (Uni?gram)"},
+        {"\"BPE\"", "\"Uni\\u0007gram\"", WEFT_UNSUPPORTED, "model (Uni\\x07gram)"},
         {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", WEFT_UNSUPPORTED, "normalizer (NFC)"},
         {"\"type\": \"ByteLevel\"", "\"type\": \"Whitespace\"", WEFT_UNSUPPORTED, "pre_tokenizer (Whitespace)"},
         {"\"add_prefix_space\": false", "\"add_prefix_space\": true", WEFT_UNSUPPORTED, "add_prefix_space"},

@@ -1,113 +1,167 @@
 /* SPDX-License-Identifier: MIT
  *
- * completion.c - completions for shells, from the commands' and the options' own tables. Zsh reads bash's:
- * `autoload -U bashcompinit && bashcompinit`.
+ * completion.c - what a word of a command line could become, for the completions of shells (src/cmd/shell/).
  */
 #include "cmd/cmd.h"
+#include "study/study.h"
 
-#include <ctype.h>
 #include <string.h>
 
-static void put_models(FILE *to)
-{
-    const char *name, *summary;
-    for (int i = 0; (name = weft_preset_at(i, &summary)); i++)
-        fprintf(to, "%s%s", i ? " " : "", name);
-}
-
-static void put_settings(const struct weft_owner *(*owner_at)(int i), FILE *to)
-{
-    const struct weft_owner *owner;
-    for (int o = 0; (owner = owner_at(o)); o++)
-        for (int i = 0; i < owner->count; i++)
-            fprintf(to, "%s= ", owner->options[i].name);
-}
-
-/* ---- bash */
-
-static void put_bash_option(void *context, const struct argp_option *o)
-{
-    if (o->name && !(o->flags & OPTION_HIDDEN))
-        fprintf(context, " --%s", o->name);
-}
-
-static void print_bash(FILE *to)
-{
-    fputs("# Completion of weft's commands for bash.\n"
-          "_weft() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words\n"
-          "    if ((COMP_CWORD == 1)); then\n"
-          "        words=\"",
-          to);
-    for (int i = 0; weft_cmd_at(i); i++)
-        fprintf(to, "%s%s", i ? " " : "", weft_cmd_at(i)->name);
-    fputs("\"\n    elif [[ $before == -s || $before == --set ]]; then\n        compopt -o nospace\n        words=\"",
-          to);
-    put_settings(weft_nn_owner_at, to);
-    put_settings(weft_train_owner_at, to);
-    fputs("\"\n    elif [[ $word == -* ]]; then\n        case ${COMP_WORDS[1]} in\n", to);
-    for (int i = 0; weft_cmd_at(i); i++) {
-        fprintf(to, "        %s) words=\"--help", weft_cmd_at(i)->name);
-        weft_argp_each(weft_cmd_at(i)->argp, to, put_bash_option);
-        fputs("\" ;;\n", to);
-    }
-    fputs("        esac\n    else\n        words=\"", to);
-    put_models(to);
-    fputs("\"\n        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    fi\n"
-          "    mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-          "}\n"
-          "complete -o filenames -F _weft weft\n",
-          to);
-}
-
-/* ---- fish */
-
-struct fish {
-    const char *command;
+struct completing {
+    const char *head; /* what stands before the word and is repeated: "--set=" of --set=attn */
+    const char *word; /* what there is of it */
     FILE *to;
 };
 
-static void put_quoted(const char *text, FILE *to)
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+/* Offers first + second if that continues the word. */
+static void offer(const struct completing *c, const char *first, const char *second, const char *help)
 {
-    fputc('\'', to);
-    for (; *text; text++) {
-        if (*text == '\'' || *text == '\\')
-            fputc('\\', to);
-        fputc(*text, to);
-    }
-    fputc('\'', to);
+    char text[512];
+    snprintf(text, sizeof text, "%s%s", first, second);
+    if (begins(text, c->word))
+        fprintf(c->to, "%s%s%s%s\n", c->head, text, help ? "\t" : "", help ? help : "");
 }
 
-static void put_fish_option(void *context, const struct argp_option *o)
+/* ---- settings */
+
+/* Option i of all that can be set; NULL past the last. */
+static const struct weft_opt *option_at(bool of_study, int i)
 {
-    const struct fish *f = context;
-    if (!o->name || (o->flags & OPTION_HIDDEN))
+    const struct weft_owner *owner;
+    for (int o = 0; of_study && o < weft_study_owner.count; o++)
+        if (i-- == 0)
+            return &weft_study_owner.options[o];
+    for (int room = 0; room < 2; room++)
+        for (int o = 0; (owner = room ? weft_train_owner_at(o) : weft_nn_owner_at(o)); o++) {
+            if (i < owner->count)
+                return &owner->options[i];
+            i -= owner->count;
+        }
+    return NULL;
+}
+
+/* Several owners may have an option of the same name. */
+static bool is_first(bool of_study, int i)
+{
+    const char *name = option_at(of_study, i)->name;
+    for (int k = 0; k < i; k++)
+        if (strcmp(option_at(of_study, k)->name, name) == 0)
+            return false;
+    return true;
+}
+
+static void offer_values(const struct completing *c, const struct weft_opt *opt)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s=", opt->name);
+    for (int i = 0; opt->type == WEFT_OPT_CHOICE && opt->choices[i]; i++)
+        offer(c, name, opt->choices[i], NULL);
+    for (int i = 0; opt->type == WEFT_OPT_BOOL && i < 2; i++)
+        offer(c, name, i ? "yes" : "no", NULL);
+    if (opt->type == WEFT_OPT_TEXT)
+        fputs(":files\n", c->to);
+}
+
+static void offer_settings(const struct completing *c, bool of_study)
+{
+    const struct weft_opt *opt;
+    size_t n = strcspn(c->word, "=");
+    for (int i = 0; (opt = option_at(of_study, i)); i++)
+        if (is_first(of_study, i) && !c->word[n])
+            offer(c, opt->name, "=", opt->help);
+        else if (is_first(of_study, i) && strlen(opt->name) == n && begins(c->word, opt->name))
+            offer_values(c, opt);
+}
+
+/* ---- a command's words */
+
+static void offer_value(const struct completing *c, const struct weft_arg *arg)
+{
+    const char *choice;
+    for (int i = 0; (choice = weft_arg_choice(arg, i)); i++)
+        offer(c, choice, "", NULL);
+    if (arg->type == WEFT_ARG_FILE)
+        fputs(":files\n", c->to);
+    if (arg->type == WEFT_ARG_FOLDER)
+        fputs(":folders\n", c->to);
+    if ((arg->type == WEFT_ARG_SETTING || arg->type == WEFT_ARG_STUDY_SETTING) && !arg->sets)
+        offer_settings(c, arg->type == WEFT_ARG_STUDY_SETTING);
+}
+
+static void offer_options(const struct completing *c, const struct weft_cmd *cmd, const char *verb)
+{
+    const struct weft_arg *arg;
+    for (int i = 0; (arg = weft_arg_at(cmd, i)); i++)
+        if (arg->name && weft_arg_fits(arg, verb))
+            offer(c, "--", arg->name, arg->help);
+}
+
+/* The option "--name" or "-x" if its value is the next word. */
+static const struct weft_arg *option_of(const struct weft_cmd *cmd, const char *word)
+{
+    const struct weft_arg *arg;
+    for (int i = 0; (arg = weft_arg_at(cmd, i)); i++)
+        if (arg->name && arg->type != WEFT_ARG_FLAG &&
+            (word[1] == '-' ? strcmp(word + 2, arg->name) == 0 : arg->letter == word[1] && !word[2]))
+            return arg;
+    return NULL;
+}
+
+static void offer_assigned(struct completing *c, const struct weft_cmd *cmd)
+{
+    char head[128];
+    const char *is = strchr(c->word, '=');
+    snprintf(head, sizeof head, "%.*s", (int)(is - c->word), c->word);
+    const struct weft_arg *arg = option_of(cmd, head);
+    snprintf(head, sizeof head, "%.*s=", (int)(is - c->word), c->word);
+    c->head = head;
+    c->word = is + 1;
+    if (arg)
+        offer_value(c, arg);
+}
+
+static void complete(struct completing *c, const struct weft_cmd *cmd, const char *const *words, int count)
+{
+    const struct weft_arg *pending = NULL, *arg;
+    const char *verb = NULL;
+    int arguments = 0;
+    bool ended = false; /* by "--": no options follow */
+    for (int i = 0; i < count; i++) {
+        if (pending) {
+            pending = NULL;
+        } else if (!ended && words[i][0] == '-' && words[i][1]) {
+            ended = strcmp(words[i], "--") == 0;
+            pending = option_of(cmd, words[i]);
+        } else {
+            verb = !arguments && weft_arg_verb(cmd) ? words[i] : verb;
+            arguments++;
+        }
+    }
+    if (pending)
+        offer_value(c, pending);
+    else if (!ended && begins(c->word, "--") && strchr(c->word, '='))
+        offer_assigned(c, cmd);
+    else if (!ended && c->word[0] == '-')
+        offer_options(c, cmd, verb);
+    else if ((arg = weft_arg_positional(cmd, verb, arguments)))
+        offer_value(c, arg);
+}
+
+void weft_completion_print(const char *const *words, int count, FILE *to)
+{
+    const struct weft_cmd *cmd;
+    for (; count > 1 && strcmp(words[0], "--verbose") == 0; words++)
+        count--;
+    struct completing c = {"", count > 0 ? words[count - 1] : "", to};
+    if (count > 1) {
+        if ((cmd = weft_cmd_find(words[0])))
+            complete(&c, cmd, words + 1, count - 2);
         return;
-    fprintf(f->to, "complete -c weft -n '__fish_seen_subcommand_from %s' -l %s", f->command, o->name);
-    if (o->key > 0 && o->key < 128 && isprint(o->key))
-        fprintf(f->to, " -s %c", o->key);
-    if (o->arg)
-        fputs(" -r", f->to);
-    if (o->doc) { /* aliases have none */
-        fputs(" -d ", f->to);
-        put_quoted(o->doc, f->to);
     }
-    fputc('\n', f->to);
+    for (int i = 0; (cmd = weft_cmd_at(i)); i++)
+        offer(&c, cmd->name, "", cmd->summary);
+    for (int i = 0; c.word[0] == '-' && i < 3; i++)
+        offer(&c, "--", (const char *const[]){"help", "version", "verbose"}[i], NULL);
 }
-
-static void print_fish(FILE *to)
-{
-    fputs("# Completion of weft's commands for fish.\n", to);
-    for (int i = 0; weft_cmd_at(i); i++) {
-        fprintf(to, "complete -c weft -n __fish_use_subcommand -f -a %s -d ", weft_cmd_at(i)->name);
-        put_quoted(weft_cmd_at(i)->summary, to);
-        fputc('\n', to);
-        struct fish f = {weft_cmd_at(i)->name, to};
-        weft_argp_each(weft_cmd_at(i)->argp, &f, put_fish_option);
-    }
-    fputs("complete -c weft -n 'not __fish_use_subcommand' -a '", to);
-    put_models(to);
-    fputs("'\n", to);
-}
-
-void weft_completion_print(enum weft_shell shell, FILE *to) { (shell == WEFT_BASH ? print_bash : print_fish)(to); }

@@ -4,90 +4,57 @@
  */
 #include "cmd/cmd.h"
 
-#include <ctype.h>
 #include <string.h>
 
-void weft_argp_each(const struct argp *argp, void *context, void (*visit)(void *context, const struct argp_option *o))
+/* Text with a backslash before what scdoc reads as markup. */
+static void put(const char *text, FILE *to)
 {
-    const struct argp_option *o = argp->options;
-    for (; o && (o->name || o->key || o->doc); o++)
-        visit(context, o);
-    for (const struct argp_child *c = argp->children; c && c->argp; c++)
-        weft_argp_each(c->argp, context, visit);
-}
-
-/* What is said of the arguments stands with the command or with a child. */
-static const char *arguments(const struct argp *argp)
-{
-    const char *text = argp->args_doc;
-    for (const struct argp_child *c = argp->children; !text && c && c->argp; c++)
-        text = arguments(c->argp);
-    return text;
-}
-
-/* Text with what scdoc reads as markup behind backslashes. */
-static void put(const char *text, size_t count, FILE *to)
-{
-    for (size_t i = 0; i < count && text[i]; i++) {
-        if (strchr("\\_*`#", text[i]))
+    for (; *text; text++) {
+        if (strchr("\\_*`#[", *text))
             fputc('\\', to);
-        if (text[i] == '\n')
+        if (*text == '\n')
             fputc('\n', to); /* else two lines become one */
-        fputc(text[i], to);
+        fputc(*text, to);
     }
 }
 
-static void print_option(void *context, const struct argp_option *o)
+static void print_row(const struct weft_arg *arg, FILE *to)
 {
-    FILE *to = context;
-    if (o->flags & OPTION_HIDDEN)
-        return;
-    if (!o->name) {
-        fputs("\n", to);
-        put(o->doc, strlen(o->doc), to);
-        fputs("\n\n", to);
-        return;
+    char help[1024];
+    if (arg->letter)
+        fprintf(to, "*-%c*, ", arg->letter);
+    if (arg->name)
+        fprintf(to, "*--%s*%s", arg->name, arg->value ? "=" : "");
+    if (arg->value) {
+        fputc('_', to);
+        put(arg->value, to);
+        fputc('_', to);
     }
-    if (o->key > 0 && o->key < 128 && isprint(o->key))
-        fprintf(to, "*-%c*, ", o->key);
-    fprintf(to, "*--%s*", o->name);
-    if (o->arg) {
-        fputs(o->flags & OPTION_ARG_OPTIONAL ? "[=_" : "=_", to);
-        put(o->arg, strlen(o->arg), to);
-        fputs(o->flags & OPTION_ARG_OPTIONAL ? "_]" : "_", to);
-    }
-    const char *doc = o->doc ? o->doc : "The same by another name."; /* an alias */
+    weft_arg_describe(arg, help, sizeof help);
     fputs("\n\t", to);
-    put(doc, strlen(doc), to);
+    put(help, to);
     fputs("\n\n", to);
-}
-
-static void print_usage(const struct weft_cmd *cmd, FILE *to)
-{
-    const char *text = arguments(cmd->argp);
-    for (size_t n; text; text += n + (text[n] == '\n'), text = *text ? text : NULL) {
-        n = strcspn(text, "\n"); /* one way to call it a line */
-        fprintf(to, "*weft %s* [_OPTION_...] ", cmd->name);
-        put(text, n, to);
-        fputs("\n\n", to);
-    }
-    if (!arguments(cmd->argp))
-        fprintf(to, "*weft %s* [_OPTION_...]\n\n", cmd->name);
 }
 
 static void print_command(const struct weft_cmd *cmd, FILE *to)
 {
-    const char *doc = cmd->argp->doc ? cmd->argp->doc : cmd->summary;
-    size_t before = strcspn(doc, "\v"); /* argp's mark: what follows stands behind the options */
+    char line[512];
+    const struct weft_arg *arg;
     fprintf(to, "weft-%s(1)\n\n# NAME\n\nweft-%s - %s\n\n# SYNOPSIS\n\n", cmd->name, cmd->name, cmd->summary);
-    print_usage(cmd, to);
+    for (int i = 0; weft_usage_line(cmd, i, line, sizeof line); i++) {
+        fputs("*weft* ", to);
+        put(line, to);
+        fputs("\n\n", to);
+    }
     fputs("# DESCRIPTION\n\n", to);
-    put(doc, before, to);
+    put(cmd->doc, to);
     fputs("\n\n# OPTIONS\n\n", to);
-    weft_argp_each(cmd->argp, to, print_option);
-    if (doc[before]) {
+    for (int i = 0; (arg = weft_arg_at(cmd, i)); i++)
+        if (arg != weft_arg_verb(cmd))
+            print_row(arg, to);
+    if (cmd->notes) {
         fputs("# NOTES\n\n", to);
-        put(doc + before + 1, strlen(doc), to);
+        put(cmd->notes, to);
         fputs("\n\n", to);
     }
     fputs("# SEE ALSO\n\n*weft*(1)\n", to);
@@ -100,13 +67,14 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to)
         return;
     }
     fputs("weft(1)\n\n# NAME\n\nweft - transformer ablations that can be believed\n\n# SYNOPSIS\n\n"
-          "*weft* _COMMAND_ [_OPTION_...]\n\n# COMMANDS\n\n",
+          "*weft* [*--verbose*] _COMMAND_ [_OPTION_...]\n\n# COMMANDS\n\n",
           to);
     for (int i = 0; weft_cmd_at(i); i++)
         fprintf(to, "*weft-%s*(1)\n\t%s\n\n", weft_cmd_at(i)->name, weft_cmd_at(i)->summary);
     fputs("# ENVIRONMENT\n\n"
           "*OMP\\_NUM\\_THREADS*\n\tThreads to use, where --threads does not say. Results do not depend on it.\n\n"
           "*WEFT\\_ISA*\n\tThe widest instruction set to use: base, v3, v4 or amx. Results do depend on it.\n\n"
+          "*WEFT\\_VERBOSE*\n\t1 is the same as --verbose: errors are printed with the source lines they passed.\n\n"
           "*NO\\_COLOR*\n\tNo colours on the terminal.\n\n"
           "# EXIT STATUS\n\n0: done. 1: it failed, and standard error says why. 2: wrong usage.\n",
           to);

@@ -8,9 +8,9 @@
 #include "text/text.h"
 #include "train/train.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,25 +75,17 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
 /* Read once, when the run begins: the folder may be moved while its token files are mapped. */
 static enum weft_status read_tokenizer(struct text *o, const char *path, struct weft_arena *arena)
 {
-    struct stat info;
+    char *text;
     if (access(path, R_OK))
         return WEFT_OK;
-    FILE *f = fopen(path, "rb");
-    if (!f || fstat(fileno(f), &info)) {
-        int error = errno;
-        if (f)
-            fclose(f);
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(error));
-    }
-    o->tokenizer_bytes = (size_t)info.st_size;
-    o->tokenizer = weft_arena_alloc(arena, o->tokenizer_bytes + 1);
-    bool read = o->tokenizer && fread(o->tokenizer, 1, o->tokenizer_bytes, f) == o->tokenizer_bytes;
-    fclose(f);
-    if (!o->tokenizer)
-        return FAIL(WEFT_NOMEM, "no memory to read %s", path);
-    if (!read)
-        return FAIL(WEFT_IO, "%s cannot be read: is it a file?", path);
-    return WEFT_OK;
+    enum weft_status status = weft_slurp(path, WEFT_MAX_TOKENIZER_BYTES, &text, &o->tokenizer_bytes);
+    o->tokenizer = status == WEFT_OK ? weft_arena_alloc(arena, o->tokenizer_bytes + 1) : NULL;
+    if (o->tokenizer)
+        memcpy(o->tokenizer, text, o->tokenizer_bytes);
+    else if (status == WEFT_OK)
+        status = FAIL(WEFT_NOMEM, "no memory to read %s", path);
+    free(text);
+    return status;
 }
 
 static enum weft_status open_data(const struct weft_spec *spec, void *opts, struct weft_arena *arena)

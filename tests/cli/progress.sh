@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# progress.sh - how far a command is: one line on a terminal, rewritten and never wider than that; plain lines elsewhere.
+# (That of training is checked in train.sh.)
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# on_terminal COLUMNS ARGUMENTS...: all that the program prints there
+on_terminal() {
+    python3 - "$weft" "$@" <<'END'
+import fcntl, os, pty, struct, sys, termios
+program, columns, words = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+pid, terminal = pty.fork()
+if not pid:
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 50, columns, 0, 0))
+    os.execv(program, [program] + words)
+try:
+    while data := os.read(terminal, 65536):
+        sys.stdout.buffer.write(data)
+except OSError:
+    pass
+sys.exit(os.waitpid(pid, 0)[1])
+END
+}
+
+yes 'The quick brown fox jumps over the lazy dog, and then does it again.' | head -c 30000000 >"$scratch/text"
+prepare=(data prepare "$scratch/text")
+on_terminal 200 "${prepare[@]}" --out "$scratch/a" >"$scratch/seen"
+result $? "data prepare runs on a terminal"
+grep -qP '\r[0-9]+ documents.*tokens.*MB/s  [0-9.]+ (second|minute)s? left\e\[K' "$scratch/seen"
+result $? "its line is rewritten, cleared to its end, and says how much time is left"
+# \r begins it anew each time; a newline ends it once, before the result
+[[ $(tr '\r' '\n' <"$scratch/seen" | grep -c 'MB/s') -gt 1 && $(grep -c 'MB/s' "$scratch/seen") == 1 ]]
+result $? "it is one line"
+on_terminal 40 "${prepare[@]}" --out "$scratch/b" | tr '\r' '\n' | sed 's/\x1b\[K//' | grep '^[0-9]* documents' | grep -qE '^.{40}'
+(($? == 1))
+result $? "on a narrow terminal it is cut"
+
+"$weft" "${prepare[@]}" --out "$scratch/c" 2>"$scratch/err" >/dev/null
+[[ $(grep -c 'MB/s' "$scratch/err") -ge 2 && $(grep -c 'MB/s' "$scratch/err") -le 20 ]] && ! grep -q $'[\r\e]' "$scratch/err"
+result $? "elsewhere there are some plain lines"
+"$weft" data prepare - --out "$scratch/d" <"$scratch/text" 2>"$scratch/err" >/dev/null && ! grep -q 'left' "$scratch/err"
+result $? "how long a pipe will go on nobody knows"
+
+study=(ablate --config configs/recall-quick --seeds 1 --set steps=6)
+on_terminal 200 "${study[@]}" --out "$scratch/study" >"$scratch/seen"
+grep -q "dot lr 0.001 seed 1: done, test loss" "$scratch/seen" && grep -qP '\r2 of 2 runs done, 0 running  100 %\e\[K\r$' "$scratch/seen"
+result $? "a study keeps a line for every run and rewrites the last one"
+"$weft" "${study[@]}" --out "$scratch/study2" >/dev/null 2>"$scratch/err"
+grep -q "w2 lr 0.001 seed 1: started" "$scratch/err" && grep -q '^[12] of 2 runs done, [01] running' "$scratch/err" && ! grep -q $'[\r\e]' "$scratch/err"
+result $? "elsewhere these are plain lines"
+finish

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# make.sh - what make itself promises: a list of targets, all cores by default, as many as asked for otherwise.
+set -u
+source tests/tap
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+make --no-print-directory help >"$scratch/help"
+undocumented=$(sed -n 's/^\.PHONY: \(.*\)/\1/p' Makefile | tr ' \\' '\n\n' | grep -E '^[a-z-]+$' |
+    grep -vxE 'all|study|long-fuzz|fuzz-programs' | while read -r target; do
+    grep -q "\<$target\>" "$scratch/help" || echo "$target"
+done)
+[[ -s $scratch/help && -z $undocumented ]]
+result $? "make help lists every target $undocumented"
+
+cat >"$scratch/Makefile" <<'END'
+include Makefile
+jobs:
+	@echo "$(MAKEFLAGS)" | grep -oE " -j[0-9]+" | tr -d " "
+inner:
+	@$(MAKE) --no-print-directory -f $(firstword $(MAKEFILE_LIST)) jobs
+END
+jobs_of() { make --no-print-directory -f "$scratch/Makefile" "$@" 2>&1; }
+[[ $(jobs_of jobs) == -j$(nproc) ]]
+result $? "make uses all cores"
+[[ $(jobs_of jobs -j3) == -j3 && $(jobs_of jobs -j1) == -j1 ]]
+result $? "-jN is respected"
+[[ $(MAKEFLAGS=-j3 jobs_of jobs) == -j3 ]]
+result $? "and so is MAKEFLAGS"
+[[ $(jobs_of inner) == -j$(nproc) && $(jobs_of inner -j3) == -j3 && $(jobs_of inner -j1) == -j1 ]]
+result $? "a make within a make shares its jobs"
+finish
