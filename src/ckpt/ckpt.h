@@ -24,11 +24,11 @@ struct weft_file {
 
 enum weft_status weft_file_begin(struct weft_file *f, const char *path);
 enum weft_status weft_file_add(struct weft_file *f, const void *data, size_t bytes);
-/* Renames the file to its final name if everything succeeded so far, else removes it; returns the first failure. Every
- * file that began must end. */
+/* Renames the file to its final name if `so_far` is WEFT_OK, else removes it; returns the first error. Must be called
+ * for every file after weft_file_begin. */
 enum weft_status weft_file_end(struct weft_file *f, enum weft_status so_far);
-/* The same for several files: if one of them cannot be replaced, none is. Only a kill or a power cut between the
- * renames can leave old files beside new ones, each of them whole. */
+/* The same for several files: all are replaced, or none. Only a kill or power failure between the renames can leave a
+ * mix of old and new files, each of them complete. */
 enum weft_status weft_files_end(const struct weft_file *files, int count, enum weft_status so_far);
 /* Writes a small file, such as config.json, in one call. */
 enum weft_status weft_file_replace(const char *path, const void *data, size_t bytes);
@@ -85,8 +85,8 @@ enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size
 /* Renames that folder to RUN/step-STEP, replacing an existing one, and then removes all earlier steps but the last
  * `keep` - 1. A failure before the rename leaves the run unchanged. */
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep);
-/* The newest checkpoint that verify (NULL: none) accepts; damaged ones are skipped with a notice (weft_note_once). Step
- * -1: there is none, or no such run. Running out of memory is no damage: it ends the search and fails. */
+/* Finds the newest checkpoint that `verify` (may be NULL) accepts; damaged ones are skipped with a notice
+ * (weft_note_once). `step` is -1 if there is none, or no such run. Running out of memory is an error, not damage. */
 enum weft_status weft_ckpt_latest(const char *run, enum weft_status (*verify)(const char *path, void *context),
                                   void *context, int64_t *step, char *path, size_t room);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * file.c - files that appear whole: written beside their place, synced, renamed, and the folder synced.
+ * file.c - atomic file replacement: writes to a temporary name, syncs, renames, and syncs the folder.
  */
 #include "ckpt/ckpt.h"
 
@@ -11,17 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 26 }; /* of one write: a signal or a full disk is noticed within it */
+enum { PIECE = 1 << 26 }; /* bytes per write, so that signals and a full disk are noticed early */
 
-/* A name beside the file's: .writing until it is complete, .old for the one it replaces. What a kill left under such a
- * name is overwritten. */
-struct beside {
+/* The path with a suffix: .writing while the file is written, .old for the file that it replaces. Leftovers of a killed
+ * process are overwritten. */
+struct suffixed {
     char path[sizeof((struct weft_file *)0)->path + 16];
 };
-static struct beside beside(const struct weft_file *f, const char *ending)
+static struct suffixed suffixed(const struct weft_file *f, const char *suffix)
 {
-    struct beside b;
-    snprintf(b.path, sizeof b.path, "%s%s", f->path, ending);
+    struct suffixed b;
+    snprintf(b.path, sizeof b.path, "%s%s", f->path, suffix);
     return b;
 }
 
@@ -30,9 +30,9 @@ enum weft_status weft_file_begin(struct weft_file *f, const char *path)
     if (strlen(path) >= sizeof f->path)
         return FAIL(WEFT_INVALID, "a path of %zu bytes is too long", strlen(path));
     snprintf(f->path, sizeof f->path, "%s", path);
-    f->fd = open(beside(f, ".writing").path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    f->fd = open(suffixed(f, ".writing").path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0)
-        return FAIL(WEFT_IO, "%s cannot be created: %s", beside(f, ".writing").path, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be created: %s", suffixed(f, ".writing").path, strerror(errno));
     return WEFT_OK;
 }
 
@@ -68,9 +68,9 @@ static enum weft_status sync_parent(const char *path)
 static enum weft_status close_synced(const struct weft_file *f, enum weft_status so_far)
 {
     if (so_far == WEFT_OK && fsync(f->fd))
-        so_far = FAIL(WEFT_IO, "%s could not be synced to disk: %s", f->path, strerror(errno));
+        so_far = FAIL(WEFT_IO, "%s cannot be synced to disk: %s", f->path, strerror(errno));
     if (close(f->fd) && so_far == WEFT_OK)
-        so_far = FAIL(WEFT_IO, "%s could not be closed: %s", f->path, strerror(errno));
+        so_far = FAIL(WEFT_IO, "%s cannot be closed: %s", f->path, strerror(errno));
     return so_far;
 }
 
@@ -80,10 +80,10 @@ static bool is_regular(const char *path)
     return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Gives the file that is about to be replaced a second name, or that name alone where there are no hard links. */
+/* Links the file that will be replaced to PATH.old, or renames it if the file system has no hard links. */
 static enum weft_status keep(const struct weft_file *f)
 {
-    const struct beside kept = beside(f, ".old");
+    const struct suffixed kept = suffixed(f, ".old");
     unlink(kept.path);
     if (link(f->path, kept.path) == 0 || errno == ENOENT)
         return WEFT_OK;
@@ -93,19 +93,19 @@ static enum weft_status keep(const struct weft_file *f)
     return FAIL(WEFT_IO, "%s cannot be replaced: %s", f->path, strerror(error));
 }
 
-/* The file as it was before `keep`. */
+/* Undoes keep and a rename. */
 static void restore(const struct weft_file *f)
 {
-    if (rename(beside(f, ".old").path, f->path) && errno == ENOENT)
+    if (rename(suffixed(f, ".old").path, f->path) && errno == ENOENT)
         unlink(f->path);
 }
 
-/* The last of several files needs no copy of the old one: nothing can fail after it. */
+/* The old version of the last file need not be kept, since nothing can fail after it. */
 static enum weft_status replace(const struct weft_file *f, bool last)
 {
     if (!last)
         TRY(keep(f));
-    if (rename(beside(f, ".writing").path, f->path) == 0)
+    if (rename(suffixed(f, ".writing").path, f->path) == 0)
         return WEFT_OK;
     enum weft_status status = FAIL(WEFT_IO, "%s cannot be replaced: %s", f->path, strerror(errno));
     if (!last)
@@ -122,7 +122,7 @@ static enum weft_status replace_all(const struct weft_file *f, int count)
     for (int i = 0; i < replaced && status != WEFT_OK; i++)
         restore(&f[i]);
     for (int i = 0; i < count - 1; i++)
-        unlink(beside(&f[i], ".old").path);
+        unlink(suffixed(&f[i], ".old").path);
     return status;
 }
 
@@ -133,7 +133,7 @@ enum weft_status weft_files_end(const struct weft_file *f, int count, enum weft_
     if (so_far == WEFT_OK)
         so_far = replace_all(f, count);
     for (int i = 0; i < count && so_far != WEFT_OK; i++)
-        unlink(beside(&f[i], ".writing").path);
+        unlink(suffixed(&f[i], ".writing").path);
     for (int i = 0; i < count && so_far == WEFT_OK; i++)
         so_far = sync_parent(f[i].path);
     return so_far;
