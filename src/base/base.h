@@ -23,7 +23,7 @@
 
 /* ---- errors (status.c) */
 
-/* Records a message and where it was, and returns the status: return FAIL(WEFT_INVALID, "heads = %d ..."). */
+/* Records a message and the source line, and returns the status: return FAIL(WEFT_INVALID, "heads = %d ..."). */
 #define FAIL(status, ...) weft_fail((status), __FILE__, __LINE__, __VA_ARGS__)
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
@@ -40,8 +40,8 @@ void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
 /* The program's exit code for WEFT_STOPPED. */
 enum { WEFT_EXIT_STOPPED = 3 };
-/* For functions that return nothing, such as kernels: weft_defer keeps the first failure of the calling thread, and
- * weft_deferred returns it and clears it. */
+/* For functions that return nothing, such as kernels: weft_defer stores the first error of the calling thread, and
+ * weft_deferred returns and clears it. */
 void weft_defer(enum weft_status status);
 enum weft_status weft_deferred(void);
 
@@ -76,15 +76,15 @@ void weft_arena_release(struct weft_arena *arena);
 void *weft_pages_alloc(size_t bytes);
 void weft_pages_free(void *pages, size_t bytes);
 
-/* ---- files (file.c). Only regular files are opened to read: a pipe or a device may never end, or never begin. */
+/* ---- files (file.c). Only regular files are opened for reading: reading a pipe or device might block or never end. */
 
 enum weft_status weft_input_open(const char *path, FILE **file);
-/* The file in memory, to be unmapped by the caller; an empty one is NULL. */
+/* Maps a file, which the caller unmaps. The map of an empty file is NULL. */
 enum weft_status weft_input_map(const char *path, void **map, size_t *bytes);
-/* All bytes of a file and a 0 after them, to be freed by the caller, also after a failure. */
+/* Reads a whole file and adds a 0. The caller frees the text, even after an error. */
 enum weft_status weft_slurp(const char *path, size_t limit, char **text, size_t *bytes);
 enum { WEFT_MAX_CONFIG_BYTES = 1 << 20 }; /* the limit for config files */
-/* Closes a file that was written; false: not all of it could be. */
+/* Closes a file after writing; returns false if any write failed. */
 bool weft_output_close(FILE *file);
 
 /* ---- folders (folder.c). A folder that exists is not an error; a new one survives a power failure. */
@@ -98,11 +98,11 @@ enum weft_status weft_folder_make_parents(const char *path);
 
 /* ---- threads (threads.c) */
 
-/* One tile of work; `thread` is in 0 .. weft_threads()-1 and says which private scratch is mine. */
+/* One tile of work; `thread` is in 0 .. weft_threads()-1 and selects the thread's private scratch. */
 typedef void weft_tile_fn(void *context, int64_t tile, int thread);
 
-/* Runs fn for every tile in 0 .. tiles-1, in any order, on weft_threads() threads. Called from inside a tile it runs on
- * that tile's thread alone. */
+/* Runs fn for every tile in 0 .. tiles-1, in any order, on weft_threads() threads. A call from inside a tile runs on
+ * that tile's thread only. */
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context);
 
 /* How many threads a computation of the calling thread uses: the scope's, or the default (weft_threads_set). */
@@ -176,20 +176,20 @@ void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
 enum weft_status weft_program_hash(char hex[65]); /* of the running program */
 
-/* ---- text for a terminal (escape.c): control characters but newlines, and what is not UTF-8, become \xNN. */
+/* ---- text for a terminal (escape.c): control characters except newlines, and invalid UTF-8, are shown as \xNN */
 
 bool weft_text_printable(const char *text); /* has none of them, and no newline */
 void weft_text_escape(const char *text, char *to, size_t size);
 void weft_text_print(FILE *to, const char *text);
-/* All of a message: commands print with it what quotes files or arguments. */
+/* printf with escaping, for messages that quote files or arguments. */
 void weft_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- notices (log.c): one line each, for what belongs to no result */
+/* ---- notices (log.c): one line each, for messages that are not part of a result */
 
-/* Who receives them. Without a receiver, which is the default, they are dropped: only the program prints. */
+/* Sets the receiver. By default there is none, and notices are dropped: the library does not print. */
 typedef void weft_log_fn(void *context, const char *text);
 void weft_log_set(weft_log_fn *fn, void *context);
-/* Each distinct key is sent once. */
+/* Sends a notice, once per key. */
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The name in names[0..count) that is closest to `wrong`, or NULL if none is close (suggest.c). */

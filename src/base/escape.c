@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the character at `text`; 0: the first of them is not for a terminal. A C1 control is two bytes of UTF-8. */
+/* The size of the printable UTF-8 character at `text`, or 0 if it is not one. A C1 control character has two bytes. */
 static int printable(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -53,7 +53,7 @@ void weft_text_print(FILE *to, const char *text)
     char *escaped = malloc(size);
     if (escaped)
         weft_text_escape(text, escaped, size);
-    fputs(escaped ? escaped : "(no memory for this text)", to);
+    fputs(escaped ? escaped : "(not enough memory to print this text)", to);
     free(escaped);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * fields.h - reads JSON objects of files that anybody may have changed. Every field must exist, have its type, be in
+ * fields.h - reads JSON objects from files that may have been edited. Every field must exist, have its type, be in
  * its range and have no control characters; the first one that does not is reported with file and line.
  *
- * After a failure, reading continues with zeros and empty texts, so that it is enough to check `status` at the end.
+ * After an error, the functions return zeros and empty strings, so that it is enough to check `status` at the end.
  */
 #ifndef WEFT_FIELDS_H
 #define WEFT_FIELDS_H
@@ -26,9 +26,9 @@ enum weft_status weft_fields_line(const char *path, int64_t line, const char *te
 int64_t weft_field_int(struct weft_fields *f, const char *name, int64_t min, int64_t max);
 double weft_field_real(struct weft_fields *f, const char *name); /* finite */
 const char *weft_field_text(struct weft_fields *f, const char *name);
-const json_t *weft_field_list(struct weft_fields *f, const char *name, int64_t most);
-/* Fails with what is wrong with a field, unless an earlier one failed. */
-void weft_field_refuse(struct weft_fields *f, const char *name, const char *wish);
+const json_t *weft_field_list(struct weft_fields *f, const char *name, int64_t max);
+/* Records what is wrong with a field ("is not ..."), unless there is an error already. */
+void weft_field_refuse(struct weft_fields *f, const char *name, const char *problem);
 
 bool weft_is_sha256(const char *text);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * file.c - files as a whole: opened to read, mapped, read into memory, closed after writing.
+ * file.c - opens, maps and reads whole files, and closes written ones.
  */
 #include "base/base.h"
 
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Without O_NONBLOCK, opening a named pipe that nobody writes to never returns. */
+/* Without O_NONBLOCK, opening a named pipe that has no writer would block. */
 static enum weft_status open_regular(const char *path, int *fd, size_t *bytes)
 {
     struct stat st = {0};
@@ -35,7 +35,7 @@ static enum weft_status open_stream(const char *path, FILE **file, size_t *bytes
     if (*file)
         return WEFT_OK;
     close(fd);
-    return FAIL(WEFT_NOMEM, "no memory to read %s", path);
+    return FAIL(WEFT_NOMEM, "not enough memory to read %s", path);
 }
 
 enum weft_status weft_input_open(const char *path, FILE **file)
@@ -54,7 +54,7 @@ enum weft_status weft_input_map(const char *path, void **map, size_t *bytes)
     int error = errno;
     close(fd);
     if (mapped == MAP_FAILED)
-        return FAIL(WEFT_IO, "%s cannot be mapped: %s", path, strerror(error));
+        return FAIL(WEFT_IO, "%s cannot be memory-mapped: %s", path, strerror(error));
     *map = mapped;
     return WEFT_OK;
 }
@@ -62,10 +62,10 @@ enum weft_status weft_input_map(const char *path, void **map, size_t *bytes)
 static enum weft_status slurp(const char *path, FILE *file, size_t limit, char **text, size_t *bytes)
 {
     if (*bytes > limit)
-        return FAIL(WEFT_FORMAT, "%s is larger than %zu bytes, which such a file never is", path, limit);
+        return FAIL(WEFT_FORMAT, "%s is larger than %zu bytes, the limit for such a file", path, limit);
     *text = malloc(*bytes + 1);
     if (!*text)
-        return FAIL(WEFT_NOMEM, "no memory for the %zu bytes of %s", *bytes, path);
+        return FAIL(WEFT_NOMEM, "not enough memory for the %zu bytes of %s", *bytes, path);
     *bytes = fread(*text, 1, *bytes, file);
     (*text)[*bytes] = '\0';
     return ferror(file) ? FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno)) : WEFT_OK;

@@ -93,21 +93,21 @@ void weft_json_real(double x, char *text, size_t size)
         snprintf(text + n, size - n, ".0");
 }
 
-bool weft_json_holds(const char *text)
+bool weft_json_is_text(const char *text)
 {
     json_t *value = json_string(text); /* NULL if it is not UTF-8 */
     json_decref(value);
     return value && strlen(text) < WEFT_MAX_TEXT && weft_text_printable(text);
 }
 
-enum { LONGEST_NAME = 127 };
+enum { MAX_NAME = 127 };
 
-static enum weft_status hand_on(const char *path, const char *name, const json_t *value, weft_json_entry_fn *entry,
-                                void *context)
+static enum weft_status pass_entry(const char *path, const char *name, const json_t *value, weft_json_entry_fn *entry,
+                                   void *context)
 {
     char text[WEFT_MAX_TEXT];
-    if (strlen(name) > LONGEST_NAME || !weft_text_printable(name))
-        return FAIL(WEFT_FORMAT, "%s: the key \"%.*s\" cannot be an option's name", path, LONGEST_NAME, name);
+    if (strlen(name) > MAX_NAME || !weft_text_printable(name))
+        return FAIL(WEFT_FORMAT, "%s: the key \"%.*s\" is too long or has control characters", path, MAX_NAME, name);
     if (json_is_boolean(value))
         snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");
     else if (json_is_integer(value))
@@ -115,12 +115,12 @@ static enum weft_status hand_on(const char *path, const char *name, const json_t
     else if (json_is_real(value))
         weft_json_real(json_real_value(value), text, sizeof text);
     else if (!json_is_string(value))
-        return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: give a number, a text, true or false", path,
+        return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: give a number, a string, true or false", path,
                     name);
-    else if (weft_json_holds(json_string_value(value)))
+    else if (weft_json_is_text(json_string_value(value)))
         snprintf(text, sizeof text, "%s", json_string_value(value));
     else
-        return FAIL(WEFT_FORMAT, "%s: the text of %s is too long or has control characters", path, name);
+        return FAIL(WEFT_FORMAT, "%s: the value of %s is too long or has control characters", path, name);
     TRY(entry(context, name, text));
     return WEFT_OK;
 }
@@ -136,7 +136,7 @@ static enum weft_status read_object(const char *path, const char *bytes, size_t 
     if (!json_is_object(object))
         status = FAIL(WEFT_FORMAT, "%s is a list: write one object, {\"preset\": \"gpt2\", \"layers\": 4}", path);
     for (void *at = json_object_iter(object); status == WEFT_OK && at; at = json_object_iter_next(object, at))
-        status = hand_on(path, json_object_iter_key(at), json_object_iter_value(at), entry, context);
+        status = pass_entry(path, json_object_iter_key(at), json_object_iter_value(at), entry, context);
     json_decref(object);
     return status;
 }

@@ -29,7 +29,7 @@ enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, voi
 
 /* Whether a text can be a value in such a file: UTF-8, shorter than WEFT_MAX_TEXT, no control characters. */
 enum { WEFT_MAX_TEXT = 2048 };
-bool weft_json_holds(const char *text);
+bool weft_json_is_text(const char *text);
 
 /* The shortest text of at least 6 digits' precision that reads back as the same finite double, and as a real number:
  * "0.1", "2.0", "1e-05". */

@@ -130,7 +130,7 @@ static enum weft_status read_line(struct reader *r, char *text)
         return (symbol = not_set(text)) ? add(r, symbol, no) : WEFT_OK;
     if (text[strspn(text, " \t")] == '\0')
         return WEFT_OK;
-    if (!weft_json_holds(text))
+    if (!weft_json_is_text(text))
         return FAIL(WEFT_FORMAT, "%s:%d: this line is not UTF-8, has control characters, or more than %d bytes",
                     r->path, r->line, WEFT_MAX_TEXT - 1);
     if (strncmp(text, "CONFIG_", 7) != 0 || !(equals = strchr(text, '=')))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - notices that belong to no result, each sent once to whoever asked for them.
+ * log.c - notices that are not part of a result; each is sent once to the registered receiver.
  */
 #include "base/base.h"
 

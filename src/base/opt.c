@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings from the command line and from files, and the owners that take them.
+ * opt.c - settings from the command line and from files, and the owners that read them.
  */
 #include "base/opt.h"
 #include "base/json.h"
@@ -31,11 +31,11 @@ static enum weft_status insert(struct weft_settings *s, int at, struct weft_sett
 
 enum weft_status weft_settings_add(struct weft_settings *s, const char *text)
 {
-    const char *is = strchr(text, '=');
-    if (!is || is == text || !is[1])
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
         return FAIL(WEFT_INVALID, "\"%s\" is not a setting: write NAME=VALUE, for example layers=4", text);
-    struct weft_setting setting = {.name = weft_arena_print(&s->arena, "%.*s", (int)(is - text), text),
-                                   .value = weft_arena_print(&s->arena, "%s", is + 1)};
+    struct weft_setting setting = {.name = weft_arena_print(&s->arena, "%.*s", (int)(equals - text), text),
+                                   .value = weft_arena_print(&s->arena, "%s", equals + 1)};
     TRY(insert(s, s->count, setting));
     return WEFT_OK;
 }
@@ -75,7 +75,7 @@ enum weft_status weft_settings_load(struct weft_settings *s, const char *path)
     return WEFT_OK;
 }
 
-/* ---- taking */
+/* ---- reading by owners */
 
 static enum weft_status take_one(struct weft_settings *s, const struct weft_opt *opt, void *target)
 {
@@ -142,6 +142,6 @@ enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to)
     weft_settings_each(s, to, save_entry);
     fputs("\n}\n", to);
     if (fflush(to) || ferror(to))
-        return FAIL(WEFT_IO, "the config could not be written: is the disk full or the pipe closed?");
+        return FAIL(WEFT_IO, "cannot write the config: is the disk full or the pipe closed?");
     return WEFT_OK;
 }

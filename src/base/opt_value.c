@@ -88,7 +88,7 @@ static bool parse(const struct weft_opt *opt, const char *text, void *at)
         return false;
     case WEFT_OPT_TEXT:
         *(const char **)at = text;
-        return weft_json_holds(text);
+        return weft_json_is_text(text);
     default:
         return parse_number(opt, text, at);
     }
@@ -149,20 +149,20 @@ const char *weft_setting_text(const struct weft_opt *opt, const struct weft_sett
     return text;
 }
 
-static enum weft_status refuse(const struct weft_opt *opt, const struct weft_setting *setting)
+static enum weft_status fail_value(const struct weft_opt *opt, const struct weft_setting *setting)
 {
-    char range[256], place[512], text[256];
+    char range[256], where[512], text[256];
     weft_opt_range(opt, range, sizeof range);
     int n = 0;
     while (opt->type == WEFT_OPT_CHOICE && opt->choices[n])
         n++;
     const char *near = weft_suggest(setting->value, opt->choices, n);
-    return FAIL(WEFT_INVALID, "%s%s is not possible: give %s%s%s%s", weft_setting_where(setting, place, sizeof place),
+    return FAIL(WEFT_INVALID, "%s%s is not possible: give %s%s%s%s", weft_setting_where(setting, where, sizeof where),
                 weft_setting_text(opt, setting, text, sizeof text), range, near ? "; did you mean " : "",
                 near ? near : "", near ? "?" : "");
 }
 
 enum weft_status weft_opt_read(const struct weft_opt *opt, const struct weft_setting *setting, void *at)
 {
-    return parse(opt, setting->value, at) ? WEFT_OK : refuse(opt, setting);
+    return parse(opt, setting->value, at) ? WEFT_OK : fail_value(opt, setting);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * status.c - the last failure of each thread: one message, and the source lines that it passed through.
+ * status.c - the last error of each thread: a message, and the source lines that it passed through.
  */
 #include "base/base.h"
 
@@ -51,7 +51,7 @@ enum weft_status weft_deferred(void)
 
 void weft_error_clear(void) { message[0] = trace[0] = 0; }
 
-const char *weft_error(void) { return *trace ? message : "no failure was recorded"; }
+const char *weft_error(void) { return *trace ? message : "no error was recorded"; }
 
 const char *weft_error_trace(void) { return trace; }
 
@@ -60,13 +60,13 @@ const char *weft_version(void) { return WEFT_VERSION; }
 enum weft_status weft_size_mul(size_t a, size_t b, size_t *product)
 {
     if (__builtin_mul_overflow(a, b, product))
-        return FAIL(WEFT_NOMEM, "%zu x %zu bytes do not fit in memory; make the model or batch smaller", a, b);
+        return FAIL(WEFT_NOMEM, "%zu x %zu bytes do not fit in memory: make the model or batch smaller", a, b);
     return WEFT_OK;
 }
 
 enum weft_status weft_size_add(size_t a, size_t b, size_t *sum)
 {
     if (__builtin_add_overflow(a, b, sum))
-        return FAIL(WEFT_NOMEM, "%zu + %zu bytes do not fit in memory; make the model or batch smaller", a, b);
+        return FAIL(WEFT_NOMEM, "%zu + %zu bytes do not fit in memory: make the model or batch smaller", a, b);
     return WEFT_OK;
 }

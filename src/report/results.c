@@ -83,7 +83,7 @@ static void read_config(struct weft_results *r, struct weft_fields *f, struct we
         struct weft_result_entry *entry = &arm->entry[arm->entry_count++];
         entry->name = weft_arena_print(&r->arena, "%s", json_object_iter_key(at));
         entry->value = entry_value(r, &entries, json_object_iter_key(at));
-        if (!weft_json_holds(json_object_iter_key(at)))
+        if (!weft_json_is_text(json_object_iter_key(at)))
             weft_field_refuse(f, "config", "has a key that cannot be the name of an option");
         if (!entry->name || !entry->value)
             f->status = WEFT_NOMEM;

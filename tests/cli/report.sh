@@ -144,7 +144,7 @@ s["arms"][0]["gates"][0].update(failed=1, message="</small><b onclick=x>")'
 result $? "texts of the files are not taken as markup"
 cp "$scratch/bad/report.html" "$scratch/before"
 edit bad 's["machine"] = "\x1b[2J"'
-refuses bad '"machine" is not a text, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
+refuses bad '"machine" is not a string, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
 result $? "control characters are refused, and the old report stays"
 edit bad 's["machine"] = ""; del s["arms"][1]["flops"]'
 refuses bad 'study.json: arms[1]: "flops" is missing'

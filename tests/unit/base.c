@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * base.c - failures and their stories, checked sizes, arenas, limits of memory, fingerprints, suggestions.
+ * base.c - errors, checked sizes, arenas, memory limits, fingerprints, suggestions.
  */
 #include "test.h"
 
@@ -14,12 +14,12 @@ static enum weft_status outer(int heads)
     return WEFT_OK;
 }
 
-static void a_failure_tells_its_way(void **state)
+static void errors_have_a_trace(void **state)
 {
     (void)state;
     weft_error_clear();
     assert_int_equal(outer(1), WEFT_OK);
-    assert_string_equal(weft_error(), "no failure was recorded");
+    assert_string_equal(weft_error(), "no error was recorded");
     assert_int_equal(outer(0), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "heads = 0: give 1"));
     assert_null(strstr(weft_error(), "base.c")); /* source lines are in the trace */
@@ -30,7 +30,7 @@ static void a_failure_tells_its_way(void **state)
     assert_string_equal(weft_error_trace(), "");
 }
 
-/* What a message quotes cannot steer a terminal, whatever it is: C0, DEL, C1 in UTF-8, bytes that are not UTF-8. */
+/* Quoted text cannot control the terminal: C0, DEL, C1 in UTF-8, and invalid UTF-8 are escaped. */
 static void messages_have_no_control_characters(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void messages_have_no_control_characters(void **state)
     weft_error_clear();
 }
 
-/* A pipe that nobody writes to must not keep the program waiting. */
+/* A pipe without a writer must not block the program. */
 static void only_regular_files_are_opened(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void only_regular_files_are_opened(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(10); /* ends the test, should it wait */
+    alarm(10); /* ends the test if it blocks */
     assert_int_equal(weft_input_open(path, &file), WEFT_IO);
     assert_int_equal(weft_input_map(path, &map, &bytes), WEFT_IO);
     assert_int_equal(weft_slurp(path, 100, &text, &bytes), WEFT_IO);
@@ -78,7 +78,7 @@ static void only_regular_files_are_opened(void **state)
     rmdir(folder);
 }
 
-static void a_full_disk_is_noticed_when_a_file_is_closed(void **state)
+static void closing_a_file_detects_a_full_disk(void **state)
 {
     (void)state;
     for (int flushed = 0; flushed < 2; flushed++) {
@@ -86,12 +86,12 @@ static void a_full_disk_is_noticed_when_a_file_is_closed(void **state)
         assert_non_null(full);
         fputs("text", full);
         if (flushed)
-            fflush(full); /* fails; closing has nothing left to write */
+            fflush(full); /* fails, and leaves nothing for fclose to write */
         assert_false(weft_output_close(full));
     }
 }
 
-static void a_long_story_is_cut(void **state)
+static void long_messages_are_truncated(void **state)
 {
     (void)state;
     char text[5000];
@@ -114,7 +114,7 @@ static void notices_are_received_once(void **state)
 {
     (void)state;
     char all[100] = "";
-    weft_note_once("first", "nobody asked for this");
+    weft_note_once("first", "dropped: there is no receiver yet");
     weft_log_set(receive, all);
     weft_note_once("first", "number %d", 1);
     weft_note_once("first", "number %d", 2);
@@ -156,7 +156,7 @@ static void arena_memory(void **state)
         memset(piece[i], i + 1, size[i]);
         total += size[i];
     }
-    for (int i = 0; i < PIECES; i++) /* nobody wrote into a neighbour */
+    for (int i = 0; i < PIECES; i++) /* the allocations do not overlap */
         for (size_t j = 0; j < size[i]; j++)
             assert_int_equal(piece[i][j], (unsigned char)(i + 1));
     assert_true(arena.bytes >= total);
@@ -184,7 +184,7 @@ static void pages(void **state)
     weft_pages_free(NULL, 0);
 }
 
-/* NULL: there is no such file. */
+/* If `text` is NULL, there is no such file. */
 static void write_figures(const char *group, const char *name, const char *text)
 {
     char path[128];
@@ -194,7 +194,7 @@ static void write_figures(const char *group, const char *name, const char *text)
         write_file(path, text, strlen(text));
 }
 
-/* What is in memory.max, memory.current and memory.stat. */
+/* Writes memory.max, memory.current and memory.stat. */
 static void write_group(const char *group, const char *const texts[3])
 {
     char path[128];
@@ -240,7 +240,7 @@ static void memory_of_control_groups(void **state)
     assert_true(weft_available_bytes() > 0);
 }
 
-/* FIPS 180-4's examples, and one text cut in every place. */
+/* The examples of FIPS 180-4, each split at every position. */
 static void sha256(void **state)
 {
     (void)state;
@@ -286,12 +286,12 @@ static void suggestions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failure_tells_its_way),
-        cmocka_unit_test(a_long_story_is_cut),
+        cmocka_unit_test(errors_have_a_trace),
+        cmocka_unit_test(long_messages_are_truncated),
         cmocka_unit_test(notices_are_received_once),
         cmocka_unit_test(messages_have_no_control_characters),
         cmocka_unit_test(only_regular_files_are_opened),
-        cmocka_unit_test(a_full_disk_is_noticed_when_a_file_is_closed),
+        cmocka_unit_test(closing_a_file_detects_a_full_disk),
         cmocka_unit_test(sizes_do_not_wrap),
         cmocka_unit_test(arena_memory),
         cmocka_unit_test(pages),
