@@ -167,11 +167,16 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
     return WEFT_OK;
 }
 
+struct view {
+    struct weft_line line;
+    int64_t tokens; /* of all data; 0: not known before they are encoded */
+};
+
 static void print_progress(void *context, int64_t scored)
 {
-    struct weft_line *line = context;
-    weft_line_show(line, (double)scored, 0, "%lld tokens scored  %.0f tokens/s", (long long)scored,
-                   (double)scored / (weft_seconds() - line->start));
+    struct view *v = context;
+    weft_line_show(&v->line, (double)scored, (double)v->tokens, "%lld tokens scored  %.0f tokens/s", (long long)scored,
+                   (double)scored / (weft_seconds() - v->line.start));
 }
 
 /* ---- results */
@@ -205,13 +210,14 @@ static void add_items(struct weft_result *r, const struct weft_items_score *s, i
 }
 
 static enum weft_status score(const struct args *a, const char *folder, enum kind kind, struct weft_scorer *s,
-                              struct weft_result *r)
+                              struct view *v, struct weft_result *r)
 {
     struct weft_tokenizer *tokenizer = NULL;
     struct weft_shards *shards = NULL;
     struct weft_text_score text;
     struct weft_items_score items = {0};
     enum weft_status status = kind == SHARDS ? open_shards(a, folder, &shards) : open_tokenizer(a, folder, &tokenizer);
+    v->tokens = shards ? weft_shards_tokens(shards) - 1 : 0;
     if (status == WEFT_OK)
         status = kind == SHARDS ? weft_score_shards(s, shards, &text)
                  : kind == TEXT ? weft_score_text(s, tokenizer, a->data, &text)
@@ -257,28 +263,28 @@ static enum weft_status refuse_not_finite(void)
 /* ---- data */
 
 static enum weft_status score_data(const struct args *a, const struct weft_model *model, const char *folder,
-                                   struct weft_scorer **s, struct weft_line *line, struct weft_result *r)
+                                   struct weft_scorer **s, struct view *v, struct weft_result *r)
 {
     enum kind kind;
     TRY(find_kind(a->data, &kind));
     TRY(check_kind(a, kind));
     TRY(weft_scorer_create(s, model, batch_of(a)));
     (*s)->report = print_progress;
-    (*s)->context = line;
-    TRY(score(a, folder, kind, *s, r));
+    (*s)->context = v;
+    TRY(score(a, folder, kind, *s, v, r));
     return (*s)->not_finite ? refuse_not_finite() : WEFT_OK;
 }
 
 static enum weft_status evaluate(const struct args *a, const struct weft_model *model, const char *folder)
 {
     struct weft_scorer *s = NULL;
-    struct weft_line line;
+    struct view view;
     struct weft_result *r = weft_result_create();
-    weft_line_init(&line, 0);
-    enum weft_status status = score_data(a, model, folder, &s, &line, r);
-    weft_line_end(&line);
+    weft_line_init(&view.line, 0);
+    enum weft_status status = score_data(a, model, folder, &s, &view, r);
+    weft_line_end(&view.line);
     if (status == WEFT_OK)
-        status = print(a, model, weft_seconds() - line.start, s->scored, r);
+        status = print(a, model, weft_seconds() - view.line.start, s->scored, r);
     weft_result_free(r);
     weft_scorer_free(s);
     return status;

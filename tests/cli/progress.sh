@@ -28,6 +28,8 @@ END
 }
 
 yes 'The quick brown fox jumps over the lazy dog, and then does it again.' | head -c 30000000 >"$scratch/text"
+head -c 200000 "$scratch/text" >"$scratch/some"
+"$weft" data prepare "$scratch/some" --out "$scratch/eval" --val 0.5 >/dev/null 2>&1
 prepare=(data prepare "$scratch/text")
 on_terminal 200 "${prepare[@]}" --out "$scratch/a" >"$scratch/seen"
 result $? "data prepare runs on a terminal"
@@ -45,6 +47,10 @@ result $? "on a narrow terminal it is cut"
 result $? "elsewhere there are some plain lines"
 "$weft" data prepare - --out "$scratch/d" <"$scratch/text" 2>"$scratch/err" >/dev/null && ! grep -q 'left' "$scratch/err"
 result $? "how long a pipe will go on nobody knows"
+
+"$weft" eval gpt2 --set vocab=257 --set context=16 --data "$scratch/eval" 2>"$scratch/err" >/dev/null
+[[ $(grep -cE '^[0-9]+ tokens scored  [0-9]+ tokens/s(  [0-9.]+ [a-z]+ left)?$' "$scratch/err") -ge 2 ]] && grep -q ' left$' "$scratch/err"
+result $? "eval knows how many tokens token files have"
 
 study=(ablate --config configs/recall-quick --seeds 1 --set steps=6)
 on_terminal 200 "${study[@]}" --out "$scratch/study" >"$scratch/seen"
