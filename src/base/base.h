@@ -114,6 +114,7 @@ struct weft_threads {
     int count, index;
     bool in_tile, even;
     struct weft_team *team; /* borrowed when first needed */
+    struct weft_counter *counter;
 };
 struct weft_threads_scope {
     struct weft_threads outside;
@@ -121,6 +122,13 @@ struct weft_threads_scope {
 };
 void weft_threads_enter(struct weft_threads_scope *scope, int threads);
 void weft_threads_leave(const struct weft_threads_scope *scope);
+/* Multiply-adds, counted by kernels where they happen, for checks of what was predicted: by this thread and the tiles
+ * it shares, from here on until the scope is left. NULL: not counted. */
+struct weft_counter {
+    _Atomic int64_t products, attention;
+};
+void weft_counter_set(struct weft_counter *counter);
+struct weft_counter *weft_counter(void);
 /* For checks that results do not depend on threads: until the scope is left, every thread computes its own share of
  * each call, and the call waits for all of them. */
 void weft_threads_even(void);

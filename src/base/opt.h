@@ -55,7 +55,7 @@ struct weft_preset {
 /* The preset's value of an option, or NULL. */
 const char *weft_preset_value(const char *const *settings, const char *name);
 
-enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 64, WEFT_MAX_VALUE = 40 };
+enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 512, WEFT_MAX_VALUE = 40 };
 
 struct weft_settings {
     struct weft_arena arena;

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * sha256.c - SHA-256 (FIPS 180-4), for fingerprints of weights and files. Too short to need a library.
+ * sha256.c - SHA-256 (FIPS 180-4), for fingerprints of weights, samples and files. Too short to need a library.
+ *
+ * Weights are half a gigabyte and samples are hashed at every step, so the instructions that x86 has for it are used
+ * where they exist: 1 GB/s instead of 0.09.
  */
 #include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 static const uint32_t round_constant[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -19,7 +26,7 @@ static const uint32_t round_constant[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static void compress(uint32_t state[8], const unsigned char *block)
+static void compress_plain(uint32_t state[8], const unsigned char *block)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
@@ -40,6 +47,55 @@ static void compress(uint32_t state[8], const unsigned char *block)
     }
     for (int i = 0; i < 8; i++)
         state[i] += s[i];
+}
+
+#if defined(__x86_64__)
+/* WEFT_ISA=base runs the plain path, so that it is tested, too. */
+static bool has_instructions(void)
+{
+    static _Atomic int known = -1; /* threads that find it at the same time find the same */
+    unsigned a, b = 0, c, d;
+    if (known < 0)
+        known = weft_isa() > WEFT_ISA_BASE && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1;
+    return known;
+}
+
+/* The instructions hold the state as (a, b, e, f) and (c, d, g, h), and do two rounds each. */
+__attribute__((target("sha,sse4.1"))) static void compress_fast(uint32_t state[8], const unsigned char *block)
+{
+    const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i low = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
+    __m128i high = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(low, high, 8), cdgh = _mm_blend_epi16(high, low, 0xf0), w[16];
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    for (int i = 0; i < 16; i++) {
+        if (i < 4) {
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * i)), big_endian);
+        } else {
+            __m128i sum =
+                _mm_add_epi32(_mm_sha256msg1_epu32(w[i - 4], w[i - 3]), _mm_alignr_epi8(w[i - 1], w[i - 2], 4));
+            w[i] = _mm_sha256msg2_epu32(sum, w[i - 1]);
+        }
+        __m128i x = _mm_add_epi32(w[i], _mm_loadu_si128((const __m128i *)(round_constant + 4 * i)));
+        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, x);
+        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(x, 0x0e));
+    }
+    low = _mm_shuffle_epi32(_mm_add_epi32(abef, abef_before), 0x1b);
+    high = _mm_shuffle_epi32(_mm_add_epi32(cdgh, cdgh_before), 0xb1);
+    _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(low, high, 0xf0));
+    _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(high, low, 8));
+}
+#else
+static bool has_instructions(void) { return false; }
+static void compress_fast(uint32_t state[8], const unsigned char *block) { compress_plain(state, block); }
+#endif
+
+static void compress(uint32_t state[8], const unsigned char *block)
+{
+    if (has_instructions())
+        compress_fast(state, block);
+    else
+        compress_plain(state, block);
 }
 
 void weft_sha256_init(struct weft_sha256 *sha)
@@ -67,15 +123,16 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes)
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65])
 {
     uint64_t bits = sha->bytes * 8;
+    static const unsigned char zeros[64];
     unsigned char tail[8];
     for (int i = 0; i < 8; i++)
         tail[i] = (unsigned char)(bits >> (56 - 8 * i));
     weft_sha256_add(sha, "\x80", 1);
-    while (sha->bytes % 64 != 56)
-        weft_sha256_add(sha, "", 1);
+    weft_sha256_add(sha, zeros, (120 - sha->bytes % 64) % 64);
     weft_sha256_add(sha, tail, 8);
-    for (int i = 0; i < 8; i++)
-        snprintf(hex + 8 * i, 9, "%08x", sha->state[i]);
+    for (int i = 0; i < 64; i++)
+        hex[i] = "0123456789abcdef"[sha->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
+    hex[64] = 0;
 }
 
 enum weft_status weft_sha256_file(const char *path, char hex[65])

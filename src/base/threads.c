@@ -45,8 +45,9 @@ struct weft_team {
     weft_tile_fn *fn;
     void *context;
     int share_count;
-    bool even;                   /* all workers join, and nobody takes from another's share */
-    struct share shares[SHARES]; /* with more threads, several own one */
+    bool even;                    /* all workers join, and nobody takes from another's share */
+    struct weft_counter *counter; /* the caller's */
+    struct share shares[SHARES];  /* with more threads, several own one */
     _Alignas(LINE) _Atomic uint64_t call;
     _Atomic uint32_t bell, asleep;                       /* rung with every call: workers sleep on it */
     _Alignas(LINE) _Atomic uint32_t left, caller_asleep; /* workers that left the call: its caller sleeps on that */
@@ -135,7 +136,7 @@ static void work(struct weft_team *team, int thread)
 {
     int count = team->share_count;
     struct weft_threads outside = here;
-    here = (struct weft_threads){.count = 1, .index = thread, .in_tile = true};
+    here = (struct weft_threads){.count = 1, .index = thread, .in_tile = true, .counter = team->counter};
     for (int i = 0; i < (team->even ? 1 : count); i++) {
         struct share *s = &team->shares[(thread + i) % count];
         int64_t tile;
@@ -180,6 +181,7 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
     uint64_t places = (uint64_t)(team->even ? team->workers : weft_min(team->workers, tiles - 1));
     team->fn = fn;
     team->context = context;
+    team->counter = here.counter;
     for (int i = 0; i < count; i++) {
         atomic_store_explicit(&team->shares[i].next, tiles * i / count, memory_order_relaxed);
         team->shares[i].end = tiles * (i + 1) / count;
@@ -270,6 +272,10 @@ void weft_threads_enter(struct weft_threads_scope *scope, int threads)
 }
 
 void weft_threads_even(void) { here.even = true; }
+
+void weft_counter_set(struct weft_counter *counter) { here.counter = counter; }
+
+struct weft_counter *weft_counter(void) { return here.counter; }
 
 void weft_threads_leave(const struct weft_threads_scope *scope)
 {
