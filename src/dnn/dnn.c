@@ -145,9 +145,14 @@ static void run_tile(void *context, int64_t tile, int thread)
     if (job.bias)
         job.bias += (int64_t)group * c->bias_group;
     int64_t row = down * c->cut.blocks * e->block, panel = across * c->cut.panels;
-    enum weft_status status = e->tile(&job, row, weft_min(row + c->cut.blocks * e->block, job.rows), panel,
-                                      weft_min(panel + c->cut.panels, weft_div_up(job.width, e->panel)),
-                                      c->local + (size_t)thread * c->local_stride);
+    int64_t row_end = weft_min(row + c->cut.blocks * e->block, job.rows);
+    int64_t panel_end = weft_min(panel + c->cut.panels, weft_div_up(job.width, e->panel));
+    struct weft_counter *counter = weft_counter();
+    if (counter)
+        atomic_fetch_add(&counter->products,
+                         (row_end - row) * job.depth * (weft_min(panel_end * e->panel, job.width) - panel * e->panel));
+    enum weft_status status =
+        e->tile(&job, row, row_end, panel, panel_end, c->local + (size_t)thread * c->local_stride);
     if (status != WEFT_OK)
         atomic_store(&c->status, status);
 }
@@ -277,7 +282,7 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
 {
     struct weft_dnn_product *p = weft_arena_alloc(arena, sizeof *p);
     if (!p)
-        return FAIL(WEFT_NOMEM, "no memory to plan a product of %lld by %lld", (long long)s->depth,
+        return FAIL(WEFT_NOMEM, "not enough memory to plan a product of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
     if (s->dtype == WEFT_BF16 && weft_dnn_bf16_emulated())
         weft_note_once("bf16",
@@ -337,7 +342,7 @@ enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft
 {
     struct weft_dnn_outer *o = weft_arena_alloc(arena, sizeof *o);
     if (!o)
-        return FAIL(WEFT_NOMEM, "no memory to plan an outer product of %lld by %lld", (long long)s->width,
+        return FAIL(WEFT_NOMEM, "not enough memory to plan an outer product of %lld by %lld", (long long)s->width,
                     (long long)s->depth);
     *o = (struct weft_dnn_outer){.shape = *s, .plan = plan_of(s, true)};
     TRY(choose_engine(s->dtype, &o->engine));

@@ -13,7 +13,7 @@ enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g,
     TRY(weft_graph_status(g));
     struct weft_exec *e = calloc(1, sizeof *e);
     if (!e)
-        return FAIL(WEFT_NOMEM, "no memory for an executable graph");
+        return FAIL(WEFT_NOMEM, "not enough memory for an executable graph");
     e->graph = g;
     e->mode = mode;
     e->threads = weft_threads();

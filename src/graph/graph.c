@@ -34,7 +34,7 @@ void weft_graph_free(struct weft_graph *g)
 enum weft_status weft_graph_status(const struct weft_graph *g)
 {
     if (!g)
-        return FAIL(WEFT_NOMEM, "no memory for a graph");
+        return FAIL(WEFT_NOMEM, "not enough memory for a graph");
     if (g->status != WEFT_OK)
         return FAIL(g->status, "%s", g->message);
     return WEFT_OK;
@@ -96,6 +96,12 @@ int weft_graph_values(const struct weft_graph *g, struct weft_value *const **val
     return g->value_count;
 }
 
+int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes)
+{
+    *nodes = g->nodes;
+    return g->node_count;
+}
+
 bool weft_dim_same(struct weft_dim a, struct weft_dim b) { return a.symbol == b.symbol && a.times == b.times; }
 
 bool weft_shape_same(const struct weft_shape *a, const struct weft_shape *b)
@@ -125,7 +131,7 @@ static bool append(struct weft_graph *g, void ***list, int *count, int *room, vo
         int more = *room ? 2 * *room : 64;
         void **grown = realloc(*list, (size_t)more * sizeof *grown);
         if (!grown) {
-            weft_graph_fail(g, FAIL(WEFT_NOMEM, "no memory for a graph of %d values or nodes", more));
+            weft_graph_fail(g, FAIL(WEFT_NOMEM, "not enough memory for a graph of %d values or nodes", more));
             return false;
         }
         *list = grown;

@@ -106,8 +106,9 @@ void weft_graph_output(struct weft_graph *g, struct weft_value *v); /* readable 
  * strictest test of in-place kernels. */
 void weft_graph_consume_inputs(struct weft_graph *g);
 void weft_graph_label(struct weft_graph *g, int label); /* for the nodes emitted from here on */
-/* All values in order of their ids; returns the count. */
+/* All values in order of their ids, and all nodes in the order in which they run; returns the count. */
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
+int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol);
 
 /* Emits a node and returns it (NULL after a failure). `attr` is copied. Optional inputs may be NULL. */
@@ -181,7 +182,7 @@ const char *weft_exec_overrun(const struct weft_exec *exec);
 
 /* ---- inspecting (nonfinite.c, profile.c, print.c) */
 
-/* Prepares and runs once more, step by step, and describes the first value that is not finite; returns false if there
+/* Prepares and runs again, step by step, and describes the first value that is not finite; returns false if there
  * is none. Write the inputs again before the call; gradients are accumulated as in any run. */
 bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
 
@@ -190,6 +191,8 @@ void weft_exec_profile(struct weft_exec *exec, bool on);
 void weft_exec_profile_print(const struct weft_exec *exec, FILE *to);
 /* FLOPs and bytes of one run at the current counts. */
 struct weft_cost weft_exec_cost(const struct weft_exec *exec);
+/* FLOPs of an op's nodes alone. */
+double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op);
 /* The matrix products of one run at the current counts; writes at most `room` and returns the total number. */
 int weft_exec_products(const struct weft_exec *exec, struct weft_product *list, int room);
 void weft_graph_print(const struct weft_graph *g, FILE *to);

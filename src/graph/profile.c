@@ -42,6 +42,15 @@ struct weft_cost weft_exec_cost(const struct weft_exec *exec)
     return sum;
 }
 
+double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op)
+{
+    double sum = 0;
+    for (int s = 0; s < exec->run_count; s++)
+        if (exec->run[s].node->op == op)
+            sum += step_cost(exec, &exec->run[s]).flops;
+    return sum;
+}
+
 int weft_exec_products(const struct weft_exec *exec, struct weft_product *list, int room)
 {
     int count = 0;

@@ -6,6 +6,7 @@
 #ifndef WEFT_CROSS_ENTROPY_SPEC_H
 #define WEFT_CROSS_ENTROPY_SPEC_H
 
+#include "ops/dot_inl.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -39,63 +40,96 @@ static double logit(const struct weft_call *call, int64_t row, int64_t v)
 {
     int64_t width = call->in[P]->dim[1];
     const double *x = (const double *)call->in[X]->data + row * width;
-    const double *w = (const double *)call->in[P]->data + v * width;
-    double sum = 0;
-    for (int64_t i = 0; i < width; i++)
-        sum += x[i] * w[i];
-    return sum;
+    return dot_f64(x, (const double *)call->in[P]->data + v * width, width);
+}
+
+static void ref_row(void *context, int64_t r, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const int32_t *targets = call->in[TARGETS]->data;
+    double *nll = call->out[NLL]->data, *lse = call->out[LSE]->data, top = -INFINITY, sum = 0;
+    int32_t *pred = call->out[PRED]->data;
+    nll[r] = lse[r] = 0;
+    pred[r] = -1;
+    if (targets[r] < 0)
+        return;
+    for (int64_t v = 0; v < call->in[P]->dim[0]; v++) {
+        double l = logit(call, r, v);
+        if (l > top) {
+            sum *= exp(top - l);
+            top = l;
+            pred[r] = (int32_t)v;
+        }
+        sum += exp(l - top);
+    }
+    lse[r] = top + log(sum);
+    nll[r] = lse[r] - logit(call, r, targets[r]);
 }
 
 static void ref(const struct weft_call *call)
 {
     const struct attr *a = call->attr;
     const int32_t *targets = call->in[TARGETS]->data;
-    double *loss = call->out[LOSS]->data, *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
-    int32_t *pred = call->out[PRED]->data;
+    const double *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
+    double *loss = call->out[LOSS]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]);
+    weft_parallel(rows, ref_row, (void *)call);
     *loss = 0;
-    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++) {
-        double top = -INFINITY, sum = 0;
-        nll[r] = lse[r] = 0;
-        pred[r] = -1;
-        for (int64_t v = 0; targets[r] >= 0 && v < call->in[P]->dim[0]; v++) {
-            double l = logit(call, r, v);
-            if (l > top) {
-                sum *= exp(top - l);
-                top = l;
-                pred[r] = (int32_t)v;
-            }
-            sum += exp(l - top);
-        }
-        if (targets[r] < 0)
-            continue;
-        lse[r] = top + log(sum);
-        nll[r] = lse[r] - logit(call, r, targets[r]);
-        *loss += nll[r] + a->z_lambda * lse[r] * lse[r];
-    }
+    for (int64_t r = 0; r < rows; r++)
+        if (targets[r] >= 0)
+            *loss += nll[r] + a->z_lambda * lse[r] * lse[r];
     *loss *= *(const double *)call->in[WEIGHT]->data;
+}
+
+/* The derivative of the loss with respect to a logit. */
+static double slope(const struct weft_call *call, int64_t r, int64_t v)
+{
+    const struct attr *a = call->attr;
+    double lse = ((const double *)call->out[LSE]->data)[r], softmax = exp(logit(call, r, v) - lse);
+    double scale = *(const double *)call->gout[LOSS]->data * *(const double *)call->in[WEIGHT]->data;
+    return scale * ((1 + 2 * a->z_lambda * lse) * softmax - (v == ((const int32_t *)call->in[TARGETS]->data)[r]));
+}
+
+static void add_multiple(double *to, double times, const double *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] += times * from[i];
+}
+
+static void bwd_ref_row(void *context, int64_t r, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const double *w = call->in[P]->data;
+    int64_t width = call->in[P]->dim[1];
+    double *dx = (double *)call->gin[X]->data + r * width;
+    for (int64_t i = 0; i < width; i++)
+        dx[i] = 0;
+    if (((const int32_t *)call->in[TARGETS]->data)[r] >= 0)
+        for (int64_t v = 0; v < call->in[P]->dim[0]; v++)
+            add_multiple(dx, slope(call, r, v), w + v * width, width);
+}
+
+static void bwd_ref_word(void *context, int64_t v, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const int32_t *targets = call->in[TARGETS]->data;
+    const double *x = call->in[X]->data;
+    int64_t width = call->in[P]->dim[1];
+    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++)
+        if (targets[r] >= 0)
+            add_multiple((double *)call->gin[W]->data + v * width, slope(call, r, v), x + r * width, width);
 }
 
 static void bwd_ref(const struct weft_call *call)
 {
-    const struct attr *a = call->attr;
-    const double *x = call->in[X]->data, *w = call->in[P]->data;
-    const int32_t *targets = call->in[TARGETS]->data;
-    double *dx = call->gin[X] ? call->gin[X]->data : NULL, *dw = call->gin[W] ? call->gin[W]->data : NULL;
-    double scale = *(const double *)call->gout[LOSS]->data * *(const double *)call->in[WEIGHT]->data;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = call->in[P]->dim[1];
     ref(call);
-    const double *lse = call->out[LSE]->data;
-    for (int64_t i = 0; dx && i < rows * width; i++)
-        dx[i] = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t v = 0; targets[r] >= 0 && v < call->in[P]->dim[0]; v++) {
-            double softmax = exp(logit(call, r, v) - lse[r]);
-            double d = scale * ((1 + 2 * a->z_lambda * lse[r]) * softmax - (v == targets[r]));
-            for (int64_t i = 0; dx && i < width; i++)
-                dx[r * width + i] += d * w[v * width + i];
-            for (int64_t i = 0; dw && i < width; i++)
-                dw[v * width + i] += d * x[r * width + i];
-        }
+    if (call->gin[X])
+        weft_parallel(weft_tensor_rows(call->in[X]), bwd_ref_row, (void *)call);
+    if (call->gin[W])
+        weft_parallel(call->in[P]->dim[0], bwd_ref_word, (void *)call);
 }
 
 #endif

@@ -177,9 +177,9 @@ static void bwd_ref(const struct weft_call *call)
             for (int64_t c = 0; c < w; c++)
                 dz[c] = 0;
             for (int64_t j = 0; norm[i] > 0 && j < n; j++) {
-                double s = ref_logit(call, i, j) * attr->tau;
+                double s = ref_logit(call, i, j) * attr->tau, factor = scale * ref_coefficient(call, i, j);
                 for (int64_t c = 0; norm[j] > 0 && c < w; c++)
-                    dz[c] += scale * ref_coefficient(call, i, j) * (unit[j * w + c] - s * unit[i * w + c]);
+                    dz[c] += factor * (unit[j * w + c] - s * unit[i * w + c]);
             }
         }
     }

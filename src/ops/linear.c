@@ -18,6 +18,7 @@
  * Only x is saved. W is an input so that grad can find it; no kernel reads it.
  */
 #include "base/vmath_inl.h"
+#include "ops/dot_inl.h"
 #include "ops/ops.h"
 
 enum { X, P, B, ADDEND, W, INPUTS };
@@ -78,20 +79,30 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return WEFT_OK;
 }
 
-static void ref(const struct weft_call *call)
+/* References run on whole models when gates check them: a tile is a few columns. */
+enum { REFERENCE_TILE = 16 };
+
+static void ref_tile(void *context, int64_t tile, int thread)
 {
+    (void)thread;
+    const struct weft_call *call = context;
     struct weft_dnn_shape s = sizes(WEFT_F64, call->in[P], weft_tensor_rows(call->in[X]));
     const double *x = call->in[X]->data, *p = call->in[P]->data;
     const double *b = call->in[B] ? call->in[B]->data : NULL;
     const double *addend = call->in[ADDEND] ? call->in[ADDEND]->data : NULL;
     double *y = call->out[0]->data;
-    for (int64_t i = 0; i < s.max_rows * s.groups * s.width; i++) {
-        int64_t row = i / (s.groups * s.width), column = i % (s.groups * s.width), group = column / s.width;
-        double sum = (b ? b[column] : 0) + (addend ? addend[i] : 0);
-        for (int64_t k = 0; k < s.depth; k++)
-            sum += x[(row * s.groups + group) * s.depth + k] * p[column * s.depth + k];
-        y[i] = sum;
-    }
+    int64_t columns = s.groups * s.width, last = weft_min((tile + 1) * REFERENCE_TILE, columns);
+    for (int64_t column = tile * REFERENCE_TILE; column < last; column++) /* rows inside: W is read once */
+        for (int64_t row = 0; row < s.max_rows; row++) {
+            const double *from = x + (row * s.groups + column / s.width) * s.depth;
+            double start = (b ? b[column] : 0) + (addend ? addend[row * columns + column] : 0);
+            y[row * columns + column] = start + dot_f64(from, p + column * s.depth, s.depth);
+        }
+}
+
+static void ref(const struct weft_call *call)
+{
+    weft_parallel(weft_div_up(weft_tensor_width(call->out[0]), REFERENCE_TILE), ref_tile, (void *)call);
 }
 
 static void run(const struct weft_call *call)
@@ -130,22 +141,32 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return WEFT_OK;
 }
 
+static void bwd_ref_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    const double *x = call->in[X]->data, *dy = call->gout[0]->data;
+    int64_t rows = weft_tensor_rows(call->gout[0]), columns = weft_tensor_width(call->gout[0]);
+    struct weft_dnn_shape s = sizes(WEFT_F64, call->gin[W], rows);
+    double *dw = call->gin[W]->data;
+    int64_t last = weft_min((tile + 1) * REFERENCE_TILE, columns);
+    for (int64_t column = tile * REFERENCE_TILE; column < last; column++)
+        for (int64_t row = 0; row < rows; row++) {
+            const double *from = x + (row * s.groups + column / s.width) * s.depth;
+            for (int64_t k = 0; k < s.depth; k++)
+                dw[column * s.depth + k] += dy[row * columns + column] * from[k];
+        }
+}
+
 static void bwd_ref(const struct weft_call *call)
 {
-    const double *x = call->in[X]->data, *dy = call->gout[0]->data;
+    const double *dy = call->gout[0]->data;
     int64_t rows = weft_tensor_rows(call->gout[0]), columns = weft_tensor_width(call->gout[0]);
     double *db = call->gin[B] ? call->gin[B]->data : NULL;
     for (int64_t i = 0; db && i < rows * columns; i++)
         db[i % columns] += dy[i];
-    if (!call->gin[W])
-        return;
-    struct weft_dnn_shape s = sizes(WEFT_F64, call->gin[W], rows);
-    double *dw = call->gin[W]->data;
-    for (int64_t i = 0; i < rows * columns; i++) {
-        int64_t row = i / columns, column = i % columns, group = column / s.width;
-        for (int64_t k = 0; k < s.depth; k++)
-            dw[column * s.depth + k] += dy[i] * x[(row * s.groups + group) * s.depth + k];
-    }
+    if (call->gin[W])
+        weft_parallel(weft_div_up(columns, REFERENCE_TILE), bwd_ref_tile, (void *)call);
 }
 
 /* A tile of db: TILE columns, with rows summed in blocks so that long sums keep their precision. */

@@ -136,7 +136,7 @@ static enum weft_status find_kernel(const struct weft_dnn_plan *p, const struct 
         }
     struct kernel *k = calloc(1, sizeof *k);
     if (!k)
-        return FAIL(WEFT_NOMEM, "no memory for oneDNN's primitives");
+        return FAIL(WEFT_NOMEM, "not enough memory for oneDNN's primitives");
     *k = (struct kernel){.dtype = p->dtype, .depth = p->depth, .width = p->width, .outer = p->outer};
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);

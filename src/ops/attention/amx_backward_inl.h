@@ -225,6 +225,7 @@ static void backward_squares(const struct job *job, const struct tiles_backward 
         struct square_out to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
         t->i = first + x * EDGE;
         softmax_backward_square(job, b, t, which, to);
+        count_tile(&job->n, t->i, weft_min(EDGE, job->spans[which].rows - t->i), t->j, 3 * job->n.k + 2 * job->n.v, 0);
     }
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
         weft_dnn_tiles_product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);

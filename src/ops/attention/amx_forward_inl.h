@@ -252,6 +252,7 @@ static void tiles_unit(void *context, int64_t unit, int thread)
         const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
         bool plain = !t.special && t.factor >= 0 && t.j + EDGE <= t.i;
         weft_dnn_tiles_product(EDGE, SPAN, kd, k, f.qt, f.s, false);
+        count_tile(n, t.i, span.rows, t.j, n->k + n->v, 0);
         set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
         if (!plain)
             set_logits(&all->job, &t, f.s, f.s, SPAN);

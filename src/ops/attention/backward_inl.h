@@ -159,6 +159,7 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
     vf dscale = vset(0);
     set_pos_bias(job, t);
     set_reciprocal_back(job, b, t);
+    count_tile(n, t->i, t->rows, t->j, 3 * n->k + 2 * n->v, 3 * n->own);
     widen(b->q, n->k_padded, head_of(call->in[Q], row, t->h, n->heads), t->rows);
     if (call->gout[O])
         widen(b->go, n->v_padded, head_of(call->gout[O], row, t->h, n->heads), t->rows);

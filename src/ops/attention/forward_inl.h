@@ -133,6 +133,7 @@ static void run_unit(void *context, int64_t unit, int thread)
             set_pos_bias(job, &t);
             load_reciprocal(job, &t, &f.ra, g);
             scores(&t, f.q + g * ROW_TILE * n->k_padded, n->k, n->k_padded, f.k, f.s);
+            count_tile(n, t.i, t.rows, j, n->k + n->v, n->own);
             for (int64_t r = 0; r < t.rows; r++)
                 online_softmax(job, &f, &t, r, g * ROW_TILE + r);
             add_values(&t, f.s, f.v, n->v_padded, f.sum + g * ROW_TILE * n->v_padded);
