@@ -71,8 +71,7 @@ struct weft_qk weft_build_qk(struct weft_build *b, const struct weft_qk_raw *raw
 
 void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_value **c)
 {
-    for (int i = 0; i < b->spec->mechanism_count; i++) {
-        struct weft_instance *m = &b->mechanism[i];
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));) {
         if (!m->mechanism->latent)
             continue;
         struct weft_scope scope = weft_build_enter(b, m);
@@ -83,8 +82,7 @@ void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_v
 
 struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, const char *name)
 {
-    for (int i = 0; i < b->spec->mechanism_count; i++) {
-        struct weft_instance *m = &b->mechanism[i];
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));) {
         if (!m->mechanism->keys)
             continue;
         struct weft_scope scope = weft_build_enter(b, m);
@@ -96,8 +94,7 @@ struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, c
 
 struct weft_value *weft_build_heads(struct weft_build *b, struct weft_value *o)
 {
-    for (int i = 0; i < b->spec->mechanism_count; i++) {
-        struct weft_instance *m = &b->mechanism[i];
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));) {
         if (!m->mechanism->heads)
             continue;
         struct weft_scope scope = weft_build_enter(b, m);

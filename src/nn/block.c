@@ -9,6 +9,8 @@
  */
 #include "nn/build.h"
 
+#include <string.h>
+
 /* ---- attention: heads' outputs, gates, projection */
 
 static void attn_params(struct weft_params *p, const struct weft_spec *spec)
@@ -60,10 +62,9 @@ static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
     struct weft_hidden h = {.base = weft_spec_ffn(b->spec)->build(b, b->spec->part[WEFT_FFN].options, x)};
     struct weft_scope scope = b->scope;
-    for (int i = 0; i < b->spec->mechanism_count; i++)
-        b->mechanism[i].matrix = b->mechanism[i].read = NULL;
-    for (int i = 0; i < b->spec->mechanism_count; i++) {
-        struct weft_instance *m = &b->mechanism[i];
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));)
+        m->matrix = m->read = NULL;
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));) {
         weft_build_enter(b, m);
         if (m->mechanism->hidden)
             m->mechanism->hidden(b, m, &h);
@@ -94,10 +95,34 @@ void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int 
     mechanism_params(p, spec);
 }
 
+static const void *options_in(const struct weft_spec *spec, const struct weft_part *part)
+{
+    for (int i = 0; i < spec->mechanism_count; i++)
+        if (spec->mechanism[i].part == part)
+            return spec->mechanism[i].options;
+    return NULL;
+}
+
+/* A layer begins or ends: from here on all is built as the spec says. A mechanism that the layer did without has passed
+ * nothing on. */
+static void use_spec(struct weft_build *b, const struct weft_spec *spec)
+{
+    const struct weft_spec *whole = b->model->spec;
+    b->spec = spec;
+    for (int i = 0; i < whole->mechanism_count; i++) {
+        struct weft_instance *m = &b->mechanism[i];
+        if (!m->options)
+            memset(m->state, 0, m->mechanism->state_bytes);
+        m->options = options_in(spec, &m->mechanism->part);
+    }
+}
+
 struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int layer)
 {
+    const struct weft_model *model = b->model;
     weft_graph_label(b->g, layer);
     b->layer = layer;
+    use_spec(b, model->other && model->other_layer == layer ? model->other : model->spec);
     for (int i = 0; i < 2; i++) {
         b->residual = x;
         b->site = halves[i].site;
@@ -108,6 +133,7 @@ struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int la
         if (b->spec->post)
             x = weft_build_norm(b, x, "blocks.%d.%s", layer, halves[i].norm);
     }
+    use_spec(b, model->spec);
     weft_graph_label(b->g, -1);
     return x;
 }

@@ -23,6 +23,15 @@ struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_insta
     return before;
 }
 
+struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m)
+{
+    struct weft_instance *end = b->mechanism + b->model->spec->mechanism_count;
+    for (m = m ? m + 1 : b->mechanism; m < end; m++)
+        if (m->options)
+            return m;
+    return NULL;
+}
+
 /* ---- weights and products */
 
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name)

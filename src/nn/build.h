@@ -14,7 +14,8 @@ enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FF
 
 struct weft_build {
     struct weft_graph *g;
-    const struct weft_spec *spec;
+    const struct weft_model *model;
+    const struct weft_spec *spec; /* of this layer: the model's, but for a layer of another spec */
     const struct weft_params *params;
     struct weft_net *net; /* the graph's inputs and cache slots */
     enum weft_use use;
@@ -27,7 +28,7 @@ struct weft_build {
     struct weft_scope {
         char text[64];
     } scope;
-    struct weft_instance *mechanism; /* those of the spec, in its order */
+    struct weft_instance *mechanism; /* those of the model's spec, in its order */
     struct weft_attention attention; /* of this layer */
     struct weft_value *lse;          /* its log-sum-exps */
 };
@@ -44,6 +45,8 @@ struct weft_hidden {
 /* The scope of what follows, "blocks.3.attn". Entering a mechanism's scope returns the one to restore. */
 void weft_build_scope(struct weft_build *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
+/* The mechanisms that work in this layer, one after the other: the first for NULL; NULL past the last. */
+struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m);
 /* The weight `name` of the present scope. */
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name);
 /* x W^t in the compute dtype; with the bias where the model has biases. */

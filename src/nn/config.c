@@ -35,7 +35,7 @@ enum weft_status weft_model_find(const char *model, struct weft_settings *s, con
                         "models` lists the presets",
                         model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", strerror(errno));
         if (S_ISDIR(st.st_mode) && !(path = weft_arena_print(&s->arena, "%s/config.json", model)))
-            return FAIL(WEFT_NOMEM, "no memory for a path");
+            return FAIL(WEFT_NOMEM, "not enough memory for a path");
         TRY(load(path, s, preset));
     }
     s->preset_name = (*preset)->name;

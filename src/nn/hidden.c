@@ -31,11 +31,10 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
 /* One product through the matrices of this mechanism and all later ones. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
-    struct weft_instance *end = b->mechanism + b->spec->mechanism_count;
     struct weft_value *all = NULL;
     int64_t rows[WEFT_MAX_PARTS];
     int parts = 0;
-    for (struct weft_instance *m = first; m < end; m++) {
+    for (struct weft_instance *m = first; m; m = weft_build_next(b, m)) {
         m->matrix = matrix_of(b, m);
         if (m->matrix) {
             rows[parts++] = m->matrix->shape.dim[0].times;
@@ -46,7 +45,7 @@ static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_i
     if (parts > 1)
         read = weft_split(b->g, read, parts, rows);
     int part = 0;
-    for (struct weft_instance *m = first; read && m < end; m++)
+    for (struct weft_instance *m = first; read && m; m = weft_build_next(b, m))
         m->read = m->matrix ? weft_sibling(read, part++) : NULL;
 }
 
@@ -78,8 +77,8 @@ void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_va
 
 void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft_value *base)
 {
-    for (int i = 0; i < b->spec->mechanism_count; i++)
-        b->mechanism[i].read = NULL;
+    for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));)
+        m->read = NULL;
     weft_graph_mark_recompute(base); /* of two wide arrays one is kept; this one is cheaper to recompute */
     h->base = base;
 }

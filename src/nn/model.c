@@ -27,7 +27,7 @@ enum weft_status weft_model_create(struct weft_model **model, const struct weft_
 {
     struct weft_model *m = *model = calloc(1, sizeof *m);
     if (!m)
-        return FAIL(WEFT_NOMEM, "no memory for a model");
+        return FAIL(WEFT_NOMEM, "not enough memory for a model");
     m->spec = spec;
     declare(&m->params, spec);
     TRY(m->params.status);
@@ -180,6 +180,7 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *mo
     struct weft_instance *mechanisms = instances(net->g, spec);
     TRY(weft_graph_status(net->g));
     struct weft_build b = {.g = net->g,
+                           .model = model,
                            .spec = spec,
                            .params = &model->params,
                            .net = net,

@@ -14,6 +14,10 @@
 struct weft_model {
     const struct weft_spec *spec;
     struct weft_params params;
+    /* For checks of what one layer contributes: in graphs, this layer is built as this spec says; NULL: none is. It has
+     * the model's sizes, and no weights in the layer that the model lacks. */
+    const struct weft_spec *other;
+    int other_layer;
 };
 
 /* The spec must outlive the model. The weights are declared here, but have no memory yet. */

@@ -27,7 +27,7 @@ static enum weft_status grow(struct weft_params *p)
     int room = p->room ? 2 * p->room : 64;
     void *list = realloc(p->list, (size_t)room * sizeof *p->list);
     if (!list)
-        return FAIL(WEFT_NOMEM, "no memory for a list of %d weights", room);
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of %d weights", room);
     p->list = list;
     p->room = room;
     return WEFT_OK;
@@ -38,7 +38,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     TRY(grow(p));
     w.name = weft_arena_print(&p->arena, "%s%s%s", p->scope, *p->scope ? "." : "", w.name);
     if (!w.name)
-        return FAIL(WEFT_NOMEM, "no memory for the names of weights");
+        return FAIL(WEFT_NOMEM, "not enough memory for the names of weights");
     if (weft_params_find(p, w.name) >= 0)
         return FAIL(WEFT_INVALID, "two weights are named %s", w.name);
     size_t count = 1, end, bytes;
@@ -159,6 +159,14 @@ int weft_params_find(const struct weft_params *p, const char *name)
         if (strcmp(p->list[i].name, name) == 0)
             return i;
     return -1;
+}
+
+void weft_param_hash(const struct weft_params *p, int i, char hex[65])
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, p->weights + p->list[i].offset, (size_t)p->list[i].count * sizeof(float));
+    weft_sha256_hex(&sha, hex);
 }
 
 void weft_params_hash(const struct weft_params *p, char hex[65])

@@ -60,6 +60,8 @@ enum weft_status weft_params_alloc(struct weft_params *p);
 enum weft_status weft_params_init(struct weft_params *p, uint64_t seed);
 void weft_params_release(struct weft_params *p);
 int weft_params_find(const struct weft_params *p, const char *name); /* -1: none */
+/* SHA-256 of the values of one weight. */
+void weft_param_hash(const struct weft_params *p, int i, char hex[65]);
 /* SHA-256 of every name, shape and f32 weight in order. */
 void weft_params_hash(const struct weft_params *p, char hex[65]);
 

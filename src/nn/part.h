@@ -33,6 +33,8 @@ struct weft_part {
     void (*shrink)(const struct weft_spec *spec, void *options);
     void (*params)(struct weft_params *p, const struct weft_spec *spec, const void *options);
     bool (*idle)(const struct weft_spec *spec, const void *options, const char *name);
+    /* Optional, for the gate live, too: whether it does nothing in this layer by design. */
+    bool (*skips)(const struct weft_spec *spec, const void *options, int layer);
 };
 
 /* ---- geometry: how queries and keys are made, and what makes them close */
@@ -111,7 +113,7 @@ struct weft_hidden; /* build.h */
 /* A mechanism in a graph that is being built. */
 struct weft_instance {
     const struct weft_mechanism *mechanism;
-    const void *options;
+    const void *options;              /* in this layer; NULL: this layer does without it */
     void *state;                      /* state_bytes: what it passes from hook to hook and to the next layer */
     struct weft_value *matrix, *read; /* of this layer: what reads() gave, and the base through it (hidden.c) */
 };

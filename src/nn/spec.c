@@ -117,7 +117,7 @@ static enum weft_status take(struct weft_spec *s, struct weft_settings *settings
         chosen->part = weft_part_in_use(part);
         chosen->options = weft_arena_alloc(&s->arena, part->options_bytes + 1);
         if (!chosen->options)
-            return FAIL(WEFT_NOMEM, "no memory for options");
+            return FAIL(WEFT_NOMEM, "not enough memory for options");
     }
     TRY(weft_settings_take(settings, &part->owner, chosen ? chosen->options : NULL));
     return WEFT_OK;
@@ -131,7 +131,7 @@ static enum weft_status take_parts(struct weft_spec *s, struct weft_settings *se
             TRY(take(s, settings, part, i == s->choice.part[kind] ? &s->part[kind] : NULL));
     s->mechanism = weft_arena_alloc(&s->arena, WEFT_MAX_PARTS * sizeof *s->mechanism);
     if (!s->mechanism)
-        return FAIL(WEFT_NOMEM, "no memory for mechanisms");
+        return FAIL(WEFT_NOMEM, "not enough memory for mechanisms");
     for (int i = 0; (part = weft_part_at(WEFT_RECIP, i)); i++) {
         bool on = s->choice.mechanism[i];
         TRY(take(s, settings, part, on ? &s->mechanism[s->mechanism_count] : NULL));

@@ -56,7 +56,7 @@ static enum weft_status shrink_one(struct weft_spec *twin, const struct weft_spe
 {
     void *copy = weft_arena_alloc(&twin->arena, c->part->options_bytes + 1);
     if (!copy)
-        return FAIL(WEFT_NOMEM, "no memory for options");
+        return FAIL(WEFT_NOMEM, "not enough memory for options");
     memcpy(copy, c->options, c->part->options_bytes);
     if (c->part->shrink)
         c->part->shrink(spec, copy);
@@ -84,7 +84,7 @@ enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec
         TRY(shrink_one(twin, spec, &twin->part[kind]));
     twin->mechanism = weft_arena_alloc(&twin->arena, (size_t)spec->mechanism_count * sizeof *twin->mechanism + 1);
     if (!twin->mechanism)
-        return FAIL(WEFT_NOMEM, "no memory for mechanisms");
+        return FAIL(WEFT_NOMEM, "not enough memory for mechanisms");
     memcpy(twin->mechanism, spec->mechanism, (size_t)spec->mechanism_count * sizeof *twin->mechanism);
     for (int i = 0; i < twin->mechanism_count; i++)
         TRY(shrink_one(twin, spec, &twin->mechanism[i]));

@@ -21,7 +21,7 @@ enum weft_status weft_model_save(const struct weft_model *model, const char *pat
     const struct weft_params *p = &model->params;
     struct weft_entry *entries = calloc((size_t)p->count, sizeof *entries);
     if (!entries)
-        return FAIL(WEFT_NOMEM, "no memory for a list of %d weights", p->count);
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of %d weights", p->count);
     for (int i = 0; i < p->count; i++) {
         const struct weft_param *w = &p->list[i];
         entries[i] =
