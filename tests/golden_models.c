@@ -9,8 +9,10 @@
  * magnitude; for gradients see gradient_error. The first argument is the folder, tests/golden by default; the others
  * are the models to run, by default all.
  */
+#include "check/check.h"
 #include "golden/stored.h"
 #include "nn/model.h"
+#include "nn/part.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -285,9 +287,41 @@ static void compare_outputs(struct run *r)
         compare_loss(r, r->net.terms[i].name, r->net.terms[i].value);
 }
 
+static bool seen[WEFT_KINDS][WEFT_MAX_PARTS];
+
+static void note_part(const struct weft_part *part)
+{
+    for (int i = 0; weft_part_at(part->kind, i); i++)
+        seen[part->kind][i] |= weft_part_at(part->kind, i) == part;
+}
+
+static void note_parts(const struct weft_spec *spec)
+{
+    for (int i = 0; i < WEFT_SINGLE_KINDS; i++)
+        note_part(spec->part[i].part);
+    for (int i = 0; i < spec->mechanism_count; i++)
+        note_part(spec->mechanism[i].part);
+}
+
+/* Of the parts of which `weft verify` says that they are compared with golden models, those that are not. */
+static int count_missing(void)
+{
+    int missing = 0;
+    for (int kind = 0; kind < WEFT_KINDS; kind++)
+        for (int i = 0; weft_part_at((enum weft_part_kind)kind, i); i++) {
+            const struct weft_part *part = weft_part_at((enum weft_part_kind)kind, i);
+            if (weft_part_is_defined(part) && !seen[kind][i]) {
+                printf("FAIL %s is in no golden model, but in the list of src/check/reference.c\n", part->owner.name);
+                missing++;
+            }
+        }
+    return missing;
+}
+
 static enum weft_status run_way(struct run *r)
 {
     TRY(build(r));
+    note_parts(&r->spec);
     fill_weights(r);
     fill_batch(r);
     weft_exec_prepare(r->exec);
@@ -371,6 +405,8 @@ int main(int argc, char **argv)
         failed += !run_model(c);
     }
     json_decref(cases);
+    if (argc <= 2)
+        failed += count_missing();
     printf("%d models, %d failures\n", run, failed);
     return failed != 0;
 }

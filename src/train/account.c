@@ -56,7 +56,7 @@ static enum weft_status count_training(const struct weft_model *m, int64_t lengt
                                        double *flops)
 {
     struct weft_spec spec = *m->spec;
-    struct weft_model twin = {&spec, m->params};
+    struct weft_model twin = {.spec = &spec, .params = m->params};
     struct plan p = {0};
     spec.recompute = recompute;
     enum weft_status status =

@@ -39,7 +39,7 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
     for (int i = 0; i < net->watch_count; i++) {
         struct weft_metric *f = metric(t, net->watches[i].name);
         if (!f)
-            return FAIL(WEFT_NOMEM, "no memory for a diagnosis");
+            return FAIL(WEFT_NOMEM, "not enough memory for a diagnosis");
         f->layer[net->watches[i].layer] = mean(weft_exec_tensor(exec, net->watches[i].value));
     }
     for (int i = 0; i < d->count; i++) {

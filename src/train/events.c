@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * events.c - the run's numbers once more, for TensorBoard: a file of TFRecords, each an Event of protocol buffers.
+ * events.c - the run's numbers again, for TensorBoard: a file of TFRecords, each an Event of protocol buffers.
  *
  *     TFRecord  u64 length, u32 masked CRC-32C of it, the bytes, u32 masked CRC-32C of them; little-endian
  *     Event     1: double wall_time, 2: int64 step, 3: string file_version (of the first one) or 5: Summary

@@ -7,7 +7,7 @@
  * groups come in order, so as in a binary counter one open sum per level is enough.
  *
  * The loss is a mean over the scored tokens of all micro-batches, which must be known before the first backward pass.
- * Samples are functions of their index: they are made once to be counted and once more to be run, instead of being
+ * Samples are functions of their index: they are made once to be counted and a second time to be run, instead of being
  * kept.
  */
 #include "base/vmath_inl.h"
@@ -59,9 +59,26 @@ static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float 
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
 }
 
-static enum weft_status run(const struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+/* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
+static void extend_stream(struct weft_trainer *t)
+{
+    const int32_t *tokens = weft_exec_tensor(t->exec, t->net.tokens)->data;
+    const int32_t *targets = weft_exec_tensor(t->exec, t->net.targets)->data;
+    size_t bytes = (size_t)t->length * sizeof *tokens;
+    for (int64_t s = 0; *t->next_stream && s < t->model->spec->batch; s++) {
+        struct weft_sha256 sha;
+        weft_sha256_init(&sha);
+        weft_sha256_add(&sha, t->next_stream, 64);
+        weft_sha256_add(&sha, tokens + s * t->length, bytes);
+        weft_sha256_add(&sha, targets + s * t->length, bytes);
+        weft_sha256_hex(&sha, t->next_stream);
+    }
+}
+
+static enum weft_status run(struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
 {
     set_inputs(t, micro_batch, weight);
+    extend_stream(t);
     TRY(weft_exec_run(t->exec));
     add_losses(t, &sum->losses);
     return WEFT_OK;
@@ -111,7 +128,7 @@ static int64_t first_of_group(const struct weft_trainer *t, int64_t group)
     return group * t->recipe->micro_batches / weft_recipe_groups(t->recipe);
 }
 
-static enum weft_status sum_group(const struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+static enum weft_status sum_group(struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
 {
     begin_sum(t, sum);
     for (int64_t m = first_of_group(t, group); m < first_of_group(t, group + 1); m++)
@@ -142,6 +159,7 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *t)
 {
     float weight = token_weight(t);
     int open = 0;
+    memcpy(t->next_stream, t->stream, sizeof t->stream);
     TRY(weft_exec_prepare(t->exec));
     for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++) {
         TRY(sum_group(t, group, weight, &t->sums[open++]));

@@ -12,6 +12,11 @@
 const char *weft_origin_name(int i);
 enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed);
 
+/* ---- initial weights (initial.c) */
+
+/* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
+enum weft_status weft_initial_save(const struct weft_model *model, const char *path);
+
 /* ---- records (log.c) */
 
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t);

@@ -82,7 +82,7 @@ enum weft_status weft_log_change(struct weft_record *record, int64_t step)
     weft_result_text(draft.r, "changed", record->changes);
     FILE *memory = open_memstream(&text, &bytes);
     enum weft_status status =
-        memory ? weft_result_print(draft.r, memory, true) : FAIL(WEFT_NOMEM, "no memory for a record");
+        memory ? weft_result_print(draft.r, memory, true) : FAIL(WEFT_NOMEM, "not enough memory for a record");
     if (memory)
         fclose(memory);
     bool again = status == WEFT_OK && record->last && strcmp(text, record->last) == 0;
@@ -152,6 +152,7 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
 {
     struct draft draft = begin(record, t->step);
     weft_result_text(draft.r, "weights_sha256", hash);
+    weft_result_text(draft.r, "stream_sha256", *t->stream ? t->stream : "unknown");
     add_real(&draft, "weights", "seconds", t->seconds);
     return finish(&draft);
 }

@@ -77,7 +77,7 @@ static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *sco
     return WEFT_OK;
 }
 
-/* Tells whether the weights as they are were scored and saved. */
+/* Whether the weights as they are were scored and saved. */
 static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now, struct pace *pace,
                                   struct weft_scores *scores, bool *scored, bool *saved)
 {

@@ -58,7 +58,7 @@ static enum weft_status take(struct weft_recipe *r, struct weft_settings *settin
                              size_t bytes, void **chosen)
 {
     if (chosen && !(*chosen = weft_arena_alloc(&r->arena, bytes + 1)))
-        return FAIL(WEFT_NOMEM, "no memory for options");
+        return FAIL(WEFT_NOMEM, "not enough memory for options");
     TRY(weft_settings_take(settings, of, chosen ? *chosen : NULL));
     return WEFT_OK;
 }
@@ -84,10 +84,24 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec,
     return WEFT_OK;
 }
 
+enum weft_status weft_recipe_plain(struct weft_recipe *r, struct weft_spec *spec)
+{
+    struct weft_settings settings = {0};
+    char length[64];
+    int64_t most = weft_min(spec->vocab, (spec->context + 1) / 2);
+    snprintf(length, sizeof length, "recall_length=%lld", (long long)weft_max(2, weft_min(16, most)));
+    enum weft_status status = weft_settings_add(&settings, length);
+    if (status == WEFT_OK)
+        status = weft_recipe_init(r, spec, &settings);
+    weft_settings_release(&settings);
+    return status;
+}
+
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec)
 {
-    if (r->task->open)
+    if (!r->open && r->task->open)
         TRY(r->task->open(spec, r->task_options, &r->arena));
+    r->open = true;
     return WEFT_OK;
 }
 
@@ -125,7 +139,7 @@ enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct wef
     int64_t length = r->task->length(r->task_options), silent = 0;
     int32_t *sample = calloc((size_t)length, 2 * sizeof *sample);
     if (!sample)
-        return FAIL(WEFT_NOMEM, "no memory for a sample");
+        return FAIL(WEFT_NOMEM, "not enough memory for a sample");
     r->task->sample(spec, r->task_options, 0, sample, sample + length);
     for (int64_t i = length; i < 2 * length; i++)
         silent += sample[i] < 0;

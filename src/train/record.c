@@ -64,7 +64,7 @@ static enum weft_status open_log(struct weft_record *record)
     record->log = fdopen(fd, "a+");
     if (!record->log) {
         close(fd);
-        return FAIL(WEFT_NOMEM, "no memory for a log");
+        return FAIL(WEFT_NOMEM, "not enough memory for a log");
     }
     return WEFT_OK;
 }
@@ -77,10 +77,10 @@ enum weft_status weft_record_config(const struct weft_settings *settings, char *
     struct weft_sha256 sha;
     FILE *text = open_memstream(config, &bytes);
     if (!text)
-        return FAIL(WEFT_NOMEM, "no memory for a config");
+        return FAIL(WEFT_NOMEM, "not enough memory for a config");
     enum weft_status status = weft_settings_save(settings, text);
     if (fclose(text) && status == WEFT_OK)
-        status = FAIL(WEFT_NOMEM, "no memory for a config");
+        status = FAIL(WEFT_NOMEM, "not enough memory for a config");
     TRY(status);
     weft_sha256_init(&sha);
     weft_sha256_add(&sha, *config, bytes);
@@ -124,7 +124,7 @@ static enum weft_status compare_entry(void *context, const char *name, const cha
     if (strcmp(name, "preset") == 0)
         return WEFT_OK;
     if (c->count == WEFT_MAX_SETTINGS || !(c->names[c->count++] = weft_arena_print(&c->record->arena, "%s", name)))
-        return FAIL(WEFT_NOMEM, "no memory for the options of %s/config.json", c->record->folder);
+        return FAIL(WEFT_NOMEM, "not enough memory for the options of %s/config.json", c->record->folder);
     if (!now || strcmp(now, value) != 0)
         TRY(differ(c->record, name, value, now ? now : "without it"));
     return WEFT_OK;
@@ -153,7 +153,7 @@ static enum weft_status compare_config(struct weft_record *record)
     struct comparison c = {.record = record};
     const char *path = in_folder(record, "config.json");
     if (!path)
-        return FAIL(WEFT_NOMEM, "no memory for a path");
+        return FAIL(WEFT_NOMEM, "not enough memory for a path");
     if (access(path, F_OK))
         return WEFT_OK;
     TRY(weft_json_load(path, compare_entry, &c));
@@ -212,18 +212,20 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
 {
     int64_t kept;
     struct weft_origin before = {0};
-    const char *path = in_folder(record, "config.json");
+    const char *path = in_folder(record, "config.json"), *initial = in_folder(record, "initial.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
     TRY(weft_state_load(t, record->folder, &before));
     TRY(compare_origin(record, &before));
+    if (t->step == 0 && initial)
+        TRY(weft_initial_save(t->model, initial));
     TRY(weft_log_cut(record, t->step, &kept));
     TRY(weft_events_open(record, t->step));
     if (kept == 0)
         TRY(weft_log_head(record, t));
     if (*record->changes)
         TRY(weft_log_change(record, t->step));
-    if (!path)
-        return FAIL(WEFT_NOMEM, "no memory for a path");
+    if (!path || !initial)
+        return FAIL(WEFT_NOMEM, "not enough memory for a path");
     TRY(weft_file_replace(path, record->config, strlen(record->config)));
     return WEFT_OK;
 }

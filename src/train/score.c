@@ -15,7 +15,7 @@ enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct we
 {
     struct weft_scorer *s = *scorer = calloc(1, sizeof *s);
     if (!s || !(s->waiting = calloc((size_t)batch, sizeof *s->waiting)))
-        return FAIL(WEFT_NOMEM, "no memory to score with");
+        return FAIL(WEFT_NOMEM, "not enough memory to score with");
     s->model = model;
     s->batch = batch;
     TRY(weft_net_init(&s->net, model, WEFT_EVAL,

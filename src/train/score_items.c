@@ -78,7 +78,7 @@ static enum weft_status make_room(struct items *t, size_t room)
     t->tokens = malloc(room * sizeof *t->tokens);
     t->text = malloc(room);
     t->room = t->tokens && t->text ? room : 0;
-    return t->room ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory to encode %zu bytes of text", room);
+    return t->room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", room);
 }
 
 /* Appends the tokens of a text to those there are; the room was made. */
@@ -225,7 +225,7 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
     struct items t = {.scorer = s, .tokenizer = tokenizer, .score = score, .block = calloc(BLOCK, sizeof *t.block)};
     *score = (struct weft_items_score){0};
     enum weft_status status =
-        t.block ? weft_read_jsonl(path, read_item, &t) : FAIL(WEFT_NOMEM, "no memory for %d items", BLOCK);
+        t.block ? weft_read_jsonl(path, read_item, &t) : FAIL(WEFT_NOMEM, "not enough memory for %d items", BLOCK);
     enum weft_status last = judge(&t); /* after a failure too: what waits points into memory that is freed here */
     status = status == WEFT_OK ? last : status;
     if (status == WEFT_OK && !score->items)

@@ -57,7 +57,7 @@ static enum weft_status begin(struct stream *t, struct weft_scorer *s, struct we
     *t = (struct stream){.scorer = s, .score = score, .room = s->model->spec->context + 1};
     *score = (struct weft_text_score){0};
     t->window = malloc((size_t)t->room * sizeof *t->window);
-    return t->window ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory to score with");
+    return t->window ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to score with");
 }
 
 /* ---- token files */
@@ -103,7 +103,7 @@ static enum weft_status put_text(void *context, const char *text, size_t bytes)
         free(t->encoded);
         t->encoded_room = (t->encoded = malloc(bytes * sizeof *t->encoded)) ? bytes : 0;
         if (!t->encoded)
-            return FAIL(WEFT_NOMEM, "no memory to encode %zu bytes of text", bytes);
+            return FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", bytes);
     }
     TRY(weft_tokenizer_encode(t->tokenizer, text, bytes, false, t->encoded, t->encoded_room, &count));
     TRY(put(t, t->encoded, (int64_t)count));

@@ -4,12 +4,13 @@
  *
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: step, weights_sha256
- *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), loss, seconds, and what the
- *                            bits come from (origin.c)
+ *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), the hash of those before,
+ *                            loss, seconds, and what the bits come from (origin.c)
  *     tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
  */
+#include "base/fields.h"
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
@@ -41,7 +42,7 @@ static enum weft_status add_array(const struct weft_params *p, const float *arra
                                     .data = array + w->offset};
         memcpy(to[i].dim, w->dim, sizeof w->dim);
         if (!to[i].name)
-            return FAIL(WEFT_NOMEM, "no memory for the names of tensors");
+            return FAIL(WEFT_NOMEM, "not enough memory for the names of tensors");
     }
     return WEFT_OK;
 }
@@ -53,7 +54,7 @@ static enum weft_status save_model(const struct weft_trainer *t, const char *pat
     struct weft_entry *entries = weft_arena_alloc(arena, (size_t)p->count * sizeof *entries);
     char step[NUMBER];
     if (!entries)
-        return FAIL(WEFT_NOMEM, "no memory for a checkpoint's list of tensors");
+        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
     snprintf(step, sizeof step, "%" PRId64, t->step);
     TRY(add_array(p, p->weights, "", arena, entries));
     TRY(weft_safetensors_write(path, entries, p->count,
@@ -68,18 +69,19 @@ static enum weft_status save_optimizer(const struct weft_trainer *t, const char 
     struct weft_entry *entries = weft_arena_alloc(arena, 2 * (size_t)p->count * sizeof *entries);
     char step[NUMBER], samples[NUMBER], loss[NUMBER], seconds[NUMBER];
     if (!entries)
-        return FAIL(WEFT_NOMEM, "no memory for a checkpoint's list of tensors");
+        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
     snprintf(step, sizeof step, "%" PRId64, t->step);
     snprintf(samples, sizeof samples, "%" PRId64, next_sample(t));
     snprintf(loss, sizeof loss, "%.17g", t->loss);
     snprintf(seconds, sizeof seconds, "%.3f", t->seconds);
     TRY(add_array(p, t->moments[0], "moments.0.", arena, entries));
     TRY(add_array(p, t->moments[1], "moments.1.", arena, entries + p->count));
-    const char *metadata[8 + 2 * WEFT_ORIGINS + 1] = {"step", step, "samples", samples,
-                                                      "loss", loss, "seconds", seconds};
+    enum { FIRST = 10 };
+    const char *metadata[FIRST + 2 * WEFT_ORIGINS + 1] = {"step",    step,   "samples", samples,   "stream_sha256",
+                                                          t->stream, "loss", loss,      "seconds", seconds};
     for (int i = 0; i < WEFT_ORIGINS; i++) {
-        metadata[8 + 2 * i] = weft_origin_name(i);
-        metadata[9 + 2 * i] = origin->text[i];
+        metadata[FIRST + 2 * i] = weft_origin_name(i);
+        metadata[FIRST + 2 * i + 1] = origin->text[i];
     }
     TRY(weft_safetensors_write(path, entries, 2 * p->count, metadata));
     return WEFT_OK;
@@ -164,6 +166,13 @@ static void read_origin(const struct weft_safetensors *f, struct weft_origin *or
     }
 }
 
+/* Checkpoints of before it was kept have none: it stays unknown from there on. */
+static void read_stream(const struct weft_safetensors *f, char stream[65])
+{
+    const char *text = weft_safetensors_metadata(f, "stream_sha256");
+    snprintf(stream, 65, "%s", text && weft_is_sha256(text) ? text : "");
+}
+
 static enum weft_status read_optimizer(const struct loading *l, const struct weft_safetensors *f)
 {
     struct weft_trainer *t = l->t;
@@ -177,6 +186,7 @@ static enum weft_status read_optimizer(const struct loading *l, const struct wef
         return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
                     step, each);
     t->step = step;
+    read_stream(f, t->stream);
     read_origin(f, l->origin);
     TRY(read_array(f, p, t->moments[0], "moments.0."));
     TRY(read_array(f, p, t->moments[1], "moments.1."));

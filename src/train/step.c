@@ -19,7 +19,7 @@ static enum weft_status make_spans(struct weft_trainer *t)
     t->spans = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->spans);
     t->squares = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->squares);
     if (!t->spans || !t->squares)
-        return FAIL(WEFT_NOMEM, "no memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory to train with");
     int64_t n = 0;
     for (int i = 0; i < p->count; i++)
         for (int64_t first = 0; first < p->list[i].count; first += SPAN)
@@ -39,7 +39,7 @@ static enum weft_status make_arrays(struct weft_trainer *t)
     for (t->sum_count = 0; made && t->sum_count < sums; t->sum_count++)
         made = (t->sums[t->sum_count].grads = weft_params_array(p));
     if (!made)
-        return FAIL(WEFT_NOMEM, "no memory for gradients and moments: make the model or grad_groups smaller");
+        return FAIL(WEFT_NOMEM, "not enough memory for gradients and moments: make the model or grad_groups smaller");
     return WEFT_OK;
 }
 
@@ -48,10 +48,12 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
 {
     struct weft_trainer *t = *trainer = calloc(1, sizeof *t);
     if (!t)
-        return FAIL(WEFT_NOMEM, "no memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory to train with");
     t->model = model;
     t->recipe = recipe;
     t->length = recipe->task->length(recipe->task_options);
+    memset(t->stream, '0', sizeof t->stream - 1);
+    memcpy(t->next_stream, t->stream, sizeof t->stream);
     TRY(make_spans(t));
     TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
@@ -121,7 +123,7 @@ static void update_span(void *context, int64_t tile, int thread)
     u->t->recipe->optim->update(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
 }
 
-/* Tells the first number in an array of the parameters' layout that is not finite. */
+/* Reports the first number in an array of the parameters' layout that is not finite. */
 static bool find_bad(const struct weft_params *p, const float *array, const char *what, char *text, size_t size)
 {
     for (int i = 0; i < p->count; i++)
@@ -170,6 +172,7 @@ enum weft_status weft_trainer_update(struct weft_trainer *t)
         u.update.grad_scale = (float)(r->clip / norm);
     weft_parallel(t->span_count, update_span, &u);
     t->step++;
+    memcpy(t->stream, t->next_stream, sizeof t->stream);
     return WEFT_OK;
 }
 

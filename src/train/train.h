@@ -100,13 +100,17 @@ struct weft_recipe {
     struct weft_recipe_choice {
         int task, optim, schedule;
     } choice;
+    bool open; /* the task's data are */
     struct weft_arena arena;
 };
 
 /* Takes its part of the settings, after the spec took its own; finishes them. The recipe is for models of this spec,
  * whose vocabulary becomes that of the task's data if nobody set it. */
 enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec, struct weft_settings *settings);
-/* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. */
+/* The recipe of all defaults, with samples of recall that this model has room for. */
+enum weft_status weft_recipe_plain(struct weft_recipe *r, struct weft_spec *spec);
+/* Opens the data that samples are read from, before a trainer is made: recipes alone need no files. Data that are open
+ * stay so. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
 /* FLOPs of a token in training, when they are `all` where every token is scored, as in text: how many of
@@ -167,8 +171,11 @@ struct weft_trainer {
     struct weft_span *spans;
     double *squares; /* of each span */
     int64_t span_count;
-    int64_t step;                    /* done so far */
-    double loss, grad_norm;          /* of the last step; the norm is the one before the clip */
+    int64_t step;           /* done so far */
+    double loss, grad_norm; /* of the last step; the norm is the one before the clip */
+    /* Hash of all samples read by the steps done so far, and by the gradient on top of them: a chain, in order of their
+     * index, of SHA-256(hash so far in hex, tokens, targets). 64 zeros: none yet. "": not known. */
+    char stream[65], next_stream[65];
     double seconds;                  /* of training so far, over all processes that had a part in it */
     struct weft_diagnosis diagnosis; /* the last */
     struct weft_arena arena;

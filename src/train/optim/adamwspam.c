@@ -27,7 +27,7 @@ struct adamwspam {
 static const struct weft_opt options[] = {
     ADAM_OPTIONS /* and */
     {"spam_theta", WEFT_OPT_REAL, AT(theta), "5000", 1, 1e12,
-     .help = "a squared gradient is cut to this many times its usual size (the seed had 50)"},
+     .help = "a squared gradient is cut to this many times its usual size (preset seed: 50)"},
     {"spam_interval", WEFT_OPT_INT, AT(interval), "500", SETTLED + 1, 1e12,
      .help = "dT, steps after which the moments begin anew (the seed: 1000)"},
     {"spam_warmup", WEFT_OPT_INT, AT(warmup), "150", 0, 1e12,

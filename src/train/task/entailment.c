@@ -9,7 +9,7 @@
  * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is b's ancestor there (yes) or c's
  * (no), each half of the time. So a wrong ancestor has the depth of a right one. The root, ancestor of all, is neither
  * a nor b. Training takes only what stays whole when b and c, or their ancestors, change places: then neither token
- * alone tells anything of the answer. Merely leaving out held-out pairs would: a node that lost a yes
+ * alone says anything about the answer. Merely leaving out held-out pairs would: a node that lost a yes
  * says no more often than it should, and a table of answers by b, made in training, was right on one in five of the
  * held-out pairs.
  */
@@ -100,7 +100,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     o->parent = weft_arena_alloc(arena, (size_t)most * sizeof *o->parent);
     o->depth = weft_arena_alloc(arena, (size_t)most * sizeof *o->depth);
     if (!o->parent || !o->depth)
-        return FAIL(WEFT_NOMEM, "no memory for a task");
+        return FAIL(WEFT_NOMEM, "not enough memory for a task");
     o->split = weft_key_name(seed, "task.entailment.split");
     grow(o, most, weft_key_name(seed, "task.entailment.tree"));
     if (!is_enough(o))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * task/mqar - multi-query associative recall (S. Arora et al., arXiv:2312.04927, and their program zoology): n keys
- * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key stands once more; scored is what follows it
+ * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key stands again; scored is what follows it
  * there.
  *
  *     keys: n different of 1 .. V/2-1        values: n different of V/2 .. V-1
@@ -50,7 +50,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
                     (long long)spec->vocab);
     o->reach = weft_arena_alloc(arena, (size_t)space(o) * sizeof *o->reach);
     if (!o->reach)
-        return FAIL(WEFT_NOMEM, "no memory for a task");
+        return FAIL(WEFT_NOMEM, "not enough memory for a task");
     double sum = 0;
     for (int64_t g = 0; g < space(o); g++)
         o->reach[g] = sum += pow((double)(g + 1), 0.01 - 1);

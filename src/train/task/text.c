@@ -83,7 +83,7 @@ static enum weft_status read_tokenizer(struct text *o, const char *path, struct 
     if (o->tokenizer)
         memcpy(o->tokenizer, text, o->tokenizer_bytes);
     else if (status == WEFT_OK)
-        status = FAIL(WEFT_NOMEM, "no memory to read %s", path);
+        status = FAIL(WEFT_NOMEM, "not enough memory to read %s", path);
     free(text);
     return status;
 }
@@ -99,7 +99,7 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
     o->window = weft_arena_alloc(arena, ((size_t)o->length + 1) * sizeof *o->window);
     o->failure = weft_arena_alloc(arena, sizeof *o->failure);
     if (!tokenizer || !o->window || !o->failure)
-        return FAIL(WEFT_NOMEM, "no memory for a task");
+        return FAIL(WEFT_NOMEM, "not enough memory for a task");
     TRY(read_tokenizer(o, tokenizer, arena));
     TRY(open_split(spec, o, "train", &o->train));
     TRY(open_split(spec, o, "val", &o->val));
