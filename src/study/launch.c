@@ -7,6 +7,7 @@
  * to save. When this process ends for any reason, the kernel sends SIGTERM to the run, which saves and ends.
  */
 #define _GNU_SOURCE
+#include "base/fields.h"
 #include "base/json.h"
 #include "study/queue.h"
 
@@ -120,10 +121,22 @@ void weft_launched_progress(const char *folder, int64_t *step, double *loss)
     }
 }
 
+/* The error comes after any notices: it is the last message and what follows it. */
+static const char *last_message(const char *output)
+{
+    const char *last = output;
+    for (const char *line = output; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, "weft: ", 6) == 0)
+            last = line;
+    }
+    return last;
+}
+
 void weft_launched_output(const char *folder, char *text, size_t size)
 {
     char end[600];
-    snprintf(text, size, "%s", read_end(folder, OUTPUT, end, sizeof end));
+    snprintf(text, size, "%s", last_message(read_end(folder, OUTPUT, end, sizeof end)));
     for (size_t n = strlen(text); n && text[n - 1] == '\n'; n--)
         text[n - 1] = 0;
 }
@@ -158,6 +171,8 @@ static enum weft_status read_entry(void *context, const char *name, const char *
         snprintf(r->f->isa, sizeof r->f->isa, "%s", value);
     else if (strcmp(name, "weights_sha256") == 0)
         snprintf(r->f->weights_sha256, sizeof r->f->weights_sha256, "%s", value);
+    else if (strcmp(name, "stream_sha256") == 0 && weft_is_sha256(value))
+        snprintf(r->f->stream_sha256, sizeof r->f->stream_sha256, "%s", value);
     return WEFT_OK;
 }
 
