@@ -159,8 +159,8 @@ $(OUT)/obj/report/assets.o: $(wildcard src/report/*.html src/report/*.css src/re
 # A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
 define LEVEL_RULES
 $(OUT)/obj-$(1)/%.o: src/%.c $(OUT)/flags
-	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) -c $$< -o $$@
-	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@
+	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) -MF $$(@:.o=.d) -MT $$@ -c $$< -o $$@.whole
+	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@.whole $$@ && rm $$@.whole
 $(OUT)/tests/%_$(1): tests/%.c $(A) $(OUT)/flags
 	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(A) $(LDFLAGS) -lcmocka $(LIBS)
 endef

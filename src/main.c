@@ -62,7 +62,7 @@ static enum weft_status close_output(enum weft_status so_far)
 static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
 {
     struct weft_common *args = calloc(1, cmd->args_bytes);
-    enum weft_status status = args ? weft_args_parse(cmd, argc, argv, args) : FAIL(WEFT_NOMEM, "no memory");
+    enum weft_status status = args ? weft_args_parse(cmd, argc, argv, args) : FAIL(WEFT_NOMEM, "not enough memory");
     int code = status == WEFT_OK ? 1 : 2; /* if it fails from here on */
     if (args) {
         verbose |= args->verbose;

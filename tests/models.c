@@ -5,6 +5,8 @@
 #include "check/check.h"
 #include "unit/test.h"
 
+#include <assert.h>
+
 static struct weft_combinations pairs;
 
 struct sum {
@@ -81,16 +83,18 @@ static void have_all_pairs(void **state)
 static void is_noticed(void **state)
 {
     const struct weft_mutant *m = *state;
-    bool caught = false;
+    bool caught = false, alarm = true;
     char message[400];
-    assert_int_equal(weft_mutant_run(m, &caught, message), WEFT_OK);
+    assert_int_equal(weft_mutant_run(m, 1u << m->gate, &caught, &alarm, message), WEFT_OK);
     print_message("%s\n", message);
+    assert_false(alarm);
     assert_true(caught);
 }
 
-int main(void)
+/* With an argument, only the tests whose names match it. */
+int main(int count, char **arguments)
 {
-    enum { MOST = 64 };
+    enum { MOST = 256 };
     struct CMUnitTest tests[MOST] = {cmocka_unit_test(pass), cmocka_unit_test(have_what_is_there),
                                      cmocka_unit_test(have_all_pairs)};
     size_t n = 3;
@@ -98,5 +102,8 @@ int main(void)
     for (int i = 0; n < MOST && (m = weft_mutant_at(i)); i++)
         tests[n++] =
             (struct CMUnitTest){.name = m->name, .test_func = is_noticed, .initial_state = (void *)(uintptr_t)m};
+    assert(!weft_mutant_at((int)n - 3));
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]);
     return _cmocka_run_group_tests("models", tests, n, NULL, NULL);
 }

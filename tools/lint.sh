@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # lint.sh [rule...] - what a machine can check of the house rules, on the tree in the current folder.
-# A rule is a function check_<rule> that prints its complaints; without arguments every rule runs but `words`.
+# A rule is a function check_<rule> that prints its complaints; without arguments every rule runs.
 set -u -o pipefail
 
 # Which floor a room stands on: a room includes itself and what is below, nothing else.
@@ -102,7 +102,7 @@ check_size() {
         FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines: split the file" }' {} + | sort
 }
 
-# Words that tools/words.txt has a plainer one for. Runs only when it is named.
+# Words that tools/words.txt has a plainer one for.
 check_words() {
     local pattern plain
     while IFS=$'\t' read -r pattern plain; do
@@ -112,7 +112,6 @@ check_words() {
             sed -E "s|^\./||; s|\$|: write: $plain|"
     done <tools/words.txt | sort
 }
-on_request=words
 
 # In one expression the compiler may close the file first.
 check_closing() {
@@ -154,7 +153,7 @@ check_rows() {
 }
 
 rules=("$@")
-((${#rules[@]})) || mapfile -t rules < <(declare -F | sed -n 's/.* check_//p' | grep -vx "$on_request")
+((${#rules[@]})) || mapfile -t rules < <(declare -F | sed -n 's/.* check_//p')
 failed=0
 for rule in "${rules[@]}"; do
     complaints=$("check_$rule" 2>&1)

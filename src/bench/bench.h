@@ -54,7 +54,7 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
                                    weft_engine_fn *tell, void *context);
 
 /* Causal attention, forward and backward, 12 heads of 64, bf16 (attention.c). FLOPs are counted causally, two
- * products forward and five backward, whatever is recomputed; the product they are held against is the fastest bare
+ * products forward and five backward, whatever is recomputed; the product they are compared with is the fastest bare
  * 2048 x 768 x 768. */
 struct weft_attention_bench {
     double share_of_product; /* FLOP rate over the product's */

@@ -27,7 +27,7 @@ enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *s
     TRY(weft_model_init(s->model));
     s->grads = weft_params_array(&s->model->params);
     if (!s->grads)
-        return FAIL(WEFT_NOMEM, "no memory for gradients");
+        return FAIL(WEFT_NOMEM, "not enough memory for gradients");
     TRY(weft_net_init(&s->net, s->model, WEFT_TRAIN,
                       (struct weft_net_size){.sequences = spec->batch, .length = spec->context}));
     TRY(weft_exec_create(&s->exec, s->net.g, WEFT_FAST));

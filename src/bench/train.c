@@ -34,7 +34,7 @@ static enum weft_status find_products(struct stage *s)
 {
     struct weft_product *all = calloc(MAX_PRODUCTS, sizeof *all);
     if (!all)
-        return FAIL(WEFT_NOMEM, "no memory for a bench");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bench");
     int n = weft_exec_products(s->stage.exec, all, MAX_PRODUCTS);
     enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many products");
     for (int i = 0; status == WEFT_OK && i < n; i++) {
@@ -128,7 +128,7 @@ enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct
 {
     struct stage *s = calloc(1, sizeof *s);
     if (!s)
-        return FAIL(WEFT_NOMEM, "no memory for a bench");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bench");
     memset(bench, 0, sizeof *bench);
     enum weft_status status = measure(s, spec, seconds, bench);
     if (status == WEFT_OK && profile)

@@ -3,7 +3,7 @@
  * variants.c - what each mechanism costs: a training step of a model with it over the same step without, both
  * in one interleaved run; and memory, as planned.
  *
- * A variant is a few settings on top of a preset. It is held against the preset, or against another variant where that
+ * A variant is a few settings on top of a preset. It is compared with the preset, or with another variant where that
  * is the fair baseline: the mechanisms of the reciprocal feed-forward against latent attention alone.
  */
 #include "bench/bench.h"

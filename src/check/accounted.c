@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * accounted.c - the predicted cost of a model (train/account.c) is what running it takes: weights, FLOPs, memory,
- * cache.
+ * cache. Multiply-adds are counted where they happen, in products and in attention's tiles.
  */
 #include "check/gate.h"
 #include "infer/infer.h"
 #include "train/account.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { TOKENS_KEY = 61, LEAST_BYTES = 32 << 20 };
-
-/* Sanitizers need memory for every byte, so the growth of the process says nothing about the model. */
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 static void report_equal(const struct weft_trial *t, double found, double predicted, const char *name)
 {
@@ -32,7 +23,36 @@ static void report_equal(const struct weft_trial *t, double found, double predic
 struct taken {
     double weights, flops; /* FLOPs of a token */
     double bytes;          /* of resident memory */
+    /* Multiply-adds of a run: as the kernels counted them, and as their ops declare them. */
+    double products, declared_products, attention, declared_attention;
+    double products_flops; /* FLOPs that ops with products declare */
 };
+
+static double sum_products(const struct weft_probe *p)
+{
+    double sum = 0;
+    int n = weft_exec_products(p->exec, NULL, 0);
+    struct weft_product *list = calloc((size_t)n + 1, sizeof *list);
+    weft_exec_products(p->exec, list, list ? n : 0);
+    for (int i = 0; list && i < n; i++) /* attention's have a share of 1/2 */
+        sum += list[i].share == 1 ? (double)list[i].m * (double)list[i].n * (double)(list[i].k * list[i].batch) : 0;
+    free(list);
+    return sum;
+}
+
+static void count(struct weft_probe *p, struct taken *taken)
+{
+    struct weft_counter counter = {0};
+    weft_counter_set(&counter);
+    weft_defer(weft_exec_run(p->exec));
+    weft_counter_set(NULL);
+    taken->products = (double)counter.products;
+    taken->attention = (double)counter.attention;
+    taken->declared_products = sum_products(p);
+    taken->declared_attention = weft_exec_flops_of(p->exec, weft_op(WEFT_OP_attention)) / 2;
+    taken->products_flops = weft_exec_flops_of(p->exec, weft_op(WEFT_OP_linear)) +
+                            weft_exec_flops_of(p->exec, weft_op(WEFT_OP_cross_entropy));
+}
 
 static double count_weights(const struct weft_probe *p)
 {
@@ -59,6 +79,7 @@ static enum weft_status take(const struct weft_model *model, enum weft_use use, 
         taken->bytes = (double)(weft_resident_bytes() - before);
         taken->weights = count_weights(&p);
         taken->flops = weft_exec_cost(p.exec).flops / (double)(sequences * length);
+        count(&p, taken);
     }
     weft_probe_close(&p);
     return status;
@@ -72,6 +93,22 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
                       "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
 }
 
+/* What the kernels did is what their ops declare, from which all predictions are made. Beside their products, ops that
+ * have any declare a few additions. */
+static void check_counts(const struct weft_trial *t, const struct taken *taken, const char *graph)
+{
+    const double limit = 0.1;
+    char name[160];
+    snprintf(name, sizeof name, "multiply-adds of products, counted in %s", graph);
+    report_equal(t, taken->products, taken->declared_products, name);
+    snprintf(name, sizeof name, "multiply-adds of attention, counted in %s", graph);
+    report_equal(t, taken->attention, taken->declared_attention, name);
+    snprintf(name, sizeof name, "declared FLOPs of ops with products in %s, beside these", graph);
+    double beside = taken->products_flops / (2 * taken->products) - 1;
+    weft_trial_report(t, beside >= 0 && beside <= limit, beside, limit, name, "%.6g are declared, %.6g were counted",
+                      taken->products_flops, 2 * taken->products);
+}
+
 static enum weft_status check_runs(const struct weft_trial *t, const struct weft_account *a)
 {
     const struct weft_model *model = t->model;
@@ -82,7 +119,9 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     report_equal(t, step.weights, (double)a->params, "weights");
     report_equal(t, step.flops, a->flops_train, "FLOPs of a token in training");
     report_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
-    if (weft_resident_bytes() >= 0 && !SANITIZED)
+    check_counts(t, &step, "TRAIN");
+    check_counts(t, &forward, "FORWARD");
+    if (weft_resident_bytes() >= 0 && !WEFT_SANITIZED) /* which need memory for every byte */
         check_memory(t, step.bytes, planned);
     return WEFT_OK;
 }
@@ -106,7 +145,7 @@ enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;
     struct weft_model model = *t->model;
-    struct weft_trial large = {t->gate, &model, t->report};
+    struct weft_trial large = {t->gate, &model, NULL, t->report};
     struct weft_account account;
     model.spec = &spec;
     spec.batch = 8;

@@ -149,7 +149,7 @@ const char *weft_row_text(const struct weft_axes *all, const struct weft_row *ro
     return weft_arena_print(arena, "%s", text);
 }
 
-static enum weft_status add_words(struct weft_settings *s, const char *text)
+enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text)
 {
     while (*text) {
         char word[128];
@@ -169,7 +169,7 @@ enum weft_status weft_combination_spec(struct weft_spec *spec, const char *setti
     for (int i = 0; status == WEFT_OK && sizes[i]; i++)
         status = weft_settings_add(&s, sizes[i]);
     if (status == WEFT_OK)
-        status = add_words(&s, settings);
+        status = weft_settings_add_words(&s, settings);
     if (status == WEFT_OK)
         status = weft_spec_init(spec, "gpt2", &s);
     weft_settings_release(&s);

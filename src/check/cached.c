@@ -18,8 +18,11 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, MOST = 17, TOKENS_KEY = 31, CHUNKS_KEY = 32, SCATTER = 33, ATTEMPTS = 3 };
+enum { LARGE = 150 }; /* tokens in a chunk of the model itself */
 
 struct stage {
+    const struct weft_model *model;
+    int64_t length, chunk; /* tokens of a sequence, and at most in a chunk */
     struct weft_session *expanding, *decoding;
     struct weft_probe whole, exact; /* exact: f64, opened when needed */
     struct weft_tensor got;         /* logits from a session, laid out as those of the whole */
@@ -33,21 +36,29 @@ static const struct weft_tensor *logits_of(const struct weft_probe *p)
 /* ---- feeding */
 
 /* How many tokens of a sequence to feed next, given how many were fed. */
-typedef int64_t cut_fn(int64_t sequence, int64_t done);
+typedef int64_t cut_fn(const struct stage *s, int64_t sequence, int64_t done);
 
-static int64_t random_chunk(int64_t sequence, int64_t done)
+static int64_t random_chunk(const struct stage *s, int64_t sequence, int64_t done)
 {
-    return 1 + (int64_t)weft_below(CHUNKS_KEY, (uint64_t)(2 * done + sequence), MOST);
+    return 1 + (int64_t)weft_below(CHUNKS_KEY, (uint64_t)(2 * done + sequence), (uint64_t)s->chunk);
 }
 
-static int64_t single(int64_t sequence, int64_t done)
+static int64_t single(const struct stage *s, int64_t sequence, int64_t done) { return 1; }
+
+static int64_t chunk_then_single(const struct stage *s, int64_t sequence, int64_t done)
 {
-    (void)sequence;
-    (void)done;
-    return 1;
+    return sequence == 0 && done == 0 ? s->chunk : 1;
 }
 
-static int64_t chunk_then_single(int64_t sequence, int64_t done) { return sequence == 0 && done == 0 ? MOST : 1; }
+/* One by one around the boundaries of pages and at the end, else up to the next of these. */
+static int64_t single_at_pages(const struct stage *s, int64_t sequence, int64_t done)
+{
+    enum { AROUND = 2 };
+    int64_t into = (done + AROUND) % WEFT_KEY_TILE;
+    if (done < AROUND || into < 2 * AROUND || done >= s->length - AROUND)
+        return 1;
+    return weft_min(s->chunk, weft_min(WEFT_KEY_TILE - into, s->length - AROUND - done));
+}
 
 /* Feeds both sequences from their beginning. */
 static enum weft_status feed(struct stage *s, struct weft_session *session, cut_fn *cut)
@@ -62,8 +73,8 @@ static enum weft_status feed(struct stage *s, struct weft_session *session, cut_
         int count = 0;
         for (int64_t i = 0; i < SEQUENCES; i++)
             if (done[i] < length)
-                feeds[count++] =
-                    (struct weft_feed){i, tokens + i * length + done[i], weft_min(cut(i, done[i]), length - done[i])};
+                feeds[count++] = (struct weft_feed){i, tokens + i * length + done[i],
+                                                    weft_min(cut(s, i, done[i]), length - done[i])};
         TRY(weft_session_run(session, feeds, count, &logits));
         for (int k = 0; k < count; k++) {
             int64_t i = feeds[k].sequence, n = feeds[k].n;
@@ -131,9 +142,9 @@ static double rms_error(const struct weft_tensor *a, const struct weft_tensor *e
 static enum weft_status check_absorbed_bf16(const struct weft_trial *t, struct stage *s)
 {
     const double limit = 2;
-    int64_t length = t->model->spec->context;
+    int64_t length = s->length;
     double absorbed = INFINITY, whole = 1;
-    TRY(weft_probe_open(&s->exact, t->model, WEFT_FORWARD,
+    TRY(weft_probe_open(&s->exact, s->model, WEFT_FORWARD,
                         (struct weft_net_size){.sequences = SEQUENCES, .length = length}, WEFT_REFERENCE));
     weft_probe_rows(&s->exact, SEQUENCES, length, NULL);
     for (uint64_t i = 0; i < ATTEMPTS && !(absorbed <= limit * whole); i++) {
@@ -149,46 +160,92 @@ static enum weft_status check_absorbed_bf16(const struct weft_trial *t, struct s
     return WEFT_OK;
 }
 
-static enum weft_status open_all(struct stage *s, const struct weft_model *model)
+/* Of the model itself in any dtype: a decoder that uses other weights or rows is far off. */
+static enum weft_status check_absorbed_itself(const struct weft_trial *t, struct stage *s)
 {
-    int64_t length = model->spec->context;
+    const double limit = s->model->spec->compute == WEFT_F32 ? 1e-3 : 0.1;
+    run_whole(s, TOKENS_KEY);
+    TRY(feed(s, s->decoding, single_at_pages));
+    double error = rms_error(&s->got, logits_of(&s->whole)) / weft_tensor_rms(logits_of(&s->whole));
+    weft_trial_report(t, error <= limit, error, limit, "error of absorbed decoding, in the logits' rms",
+                      "the whole pass and absorbed decoding disagree");
+    return WEFT_OK;
+}
+
+static enum weft_status open_all(struct stage *s)
+{
     struct weft_session_size size = {
-        .sequences = SEQUENCES, .length = length, .chunk = SEQUENCES * MOST, .expand = true, .scatter = SCATTER};
-    TRY(weft_session_create(&s->expanding, model, size));
+        .sequences = SEQUENCES, .length = s->length, .chunk = SEQUENCES * s->chunk, .expand = true, .scatter = SCATTER};
+    TRY(weft_session_create(&s->expanding, s->model, size));
     size.expand = false;
-    TRY(weft_session_create(&s->decoding, model, size));
-    TRY(weft_probe_open(&s->whole, model, WEFT_FORWARD,
-                        (struct weft_net_size){.sequences = SEQUENCES, .length = length}, WEFT_FAST));
-    weft_probe_rows(&s->whole, SEQUENCES, length, NULL);
+    TRY(weft_session_create(&s->decoding, s->model, size));
+    TRY(weft_probe_open(&s->whole, s->model, WEFT_FORWARD,
+                        (struct weft_net_size){.sequences = SEQUENCES, .length = s->length}, WEFT_FAST));
+    weft_probe_rows(&s->whole, SEQUENCES, s->length, NULL);
     s->got = *logits_of(&s->whole);
     s->got.data = calloc((size_t)weft_tensor_count(&s->got), sizeof(float));
-    return s->got.data ? WEFT_OK : FAIL(WEFT_NOMEM, "no memory to check a model with");
+    return s->got.data ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
 }
+
+static bool absorbs(const struct weft_spec *spec) { return spec->latent && weft_spec_geom(spec)->linear; }
 
 static enum weft_status check(const struct weft_trial *t, struct stage *s)
 {
-    const struct weft_spec *spec = t->model->spec;
-    TRY(open_all(s, t->model));
+    const struct weft_spec *spec = s->model->spec;
+    TRY(open_all(s));
     run_whole(s, TOKENS_KEY);
     TRY(feed(s, s->expanding, random_chunk));
     check_bits(t, s, "rows that differ when fed in chunks");
     TRY(feed(s, s->expanding, single));
     check_bits(t, s, "rows that differ when fed token by token");
-    if (spec->latent && weft_spec_geom(spec)->linear)
+    if (absorbs(spec))
         return spec->compute == WEFT_F32 ? check_absorbed_f32(t, s) : check_absorbed_bf16(t, s);
     TRY(feed(s, s->decoding, chunk_then_single));
     check_bits(t, s, "rows that differ when decoded");
     return WEFT_OK;
 }
 
+static enum weft_status check_itself(const struct weft_trial *t, struct stage *s)
+{
+    char name[160];
+    int64_t pages = weft_div_up(s->length, WEFT_KEY_TILE);
+    TRY(open_all(s));
+    run_whole(s, TOKENS_KEY);
+    TRY(feed(s, s->expanding, random_chunk));
+    snprintf(name, sizeof name, "rows that differ when fed in chunks (%lld of %lld tokens, %lld pages)",
+             (long long)s->length, (long long)s->model->spec->context, (long long)pages);
+    check_bits(t, s, name);
+    TRY(feed(s, s->decoding, single_at_pages));
+    if (absorbs(s->model->spec))
+        return check_absorbed_itself(t, s);
+    check_bits(t, s, "rows that differ when decoded, token by token around pages");
+    return WEFT_OK;
+}
+
+static void close_all(struct stage *s)
+{
+    weft_session_free(s->expanding);
+    weft_session_free(s->decoding);
+    weft_probe_close(&s->whole);
+    weft_probe_close(&s->exact);
+    free(s->got.data);
+}
+
 enum weft_status weft_gate_cached(const struct weft_trial *t)
 {
-    struct stage s = {0};
+    struct stage s = {.model = t->model, .length = t->model->spec->context, .chunk = MOST};
     enum weft_status status = check(t, &s);
-    weft_session_free(s.expanding);
-    weft_session_free(s.decoding);
-    weft_probe_close(&s.whole);
-    weft_probe_close(&s.exact);
-    free(s.got.data);
+    close_all(&s);
+    return status;
+}
+
+enum weft_status weft_gate_cached_itself(const struct weft_trial *t)
+{
+    struct stage s = {.model = t->itself->model};
+    const struct weft_spec *spec = s.model->spec;
+    s.length = weft_max(1, weft_min(spec->context, WEFT_MOST_LOGITS / (SEQUENCES * spec->vocab)));
+    s.chunk = weft_min(s.length, LARGE);
+    enum weft_status status = check_itself(t, &s);
+    close_all(&s);
     return status;
 }

@@ -7,7 +7,7 @@
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
 
-#include "nn/model.h"
+#include "train/train.h"
 
 /* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
 
@@ -38,22 +38,19 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
 enum weft_gate {
     WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
     WEFT_GATE_CAUSAL,    /* no row depends on later tokens */
+    WEFT_GATE_ISOLATED,  /* no sequence depends on the others of its batch */
     WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
     WEFT_GATE_EXACT,     /* the same bits with any number of threads */
     WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
+    WEFT_GATE_STEPPED,   /* the trainer does what its definition says */
     WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT
 };
-enum {
-    WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1,
-    /* Required before training. */
-    WEFT_GATES_TO_TRAIN =
-        1u << WEFT_GATE_LIVE | 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT
-};
+enum { WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1 };
 
 struct weft_check {
     const char *gate;
-    char name[96];
+    char name[160];
     bool passed;
     double figure, limit;
     char where[160]; /* of a failure, such as tensor, position, number of threads */
@@ -65,19 +62,32 @@ struct weft_gates {
     weft_check_fn *on_check; /* may be NULL */
     void *context;
     int checks, failed;
+    char sizes[160]; /* of the model itself: layers, width, sequences, tokens, dtype; "": only the twin was checked */
 };
 
 /* NULL past the last. */
 const char *weft_gate_at(int i, const char **summary);
-/* The gates of the bit set on a small copy of the model, in the model's dtype. A defect is counted; it is not a failure
- * of this function. */
-enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report);
+/* The gates of the bit set on a small copy of the model and, with a recipe whose data are open, on the model itself as
+ * it is trained. A defect is counted; it is not a failure of this function. */
+enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
+                                struct weft_gates *report);
 
 /* The result of the gates as a file in a run's folder (record.c). It is valid, and the report is filled in, if config,
  * program and instruction set are the same. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);
+
+/* ---- a reference of one's own (reference.c): see docs/reference.md */
+
+/* Writes weights, tokens and targets of a small copy of the model as safetensors, its options as metadata. */
+enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char *path);
+/* Compares logits, loss and gradients in a file, which somebody computed from these, with those of the model: in f64
+ * and on the fast path. What the file lacks is an error; what differs is reported. */
+enum weft_status weft_reference_check(const struct weft_spec *spec, const char *path, struct weft_gates *report);
+struct weft_part;
+/* Whether the tests compare the part with an independent definition. */
+bool weft_part_is_defined(const struct weft_part *part);
 
 /* ---- combinations of a model's choices (combine.c), all at one tiny size */
 
@@ -95,6 +105,8 @@ enum weft_status weft_combinations_cover(struct weft_combinations *c, int streng
 /* Random legal combinations. */
 enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
 void weft_combinations_release(struct weft_combinations *c);
+/* Settings separated by spaces. */
+enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
@@ -108,26 +120,34 @@ struct weft_sweep_result {
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
-/* In f32 the gates live, causal, cached and gradient, in bf16 causal, cached and exact. Results are reported in order.
+/* All gates, on twin and model, in f32 and in bf16. Results are reported in order.
  * Must be called before anything has run on several threads, since fork copies only the calling one. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
 /* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must detect it */
 
+struct weft_place; /* mutants.h */
 struct weft_mutant {
     const char *name;
-    const char *settings; /* of the model, at the size of combinations */
+    const char *settings; /* of the model, at the size of combinations unless they say otherwise */
     const char *broken;   /* additional settings, if these are the defect; NULL: none */
     enum weft_gate gate;
-    const char *check; /* part of the name of the check that must fail */
+    const char *check;    /* part of the name of the check that must fail */
+    bool bf16;            /* else f32 */
+    bool twin_only;       /* it has no derivative, so only its gate runs, on the twin */
+    const char *training; /* settings of the recipe; NULL: defaults that fit the model */
+    /* What is broken; each may be NULL. */
+    const struct weft_place *place;
     void (*install)(void);
+    void (*change_recipe)(struct weft_recipe *recipe);
 };
 const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
-/* Caught: the gate passes without the mutant, and fails in that check with it. `message` is that of the failure, or
- * says that there was none. */
-enum weft_status weft_mutant_run(const struct weft_mutant *m, bool *caught, char message[400]);
+/* Runs gates on the sound model (`alarm`: one failed) and on the mutant: all of them, or only its own. Caught: its gate
+ * fails in that check. `message` is that of the failure, or says that there was none. */
+enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, bool *caught, bool *alarm,
+                                 char message[400]);
 
-/* ---- the four checks of the source study's code (source_checks.c) */
+/* ---- the four checks of the RA-MLA study's code (source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);
 
 #endif

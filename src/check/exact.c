@@ -74,7 +74,8 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     masked.dropout = 0.1;
     model.spec = &masked;
     struct result one = {0, calloc((size_t)model.params.total, sizeof(float))};
-    enum weft_status status = one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "no memory to check a model with");
+    enum weft_status status =
+        one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
     free(one.grads);
     return status;
 }

@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * gate.h - shared by the gates: the model they check (the twin, a small copy), graphs of it, and reporting checks.
+ * gate.h - shared by the gates: what they check (the twin, a small copy, and the model itself), graphs of it, and
+ * reporting checks.
  *
  * Invariants: the weights of the twin are initial values plus noise on every element, functions of (seed, name,
- * element). So no weight is 0 by accident, and two models have the same values in the weights that both have.
+ * element). So no weight is 0 by accident, and two models have the same values in the weights that both have. The model
+ * itself has its first weights.
  */
 #ifndef WEFT_GATE_H
 #define WEFT_GATE_H
 
 #include "check/check.h"
+#include "train/train.h"
+
+/* Under sanitizers a check takes ten times as long, and they look for something else. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
+    __has_feature(thread_sanitizer)
+#define WEFT_SANITIZED 1
+#else
+#define WEFT_SANITIZED 0
+#endif
 
 struct weft_trial {
     const char *gate;
     const struct weft_model *model; /* the twin */
+    struct weft_itself *itself;     /* NULL: only the twin is checked */
     struct weft_gates *report;
 };
 
@@ -29,12 +44,18 @@ struct weft_probe {
     struct weft_net net;
     struct weft_exec *exec;
     enum weft_dtype dtype;
-    void *weights, *grads; /* laid out as the model's */
+    void *weights, *grads;        /* laid out as the model's */
+    struct weft_value *embedding; /* the gradient of the embedding, where it was asked for */
 };
 
 /* To be closed even when this fails. */
 enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
                                  struct weft_net_size size, enum weft_mode mode);
+/* The same for TRAIN, with the gradient of the embedding as an output. */
+enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_model *model,
+                                        struct weft_net_size size);
+/* The second half of opening, for those that change the graph before: it has a model, a dtype and a net already. */
+enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode);
 void weft_probe_close(struct weft_probe *p);
 /* Sequences one after the other, all of the same length or, with `lengths`, each of its own. */
 void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, const int64_t *lengths);
@@ -49,11 +70,91 @@ const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);
 double weft_tensor_rms(const struct weft_tensor *x);
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
 
+/* ---- what a model can do without (switches.c): every option that has a value which switches something off */
+
+struct weft_switch {
+    char name[72], off[72];         /* "m1=yes", "m1=no" */
+    const struct weft_chosen *part; /* that is switched, or whose option it is; NULL: the model's own */
+    bool of_mechanism;              /* one of the options of a mechanism */
+    struct weft_spec spec;          /* without it */
+    struct weft_model *without;     /* its weights are declared, but have no memory */
+};
+struct weft_switches {
+    struct weft_switch *list;
+    int count;
+};
+/* To be released even when this fails; before the spec. */
+enum weft_status weft_switches_find(struct weft_switches *all, const struct weft_spec *spec);
+void weft_switches_release(struct weft_switches *all);
+/* Whether the model has all weights that it has without the switch: then graphs of it can be built either way. */
+bool weft_switch_fits(const struct weft_switch *s, const struct weft_model *model);
+/* Whether switching it off in a layer must make a difference: always, if it does in some layer, or not necessarily. */
+enum weft_duty { WEFT_MUST_ACT, WEFT_ACTS_IF_ANY, WEFT_MAY_ACT };
+enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_model *model, int layer);
+/* The effects of a switch, one layer after the other. */
+struct weft_acts {
+    struct weft_act {
+        double effect;
+        int layer;
+    } must, if_any; /* the least of the layers with this duty */
+    double most;    /* of all */
+    int layers;
+};
+void weft_acts_note(struct weft_acts *a, enum weft_duty duty, int layer, double effect);
+/* The least effect that counts, given which effects are none at all; INFINITY: no layer has to act. */
+struct weft_act weft_acts_least(const struct weft_acts *a, double none);
+/* Graphs of the model are built without it in this layer (-1: in all and around them). */
+void weft_switch_apply(const struct weft_switch *s, struct weft_model *model, int layer);
+/* If the option is the initial value of weights (a learned alpha): whether the layer has such, and in the probe of a
+ * graph without the switch, moves them to where they would have started. */
+bool weft_switch_starts(const struct weft_switch *s, const struct weft_model *model, int layer);
+void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p, int layer);
+/* The effects of all switches on the loss of the model itself, after it has learned a little (model_effects.c). */
+enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_model *learned);
+/* Whether a part declares that the weight has no gradient by mathematics (live.c). */
+bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight);
+
+/* ---- the model itself (itself.c): its size, context, dtype and first weights, and the graphs that train and score it.
+ * Each graph is made when it is first asked for. Its batch is the model's own, and at least 2 sequences, but not more
+ * than so many rows; its sequences are as long as the context. */
+
+/* Numbers in the logits of a whole pass, at most: longer sequences are cut. */
+enum { WEFT_MOST_LOGITS = 1 << 27 };
+
+struct weft_itself {
+    const struct weft_recipe *recipe;
+    struct weft_model *model;
+    struct weft_probe train, eval; /* TRAIN has the model's own dropout */
+    int64_t sequences, length;
+    double seconds;           /* what all checks of the model itself may take */
+    double begun, gate_begun; /* when they began, and when the gate that runs now did */
+};
+
+enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec *spec,
+                                  const struct weft_recipe *recipe);
+void weft_itself_release(struct weft_itself *it);
+enum weft_status weft_itself_train(struct weft_itself *it);
+enum weft_status weft_itself_eval(struct weft_itself *it);
+/* Whether the gate that runs now has not used up this share of the time yet, nor all of them most of it: checks that
+ * sample continue while it is so. */
+bool weft_itself_has_time(const struct weft_itself *it, double share);
+/* "12 x 768, 2 x 1024 tokens, bf16" */
+void weft_itself_describe(const struct weft_itself *it, char text[160]);
+
 enum weft_status weft_gate_live(const struct weft_trial *t);
 enum weft_status weft_gate_causal(const struct weft_trial *t);
 enum weft_status weft_gate_cached(const struct weft_trial *t);
 enum weft_status weft_gate_exact(const struct weft_trial *t);
 enum weft_status weft_gate_gradient(const struct weft_trial *t);
+enum weft_status weft_gate_stepped(const struct weft_trial *t);
 enum weft_status weft_gate_accounted(const struct weft_trial *t);
+enum weft_status weft_gate_isolated(const struct weft_trial *t);
+/* The same of the model itself. */
+enum weft_status weft_gate_live_itself(const struct weft_trial *t);
+enum weft_status weft_gate_causal_itself(const struct weft_trial *t);
+enum weft_status weft_gate_isolated_itself(const struct weft_trial *t);
+enum weft_status weft_gate_cached_itself(const struct weft_trial *t);
+enum weft_status weft_gate_gradient_itself(const struct weft_trial *t);
+enum weft_status weft_gate_stepped_itself(const struct weft_trial *t);
 
 #endif

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - the table of gates, and running them on a small copy of the model.
+ * gates.c - the table of gates, and running them on a small copy of the model and on the model itself.
  */
 #include "check/gate.h"
 
+typedef enum weft_status gate_fn(const struct weft_trial *t);
+
 static const struct {
     const char *name, *summary;
-    enum weft_status (*run)(const struct weft_trial *t);
+    gate_fn *twin, *itself; /* itself may be NULL */
 } gates[WEFT_GATE_COUNT] = {
-    [WEFT_GATE_LIVE] = {"live", "every weight, mechanism and loss has an effect", weft_gate_live},
-    [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal},
-    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached},
+    [WEFT_GATE_LIVE] = {"live", "every weight, mechanism and loss has an effect", weft_gate_live,
+                        weft_gate_live_itself},
+    [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal, weft_gate_causal_itself},
+    [WEFT_GATE_ISOLATED] = {"isolated", "no sequence depends on the others of its batch", weft_gate_isolated,
+                            weft_gate_isolated_itself},
+    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached,
+                          weft_gate_cached_itself},
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads", weft_gate_exact},
-    [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient},
+    [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
+                            weft_gate_gradient_itself},
+    [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
+                           weft_gate_stepped_itself},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted},
 };
 
@@ -24,17 +33,24 @@ const char *weft_gate_at(int i, const char **summary)
     return gates[i].name;
 }
 
-static enum weft_status run_on(const struct weft_model *twin, unsigned which, struct weft_gates *report)
+/* Runs inside a gate return nothing: what failed there is found afterwards. */
+static enum weft_status run_gate(gate_fn *gate, const struct weft_trial *t)
 {
-    for (int i = 0; i < WEFT_GATE_COUNT; i++) {
-        if (which >> i & 1)
-            TRY(gates[i].run(&(struct weft_trial){gates[i].name, twin, report}));
-        TRY(weft_deferred()); /* runs inside a gate return nothing */
-    }
+    if (gate)
+        TRY(gate(t));
+    TRY(weft_deferred());
     return WEFT_OK;
 }
 
-enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
+static enum weft_status run_on_twin(const struct weft_model *twin, unsigned which, struct weft_gates *report)
+{
+    for (int i = 0; i < WEFT_GATE_COUNT; i++)
+        if (which >> i & 1)
+            TRY(run_gate(gates[i].twin, &(struct weft_trial){gates[i].name, twin, NULL, report}));
+    return WEFT_OK;
+}
+
+static enum weft_status check_twin(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
 {
     struct weft_spec tiny;
     struct weft_model *twin = NULL;
@@ -45,9 +61,34 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, unsigned which, st
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
-        status = run_on(twin, which, report);
+        status = run_on_twin(twin, which, report);
     weft_model_free(twin);
     weft_spec_release(&tiny);
     weft_threads_leave(&one);
     return status;
+}
+
+static enum weft_status check_itself(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
+                                     struct weft_gates *report)
+{
+    struct weft_itself it;
+    enum weft_status status = weft_itself_init(&it, spec, recipe);
+    for (int i = 0; status == WEFT_OK && i < WEFT_GATE_COUNT; i++) {
+        it.gate_begun = weft_seconds();
+        if (which >> i & 1)
+            status = run_gate(gates[i].itself, &(struct weft_trial){gates[i].name, NULL, &it, report});
+    }
+    if (status == WEFT_OK)
+        weft_itself_describe(&it, report->sizes);
+    weft_itself_release(&it);
+    return status;
+}
+
+enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
+                                struct weft_gates *report)
+{
+    TRY(check_twin(spec, which, report));
+    if (recipe)
+        TRY(check_itself(spec, recipe, which, report));
+    return WEFT_OK;
 }

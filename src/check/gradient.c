@@ -169,7 +169,7 @@ enum weft_status weft_gate_gradient(const struct weft_trial *t)
     struct weft_model model = *t->model;
     spec.detach = false; /* a gradient that is cut off on purpose is not the derivative */
     model.spec = &spec;
-    enum weft_status status = check(&(struct weft_trial){t->gate, &model, t->report}, &trained, &loss);
+    enum weft_status status = check(&(struct weft_trial){t->gate, &model, NULL, t->report}, &trained, &loss);
     weft_probe_close(&trained);
     weft_probe_close(&loss);
     return status;

@@ -2,7 +2,9 @@
  *
  * live.c - everything in the model has an effect, in f64:
  *   - every weight has a gradient (except where it is 0 by mathematics, which the part declares);
- *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is;
+ *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is, in all layers
+ *     and in each of them (switches.c);
+ *   - auxiliary losses give a gradient of their own;
  *   - relative positions depend only on distances: moving all positions changes nothing.
  * A mechanism that is declared and counted but not wired in fails here, and so does a loss without gradient.
  */
@@ -13,24 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11, MAX_OPTIONS = 128 };
+enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11 };
+#define ROUNDING 1e-12 /* it is 1e-16, and a setting that is read back may differ by that much */
 
-/* Runs a model on fixed tokens with the reference kernels, without dropout. */
-static enum weft_status run(struct weft_probe *p, const struct weft_model *model, enum weft_use use)
+/* Runs a model on fixed tokens with the reference kernels, without dropout; its weights as a switch that is off in a
+ * layer wants them (NULL: none is). */
+static enum weft_status run(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+                            const struct weft_switch *s, int layer)
 {
     int64_t length = weft_min(LENGTH, model->spec->context);
     struct weft_net_size size = {.sequences = SEQUENCES, .length = length};
     TRY(weft_probe_open(p, model, use, size, WEFT_REFERENCE));
     weft_probe_rows(p, SEQUENCES, length, NULL);
     weft_probe_fill(p, TOKENS_KEY);
+    if (s)
+        weft_switch_weights(s, p, layer);
     weft_probe_run(p);
     return WEFT_OK;
 }
 
 /* ---- weights */
 
-/* Whether a part declares that the weight "blocks.N.SCOPE.NAME" has no gradient. */
-static bool is_idle(const struct weft_spec *spec, const char *weight)
+/* A weight is named "blocks.N.SCOPE.NAME". */
+bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight)
 {
     static const enum weft_part_kind in_attn[] = {WEFT_ATTN, WEFT_GEOM, WEFT_POS};
     const char *dot = strrchr(weight, '.'), *name = dot ? dot + 1 : weight;
@@ -63,7 +70,7 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
         largest = fmax(largest, norm(weft_probe_grad(trained, i)));
     for (int i = 0; i < p->count; i++) {
         double share = norm(weft_probe_grad(trained, i)) / largest;
-        if (is_idle(t->model->spec, p->list[i].name))
+        if (weft_weight_is_idle(t->model->spec, p->list[i].name))
             continue;
         dead += !(share > limit);
         if (!(share >= least)) {
@@ -77,46 +84,6 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
 }
 
 /* ---- mechanisms */
-
-struct option {
-    const struct weft_opt *opt;
-    char value[40];
-};
-struct options {
-    struct option list[MAX_OPTIONS];
-    int count;
-};
-
-static void note_option(void *context, const struct weft_opt *opt, const char *value)
-{
-    struct options *all = context;
-    if (all->count == MAX_OPTIONS)
-        return;
-    all->list[all->count].opt = opt;
-    snprintf(all->list[all->count++].value, sizeof all->list[0].value, "%s", value);
-}
-
-/* A number can be written in several ways. */
-static bool has_value(const struct option *o, const char *value)
-{
-    if (o->opt->type == WEFT_OPT_REAL || o->opt->type == WEFT_OPT_INT)
-        return strtod(o->value, NULL) == strtod(value, NULL);
-    return strcmp(o->value, value) == 0;
-}
-
-/* Whether the condition of an option, "name=value" or "name!=value", is met. */
-static bool has_needs(const struct options *all, const char *needs)
-{
-    size_t n = needs ? strcspn(needs, "!=") : 0;
-    for (int i = 0; needs && i < all->count; i++) {
-        const struct option *o = &all->list[i];
-        if (strlen(o->opt->name) != n || strncmp(o->opt->name, needs, n) != 0)
-            continue;
-        bool unlike = needs[n] == '!';
-        return has_value(o, needs + n + (unlike ? 2 : 1)) != unlike;
-    }
-    return !needs;
-}
 
 static double change(const struct weft_tensor *a, const struct weft_tensor *b)
 {
@@ -140,54 +107,88 @@ struct base {
     struct weft_probe trained, forward;
 };
 
-static enum weft_status effect_on(const struct base *base, const struct weft_model *other, double limit, double *effect)
+/* Of a model that is the base without the switch, in one layer or (-1) in all. */
+static enum weft_status effect_on(const struct base *base, const struct weft_model *other, const struct weft_switch *s,
+                                  int layer, double *effect)
 {
     struct weft_probe p;
-    enum weft_status status = run(&p, other, WEFT_FORWARD);
+    enum weft_status status = run(&p, other, WEFT_FORWARD, s, layer);
     if (status == WEFT_OK)
         *effect = change(weft_exec_tensor(base->forward.exec, base->forward.net.logits),
                          weft_exec_tensor(p.exec, p.net.logits));
     weft_probe_close(&p);
-    if (status != WEFT_OK || *effect > limit)
+    if (status != WEFT_OK || *effect > ROUNDING)
         return status;
-    status = run(&p, other, WEFT_TRAIN);
+    status = run(&p, other, WEFT_TRAIN, s, layer);
     if (status == WEFT_OK)
         *effect = change_of_gradients(&base->trained, &p);
     weft_probe_close(&p);
     return status;
 }
 
-static enum weft_status check_switch(const struct weft_trial *t, const struct base *base, const struct option *o)
+static enum weft_status check_whole(const struct weft_trial *t, const struct base *base, const struct weft_switch *s)
 {
-    const double limit = 1e-12; /* rounding is 1e-16, and a setting that is read back may differ by that much */
-    char name[96], setting[96];
+    char name[128];
     double effect = 0;
-    struct weft_spec spec;
-    struct weft_model *model = NULL;
-    snprintf(setting, sizeof setting, "%s=%s", o->opt->name, o->opt->off);
-    snprintf(name, sizeof name, "%s=%s has an effect", o->opt->name, o->value);
-    enum weft_status status = weft_spec_vary(&spec, t->model->spec, setting);
+    struct weft_model *model;
+    snprintf(name, sizeof name, "%s has an effect", s->name);
+    enum weft_status status = weft_twin_create(&model, &s->spec);
     if (status == WEFT_OK)
-        status = weft_twin_create(&model, &spec);
+        status = effect_on(base, model, NULL, -1, &effect);
     if (status == WEFT_OK)
-        status = effect_on(base, model, limit, &effect);
-    if (status == WEFT_OK)
-        weft_trial_report(t, effect > limit, effect, limit, name, "logits and gradients are the same with %s", setting);
+        weft_trial_report(t, effect > ROUNDING, effect, ROUNDING, name, "logits and gradients are the same with %s",
+                          s->off);
     weft_model_free(model);
-    weft_spec_release(&spec);
     return status;
+}
+
+static enum weft_status check_layers(const struct weft_trial *t, const struct base *base, const struct weft_switch *s)
+{
+    struct weft_acts acts = {0};
+    for (int layer = 0; layer < t->model->spec->layers; layer++) {
+        struct weft_model model = *t->model;
+        double effect = 0;
+        weft_switch_apply(s, &model, layer);
+        TRY(effect_on(base, &model, s, layer, &effect));
+        weft_acts_note(&acts, weft_switch_duty(s, t->model, layer), layer, effect);
+    }
+    struct weft_act least = weft_acts_least(&acts, ROUNDING);
+    if (least.effect == INFINITY)
+        return WEFT_OK;
+    char name[128];
+    snprintf(name, sizeof name, "%s has an effect in each layer", s->name);
+    weft_trial_report(t, least.effect > ROUNDING, least.effect, ROUNDING, name,
+                      "logits and gradients are the same with %s in layer %d", s->off, least.layer);
+    return WEFT_OK;
 }
 
 static enum weft_status check_switches(const struct weft_trial *t, const struct base *base)
 {
-    struct options all = {.count = 0};
-    weft_spec_each(t->model->spec, &all, note_option);
-    for (int i = 0; i < all.count; i++) {
-        const struct option *o = &all.list[i];
-        if (o->opt->off && !has_value(o, o->opt->off) && has_needs(&all, o->opt->needs))
-            TRY(check_switch(t, base, o));
+    struct weft_switches all;
+    enum weft_status status = weft_switches_find(&all, t->model->spec);
+    for (int i = 0; status == WEFT_OK && i < all.count; i++) {
+        status = check_whole(t, base, &all.list[i]);
+        if (status == WEFT_OK && weft_switch_fits(&all.list[i], t->model))
+            status = check_layers(t, base, &all.list[i]);
     }
-    return WEFT_OK;
+    weft_switches_release(&all);
+    return status;
+}
+
+/* ---- losses */
+
+/* The gradient without the cross-entropy, where parts have losses of their own. */
+static void check_losses(const struct weft_trial *t, struct weft_probe *trained)
+{
+    double largest = 0;
+    if (trained->net.term_count == 0)
+        return;
+    weft_tensor_set(weft_exec_tensor(trained->exec, trained->net.weight), 0, 0);
+    weft_probe_run(trained);
+    for (int i = 0; i < t->model->params.count; i++)
+        largest = fmax(largest, norm(weft_probe_grad(trained, i)));
+    weft_trial_report(t, largest > ROUNDING, largest, ROUNDING, "auxiliary losses alone give a gradient",
+                      "%s is computed, but no weight has a gradient of it", trained->net.terms[0].name);
 }
 
 /* ---- positions */
@@ -200,7 +201,7 @@ static enum weft_status check_positions(const struct weft_trial *t, const struct
     struct weft_probe p;
     if (weft_spec_pos(t->model->spec)->embed)
         return WEFT_OK;
-    enum weft_status status = run(&p, t->model, WEFT_FORWARD);
+    enum weft_status status = run(&p, t->model, WEFT_FORWARD, NULL, -1);
     if (status == WEFT_OK) {
         struct weft_tensor *place = weft_exec_tensor(p.exec, p.net.position);
         for (int64_t i = 0; i < weft_tensor_count(place); i++)
@@ -217,11 +218,12 @@ static enum weft_status check_positions(const struct weft_trial *t, const struct
 
 static enum weft_status check(const struct weft_trial *t, struct base *base)
 {
-    TRY(run(&base->trained, t->model, WEFT_TRAIN));
-    TRY(run(&base->forward, t->model, WEFT_FORWARD));
+    TRY(run(&base->trained, t->model, WEFT_TRAIN, NULL, -1));
+    TRY(run(&base->forward, t->model, WEFT_FORWARD, NULL, -1));
     check_weights(t, &base->trained);
     TRY(check_switches(t, base));
     TRY(check_positions(t, base));
+    check_losses(t, &base->trained);
     return WEFT_OK;
 }
 

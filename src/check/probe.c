@@ -36,9 +36,23 @@ static void bind(struct weft_probe *p)
         struct weft_value *w = p->net.weights[i];
         if (w)
             weft_exec_bind(p->exec, w, (char *)p->weights + offset);
-        if (w && weft_graph_gradient(w))
+        if (w && p->grads && weft_graph_gradient(w))
             weft_exec_bind(p->exec, weft_graph_gradient(w), (char *)p->grads + offset);
     }
+}
+
+enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode)
+{
+    const struct weft_model *model = p->model;
+    TRY(weft_exec_create(&p->exec, p->net.g, mode));
+    p->weights = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
+    if (p->net.use == WEFT_TRAIN)
+        p->grads = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
+    if (!p->weights || (p->net.use == WEFT_TRAIN && !p->grads))
+        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    weft_convert(p->weights, p->dtype, model->params.weights, WEFT_F32, model->params.total);
+    bind(p);
+    return WEFT_OK;
 }
 
 enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
@@ -46,13 +60,23 @@ enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *
 {
     *p = (struct weft_probe){.model = model, .dtype = weft_mode_is_reference(mode) ? WEFT_F64 : WEFT_F32};
     TRY(weft_net_init(&p->net, model, use, size));
-    TRY(weft_exec_create(&p->exec, p->net.g, mode));
-    p->weights = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
-    p->grads = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
-    if (!p->weights || !p->grads)
-        return FAIL(WEFT_NOMEM, "no memory to check a model with");
-    weft_convert(p->weights, p->dtype, model->params.weights, WEFT_F32, model->params.total);
-    bind(p);
+    TRY(weft_probe_plan(p, mode));
+    return WEFT_OK;
+}
+
+enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_model *model, struct weft_net_size size)
+{
+    struct weft_node *const *nodes;
+    *p = (struct weft_probe){.model = model, .dtype = WEFT_F32};
+    TRY(weft_net_init(&p->net, model, WEFT_TRAIN, size));
+    int n = weft_graph_nodes(p->net.g, &nodes);
+    for (int i = 0; i < n; i++)
+        if (nodes[i]->backward && nodes[i]->op == weft_op(WEFT_OP_embed) && nodes[i]->in[1] == p->net.tokens)
+            p->embedding = nodes[i]->gout[0];
+    if (!p->embedding)
+        return FAIL(WEFT_CHECK, "the loss has no gradient at the embedding of the tokens");
+    weft_graph_output(p->net.g, p->embedding);
+    TRY(weft_probe_plan(p, WEFT_FAST));
     return WEFT_OK;
 }
 
@@ -112,7 +136,8 @@ void weft_probe_fill(struct weft_probe *p, uint64_t key)
 
 void weft_probe_run(struct weft_probe *p)
 {
-    memset(p->grads, 0, (size_t)p->model->params.total * weft_dtype_bytes(p->dtype));
+    if (p->grads)
+        memset(p->grads, 0, (size_t)p->model->params.total * weft_dtype_bytes(p->dtype));
     weft_defer(weft_exec_prepare(p->exec));
     weft_defer(weft_exec_run(p->exec));
 }

@@ -54,18 +54,23 @@ enum weft_status weft_gate_record_load(const char *path, const char *config_sha2
 
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *gates)
 {
-    char program[65], *text = NULL;
-    size_t bytes = 0;
+    char program[65], names[256] = "", *text = NULL;
+    const char *gate, *summary;
+    size_t bytes = 0, used = 0;
     TRY(weft_program_hash(program));
+    for (int i = 0; (gate = weft_gate_at(i, &summary)) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", gate);
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "config_sha256", config_sha256);
     weft_result_text(r, "program_sha256", program);
     weft_result_text(r, "isa", weft_dnn_path());
+    weft_result_text(r, "gates", names);
+    weft_result_text(r, "sizes", gates->sizes);
     weft_result_int(r, "checks", gates->checks);
     weft_result_int(r, "failed", gates->failed);
     FILE *to = open_memstream(&text, &bytes);
     enum weft_status status =
-        to ? weft_result_print(r, to, true) : FAIL(WEFT_NOMEM, "no memory for the result of the gates");
+        to ? weft_result_print(r, to, true) : FAIL(WEFT_NOMEM, "not enough memory for the result of the gates");
     weft_result_free(r);
     if (to)
         fclose(to);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * source_checks.c - the four checks of the source study's code, on tiny models: RoPE shapes, attention forward, block
+ * source_checks.c - the four checks of the RA-MLA study's code, on tiny models: RoPE shapes, attention forward, block
  * forward, gradients. They passed there although three mechanisms were not wired in: these checks are necessary but
  * not sufficient, hence the gates.
  */

@@ -19,14 +19,8 @@
 enum { MAX_WORKERS = 64 };
 enum { OPEN, TAKEN, DONE };
 
-static const struct {
-    enum weft_dtype dtype;
-    unsigned gates;
-} kinds[] = {
-    {WEFT_F32, WEFT_GATES_TO_TRAIN},
-    {WEFT_BF16, 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_EXACT},
-};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
+enum { DTYPES = 2 };
 
 struct job {
     int state, worker;
@@ -62,9 +56,13 @@ static void run_job(const struct crew *crew, int i)
     struct weft_sweep_result *r = &crew->board->jobs[i].result;
     struct weft_gates report = {.on_check = note, .context = r};
     struct weft_spec spec;
+    struct weft_recipe recipe = {0};
     enum weft_status status = weft_combination_spec(&spec, crew->combinations->rows[r->row], r->dtype);
     if (status == WEFT_OK)
-        status = weft_gates_run(&spec, kinds[i % KINDS].gates, &report);
+        status = weft_recipe_plain(&recipe, &spec);
+    if (status == WEFT_OK)
+        status = weft_gates_run(&spec, &recipe, WEFT_GATES_ALL, &report);
+    weft_recipe_release(&recipe);
     weft_spec_release(&spec);
     r->checks = report.checks;
     r->failed = report.failed + (status != WEFT_OK);
@@ -150,8 +148,8 @@ static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *report, v
 static enum weft_status run(struct crew *crew, weft_sweep_fn *report, void *context)
 {
     for (int i = 0; i < crew->jobs; i++) {
-        crew->board->jobs[i].result.row = i / KINDS;
-        crew->board->jobs[i].result.dtype = kinds[i % KINDS].dtype;
+        crew->board->jobs[i].result.row = i / DTYPES;
+        crew->board->jobs[i].result.dtype = dtypes[i % DTYPES];
     }
     for (int w = 0; w < crew->workers; w++)
         TRY(start(crew, w));
@@ -160,12 +158,12 @@ static enum weft_status run(struct crew *crew, weft_sweep_fn *report, void *cont
 
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context)
 {
-    struct crew crew = {.combinations = c, .jobs = c->count * KINDS, .parent = getpid()};
+    struct crew crew = {.combinations = c, .jobs = c->count * DTYPES, .parent = getpid()};
     crew.workers = (int)weft_min(weft_min(weft_threads(), MAX_WORKERS), crew.jobs);
     crew.bytes = sizeof *crew.board + (size_t)crew.jobs * sizeof *crew.board->jobs;
     crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (crew.board == MAP_FAILED)
-        return FAIL(WEFT_NOMEM, "no memory for the results of checks");
+        return FAIL(WEFT_NOMEM, "not enough memory for the results of checks");
     enum weft_status status = run(&crew, report, context);
     for (int w = 0; w < crew.workers; w++) {
         if (crew.pid[w] && status != WEFT_OK)

@@ -12,7 +12,7 @@
 
 enum { A_DAY = 86400 };
 #define SMALLER                                                                                                        \
-    "configs/gpt2-ra-mla-small has the arms of the source study at a size that takes minutes and needs no data"
+    "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data"
 
 struct args {
     struct weft_common common;
@@ -28,7 +28,7 @@ static const struct weft_arg table[] = {
      .missing = "which study? Give --config=FILE, for example configs/recall-quick"},
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
      .help = "The study's folder; studies/NAME if not given"},
-    {"steps", 0, "LIST", SETTINGS, .help = "Steps of the source study, for example 0,1,2,3", .sets = "ablation_steps"},
+    {"steps", 0, "LIST", SETTINGS, .help = "Steps of the RA-MLA study, for example 0,1,2,3", .sets = "ablation_steps"},
     {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
     {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
     {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Plan, gates, table and estimate only"},
@@ -45,10 +45,10 @@ static const struct weft_arg table[] = {
 
 /* ---- the plan */
 
-static void print_doing(void *context, const struct weft_study *s, int arm, const char *doing)
+static void print_doing(void *context, const struct weft_study *s, int arm)
 {
     (void)context;
-    weft_say(stderr, "%s: %s\n", s->arm[arm].name, doing);
+    weft_say(stderr, "%s: gates\n", s->arm[arm].name);
 }
 
 static enum weft_status check_gates(const struct weft_study *s)
@@ -121,17 +121,22 @@ static enum weft_status check_estimate(const struct args *a, const struct weft_e
     return WEFT_OK;
 }
 
-/* Table and estimate. */
+/* Gates, table and estimate. What is not trained here is checked on small copies only: the runs check the models
+ * themselves. */
 static enum weft_status plan(const struct args *a, struct weft_study *s, struct weft_estimate *e)
 {
     FILE *to = a->dry_run && !a->common.json ? stdout : stderr;
-    TRY(weft_study_plan(s, true, print_doing, NULL));
+    TRY(weft_study_plan(s));
+    TRY(weft_study_estimate(s, e));
+    enum weft_status possible = check_estimate(a, e);
+    if (possible != WEFT_OK)
+        print_estimate(s, e, to);
+    TRY(possible);
+    TRY(weft_study_gates(s, !a->dry_run && !a->slurm, print_doing, NULL));
     weft_study_print(s, to);
     if (!a->unsafe)
         TRY(check_gates(s));
-    TRY(weft_study_estimate(s, e));
     print_estimate(s, e, to);
-    TRY(check_estimate(a, e));
     if (a->dry_run && a->common.json)
         TRY(print_plan_json(s, e));
     return WEFT_OK;
@@ -298,7 +303,7 @@ static enum weft_status make_command(const struct args *a, struct command *c)
         c->words[n++] = "--set";
         c->words[n] = weft_arena_print(&c->arena, "%s=%s", s->setting[i].name, s->setting[i].value);
         if (!c->words[n++])
-            return FAIL(WEFT_NOMEM, "no memory for a command");
+            return FAIL(WEFT_NOMEM, "not enough memory for a command");
     }
     return WEFT_OK;
 }
@@ -317,7 +322,7 @@ static enum weft_status run_study(const struct args *a, struct weft_study *s, co
 {
     struct weft_estimate e;
     if (a->run >= 0) {
-        TRY(weft_study_plan(s, false, print_doing, NULL));
+        TRY(weft_study_plan(s));
         return run_all(a, s, 1, weft_threads(), c->words);
     }
     TRY(plan(a, s, &e));
@@ -336,7 +341,7 @@ static enum weft_status run(void *args)
     struct command c = {0};
     enum weft_status status = weft_study_init(&s, a->config, &a->common.settings);
     if (status == WEFT_OK && !a->out && !(a->out = weft_arena_print(&s.arena, "studies/%s", s.name)))
-        status = FAIL(WEFT_NOMEM, "no memory for a path");
+        status = FAIL(WEFT_NOMEM, "not enough memory for a path");
     if (status == WEFT_OK)
         status = make_command(a, &c);
     if (status == WEFT_OK)

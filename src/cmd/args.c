@@ -198,7 +198,7 @@ static enum weft_status init(struct parsing *p, int argc)
         if (arg->initial)
             TRY(store(arg, arg->initial, p->args, false));
         if (arg->many && !(((struct weft_arg_list *)at)->item = calloc((size_t)argc + 1, sizeof(char *))))
-            return FAIL(WEFT_NOMEM, "no memory for the command's options");
+            return FAIL(WEFT_NOMEM, "not enough memory for the command's options");
         if (arg->name)
             p->options[options++] = (struct option){arg->name, value, NULL, LONG + i};
         if (arg->letter)

@@ -52,6 +52,7 @@ static void print_scores(const struct weft_results *r, bool by_val)
 
 static void print_text(const struct weft_results *r, bool by_val)
 {
+    char unrecorded[400];
     weft_say(stdout, "A  %s\nB  %s\n\n%-24s %-20s %s\n", r->arm[0].description, r->arm[1].description, "option", "A",
              "B");
     print_options(r);
@@ -63,6 +64,8 @@ static void print_text(const struct weft_results *r, bool by_val)
         printf("\nNOTE: A and B were scored on different samples: %s. Losses in nats per token of different samples or "
                "vocabularies cannot be compared, so there is no verdict\n",
                r->not_comparable);
+    if (weft_results_unrecorded(r, unrecorded))
+        printf("\n%s\n", unrecorded);
     if (r->finished < r->planned)
         printf("\n%lld of %lld runs are finished: only these are compared\n", (long long)r->finished,
                (long long)r->planned);

@@ -76,7 +76,8 @@ static void print_ops(bool markdown)
     if (markdown)
         fputs("<!-- Written by `make generated` from the ops' descriptors: change those. -->\n# Ops\n\n"
               "What graphs are made of, in reading order. The file src/ops/NAME.c holds the formula in full, the "
-              "reference (or NAME_spec.h does), the kernels and the\ncases; `weft check --op NAME` runs them.\n\n"
+              "reference (or NAME_reference_inl.h does), the kernels and the\ncases; `weft check --op NAME` runs "
+              "them.\n\n"
               "| op | what it computes | derivative | cases |\n|---|---|---|---|\n",
               stdout);
     for (int i = 0; i < WEFT_OP_COUNT; i++) {

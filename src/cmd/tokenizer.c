@@ -91,7 +91,7 @@ static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(stru
     }
     FILE *from = in.count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
     if (!from)
-        return FAIL(WEFT_NOMEM, "no memory to read");
+        return FAIL(WEFT_NOMEM, "not enough memory to read");
     enum weft_status status = use(a, from);
     if (from != stdin)
         fclose(from);
@@ -117,7 +117,7 @@ static enum weft_status slurp(FILE *from, char **text, size_t *bytes)
         got = fread(*text + *bytes, 1, room - *bytes, from);
     }
     if (!*text)
-        return FAIL(WEFT_NOMEM, "no memory for a text of %zu bytes", *bytes);
+        return FAIL(WEFT_NOMEM, "not enough memory for a text of %zu bytes", *bytes);
     return ferror(from) ? FAIL(WEFT_IO, "the input could not be read") : WEFT_OK;
 }
 
@@ -184,7 +184,7 @@ static enum weft_status encode_text(const struct args *a, const struct weft_toke
     size_t bytes = 0, count = 0;
     enum weft_status status = slurp(from, &text, &bytes);
     if (status == WEFT_OK && !(tokens = malloc(bytes * sizeof *tokens + 1)))
-        status = FAIL(WEFT_NOMEM, "no memory for the tokens of %zu bytes", bytes);
+        status = FAIL(WEFT_NOMEM, "not enough memory for the tokens of %zu bytes", bytes);
     double start = weft_seconds();
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(t, text, bytes, a->recognise, tokens, bytes, &count);
@@ -220,7 +220,8 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
         if (status == WEFT_OK && bytes > room) {
             free(text);
             room = (text = malloc(bytes)) ? bytes : 0;
-            status = text ? weft_tokenizer_decode(t, &token, 1, text, room, &bytes) : FAIL(WEFT_NOMEM, "no memory");
+            status =
+                text ? weft_tokenizer_decode(t, &token, 1, text, room, &bytes) : FAIL(WEFT_NOMEM, "not enough memory");
         }
         if (status == WEFT_OK)
             fwrite(text, 1, bytes, stdout);

@@ -140,8 +140,10 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());
     weft_result_text(r, "isa", weft_dnn_path());
+    weft_result_real(r, "gates_seconds", run->gates_seconds);
     weft_result_int(r, "gates_failed", run->gates_failed);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
+    weft_result_text(r, "stream_sha256", *run->stream_sha256 ? run->stream_sha256 : "unknown");
     enum weft_status status = weft_result_print(r, stdout, json);
     weft_result_free(r);
     return status;

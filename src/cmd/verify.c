@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify - the six gates on a model, on the presets, on combinations of all choices; and mutants through the gates.
+ * verify - the gates on a model, on the presets, on combinations of all choices; and mutants through the gates.
  */
 #include "base/json.h"
 #include "check/check.h"
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
+#include "nn/part.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *gate_at(int i)
 {
@@ -20,6 +22,7 @@ struct args {
     int gate;
     bool pairs, triples, mutants;
     int64_t random, seed;
+    const char *reference, *reference_inputs;
 };
 
 static const struct weft_arg table[] = {
@@ -38,15 +41,26 @@ static const struct weft_arg table[] = {
      .initial = "1", .max = INFINITY},
     {"mutants", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, mutants),
      .help = "Also break models on purpose, which the gates must notice; with --pairs"},
+    {"reference", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference),
+     .help = "Also compare MODEL with logits, loss and gradients in FILE, from your own definition of it"},
+    {"reference-inputs", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference_inputs),
+     .help = "Only write FILE, with the weights and tokens that such a definition is to be computed from"},
     {0},
 };
 
 static enum weft_status check(const void *args)
 {
-    const struct weft_common *c = args;
+    const struct args *a = args;
+    const struct weft_common *c = &a->common;
     if (!c->model && c->settings.count)
         return FAIL(WEFT_INVALID, "--set %s=..: of which MODEL? `weft help models` lists presets",
                     c->settings.setting[0].name);
+    if (!c->model && (a->reference || a->reference_inputs))
+        return FAIL(WEFT_INVALID, "--reference%s: of which MODEL? `weft help models` lists presets",
+                    a->reference ? "" : "-inputs");
+    if (a->reference && a->reference_inputs)
+        return FAIL(WEFT_INVALID, "--reference and --reference-inputs: first write the inputs, compute the reference "
+                                  "from them, then compare");
     return WEFT_OK;
 }
 
@@ -59,7 +73,9 @@ struct tally {
     struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
-    int mutants, caught, false_alarms;
+    int mutants, caught;
+    int false_alarms; /* sound models that failed a gate: combinations, presets, and those that mutants are made of */
+    char undefined[400]; /* parts of MODEL without a definition */
 };
 
 /* ---- models */
@@ -77,24 +93,74 @@ static void print_check(void *context, const struct weft_check *c)
                  c->limit, c->where);
 }
 
-static enum weft_status check_in(struct tally *t, const struct weft_spec *spec, unsigned gates)
+static enum weft_status check_in(struct tally *t, const struct weft_spec *spec, const struct weft_recipe *recipe,
+                                 unsigned gates)
 {
     struct weft_gates report = {.on_check = print_check, .context = t};
     snprintf(t->subject, sizeof t->subject, "%s %s", spec->preset, weft_dtype_name(spec->compute));
-    return weft_gates_run(spec, gates, &report);
+    TRY(weft_gates_run(spec, recipe, gates, &report));
+    t->false_alarms += report.failed > 0;
+    return WEFT_OK;
 }
 
-static enum weft_status check_model(struct tally *t, const struct weft_spec *spec, unsigned gates)
+static enum weft_status check_model(struct tally *t, const struct weft_spec *spec, const struct weft_recipe *recipe,
+                                    unsigned gates)
 {
     struct weft_spec exact;
-    TRY(check_in(t, spec, gates));
+    TRY(check_in(t, spec, recipe, gates));
     if (spec->compute == WEFT_F32)
         return WEFT_OK;
     enum weft_status status = weft_spec_vary(&exact, spec, "dtype=f32");
     if (status == WEFT_OK)
-        status = check_in(t, &exact, gates);
+        status = check_in(t, &exact, recipe, gates);
     weft_spec_release(&exact);
     return status;
+}
+
+/* Appends to a list of parts: "geom=dot, attn=full". */
+static void list_part(char list[400], const struct weft_chosen *c)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, 400 - used, "%s%s", used ? ", " : "", c->part->owner.name);
+}
+
+/* Which parts the tests of Weft compare with a definition that is not Weft's. */
+static void print_parts(struct tally *t, const struct weft_spec *spec)
+{
+    char defined[400] = "";
+    for (int i = 0; i < WEFT_SINGLE_KINDS + spec->mechanism_count; i++) {
+        const struct weft_chosen *c = i < WEFT_SINGLE_KINDS ? &spec->part[i] : &spec->mechanism[i - WEFT_SINGLE_KINDS];
+        list_part(weft_part_is_defined(c->part) ? defined : t->undefined, c);
+    }
+    if (t->json)
+        return;
+    if (*defined)
+        weft_say(stdout, "%s: compared with an independent PyTorch definition (tests/golden)\n", defined);
+    if (*t->undefined)
+        weft_say(stdout, "%s: no independent definition; give one with --reference\n", t->undefined);
+}
+
+static enum weft_status check_reference(struct tally *t, const struct weft_spec *spec, const char *path)
+{
+    struct weft_gates report = {.on_check = print_check, .context = t};
+    snprintf(t->subject, sizeof t->subject, "%s %s", spec->preset, weft_dtype_name(spec->compute));
+    return weft_reference_check(spec, path, &report);
+}
+
+/* As it would be trained by its settings, or by defaults that fit it. */
+static enum weft_status check_given(struct tally *t, struct args *a, unsigned gates)
+{
+    struct weft_common *c = &a->common;
+    struct weft_recipe *r = &c->recipe;
+    print_parts(t, &c->spec);
+    if (a->reference)
+        TRY(check_reference(t, &c->spec, a->reference));
+    if (r->task->length(r->task_options) > c->spec.context) {
+        weft_recipe_release(r);
+        TRY(weft_recipe_plain(r, &c->spec));
+    }
+    TRY(weft_recipe_open(r, &c->spec));
+    return check_model(t, &c->spec, r, gates);
 }
 
 static enum weft_status check_presets(struct tally *t, unsigned gates)
@@ -106,9 +172,13 @@ static enum weft_status check_presets(struct tally *t, unsigned gates)
     for (int i = 0; (preset = weft_preset_at(i, &summary)); i++) {
         struct weft_settings settings = {0};
         struct weft_spec spec;
+        struct weft_recipe recipe = {0};
         enum weft_status status = weft_spec_init(&spec, preset, &settings);
         if (status == WEFT_OK)
-            status = check_model(t, &spec, gates);
+            status = weft_recipe_plain(&recipe, &spec);
+        if (status == WEFT_OK)
+            status = check_model(t, &spec, &recipe, gates);
+        weft_recipe_release(&recipe);
         weft_spec_release(&spec);
         weft_settings_release(&settings);
         TRY(status);
@@ -125,6 +195,7 @@ static void add_result(void *context, const struct weft_sweep_result *r)
     t->checks += r->checks;
     t->failed += r->failed;
     t->combinations_failed += r->failed > 0;
+    t->false_alarms += r->failed > 0;
     if (r->failed) {
         weft_line_end(&t->line);
         weft_say(t->json ? stderr : stdout, "FAILED %s %s: %s\n", weft_dtype_name(r->dtype), r->message, settings);
@@ -182,10 +253,11 @@ static enum weft_status check_mutants(struct tally *t)
 {
     const struct weft_mutant *m;
     for (; (m = weft_mutant_at(t->mutants)); t->mutants++) {
-        bool caught;
+        bool caught, alarm;
         char message[400];
-        TRY(weft_mutant_run(m, &caught, message));
+        TRY(weft_mutant_run(m, WEFT_GATES_ALL, &caught, &alarm, message));
         t->caught += caught;
+        t->false_alarms += alarm;
         if (!t->json || !caught)
             weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, message);
     }
@@ -200,14 +272,13 @@ static enum weft_status verify(struct args *a, struct tally *t)
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;
     if (a->pairs || a->mutants)
         TRY(cover(t, 2, (uint64_t)a->seed));
-    t->false_alarms = t->combinations_failed;
     if (a->triples)
         TRY(cover(t, 3, (uint64_t)a->seed));
     if (a->random)
         TRY(draw(t, (int)a->random, (uint64_t)a->seed));
     if (a->mutants)
         TRY(check_mutants(t));
-    return a->common.model ? check_model(t, &a->common.spec, gates) : check_presets(t, gates);
+    return a->common.model ? check_given(t, a, gates) : check_presets(t, gates);
 }
 
 static enum weft_status print_result(const struct args *a, const struct tally *t)
@@ -227,6 +298,8 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
         weft_result_int(r, "caught", t->caught);
         weft_result_int(r, "false_alarms", t->false_alarms);
     }
+    if (a->common.model)
+        weft_result_text(r, "parts_without_definition", t->undefined);
     weft_result_text(r, "isa", weft_dnn_path());
     enum weft_status status = weft_result_print(r, stdout, t->json);
     weft_result_free(r);
@@ -239,6 +312,8 @@ static enum weft_status run(void *args)
     struct tally t = {.json = a->common.json};
     if (a->common.model)
         TRY(weft_common_init(&a->common));
+    if (a->reference_inputs)
+        return weft_reference_inputs(&a->common.spec, a->reference_inputs);
     TRY(verify(a, &t));
     TRY(print_result(a, &t));
     if (t.failed)
@@ -250,14 +325,16 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_verify = {
     .name = "verify",
-    .summary = "check models by six gates: live, causal, cached, exact, ..",
-    .doc =
-        "Runs the gates on a tiny twin of MODEL, in its own dtype and in f32; without MODEL, on those of all presets.",
+    .summary = "check models by gates: live, causal, cached, exact, ..",
+    .doc = "Runs the gates on a tiny twin of MODEL and on MODEL itself, in its own dtype and in f32; without MODEL, on "
+           "all "
+           "presets.",
     .notes =
         "Each line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss has an "
         "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
-        "the same bits with any number of threads; gradient, derivatives are those of the loss; accounted, "
-        "weights, FLOPs, memory and cache are as predicted.",
+        "the same bits with any number of threads; gradient, derivatives are those of the loss; stepped, "
+        "the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, memory and "
+        "cache are as predicted.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

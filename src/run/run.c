@@ -6,6 +6,8 @@
 #include "train/account.h"
 #include "train/record.h"
 
+#include <string.h>
+
 static void note(struct weft_run *run, enum weft_run_notice notice)
 {
     if (run->on_notice)
@@ -25,7 +27,7 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
 {
     double start = weft_seconds();
     *gates = (struct weft_gates){.on_check = report_check, .context = run};
-    TRY(weft_gates_run(run->spec, WEFT_GATES_TO_TRAIN, gates));
+    TRY(weft_gates_run(run->spec, run->recipe, WEFT_GATES_ALL, gates));
     run->gates_checks = gates->checks;
     run->gates_failed = gates->failed;
     run->gates_seconds = weft_seconds() - start;
@@ -96,6 +98,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     run->progress.diagnosis = NULL; /* the trainer's, which ends here */
     run->loss = t->loss;
     run->seconds = t->seconds;
+    memcpy(run->stream_sha256, t->stream, sizeof t->stream);
     return status;
 }
 

@@ -42,7 +42,7 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
     arm->settings_text = weft_arena_print(&s->arena, "%s", settings);
     arm->repeats = repeats;
     if (!arm->name || !arm->settings_text)
-        return FAIL(WEFT_NOMEM, "no memory for a study's arms");
+        return FAIL(WEFT_NOMEM, "not enough memory for a study's arms");
     return WEFT_OK;
 }
 
@@ -140,7 +140,7 @@ enum weft_status weft_arms_read(struct weft_study *s)
     char *text = weft_arena_print(&s->arena, "%s", by_steps ? s->steps_text : s->arms_text);
     s->arm = weft_arena_alloc(&s->arena, WEFT_MAX_ARMS * sizeof *s->arm);
     if (!text || !s->arm)
-        return FAIL(WEFT_NOMEM, "no memory for a study's arms");
+        return FAIL(WEFT_NOMEM, "not enough memory for a study's arms");
     if (!*text)
         return add(s, where, s->preset, "", -1);
     TRY((by_steps ? read_steps : read_arms)(s, where, text));

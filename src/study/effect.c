@@ -138,7 +138,7 @@ static enum weft_status write_arm(const struct weft_arm *arm, char **text)
     FILE *f = open_memstream(text, &size);
     enum weft_status status = f ? weft_settings_save(&arm->settings, f) : WEFT_OK;
     if (!f || !weft_output_close(f))
-        return FAIL(WEFT_NOMEM, "no memory to compare arms");
+        return FAIL(WEFT_NOMEM, "not enough memory to compare arms");
     return status;
 }
 

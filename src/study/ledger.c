@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* The fields of a line, for reading and for writing. */
-enum type { NAME, HASH, WHOLE, SMALL, REAL };
+enum type { NAME, HASH, OPTIONAL_HASH, WHOLE, SMALL, REAL };
 static const struct field {
     const char *name;
     enum type type;
@@ -36,6 +36,7 @@ static const struct field {
     FIELD(config_sha256, HASH),
     FIELD(program_sha256, HASH),
     FIELD(weights_sha256, HASH),
+    FIELD(stream_sha256, OPTIONAL_HASH),
     FIELD(isa, NAME),
     FIELD(steps, WHOLE),
     FIELD(params, WHOLE),
@@ -92,7 +93,7 @@ static enum weft_status read_line(const char *path, int64_t number, const char *
             *(int *)to = (int)weft_field_int(&f, fields[i].name, 0, 4096);
         else if (fields[i].type == REAL)
             *(double *)to = weft_field_real(&f, fields[i].name);
-        else
+        else if (fields[i].type != OPTIONAL_HASH || json_object_get(object, fields[i].name))
             read_text(&f, &fields[i], to);
     }
     json_decref(object);
@@ -155,6 +156,8 @@ static enum weft_status print_run(const struct weft_finished *run, FILE *to)
     for (int i = 0; i < FIELDS; i++) {
         const char *from = (const char *)run + fields[i].offset;
         char real[40];
+        if (fields[i].type == OPTIONAL_HASH && !*from)
+            continue;
         fprintf(to, "%s\"%s\": ", i ? ", " : "{", fields[i].name);
         if (fields[i].type == WHOLE)
             fprintf(to, "%lld", (long long)*(const int64_t *)from);
@@ -237,7 +240,7 @@ enum weft_status weft_ledger_add(const char *folder, const struct weft_finished 
     FILE *to = open_memstream(&line, &bytes);
     enum weft_status status = to ? print_run(run, to) : WEFT_OK;
     if (!to || !weft_output_close(to))
-        status = FAIL(WEFT_NOMEM, "no memory for a line of the ledger");
+        status = FAIL(WEFT_NOMEM, "not enough memory for a line of the ledger");
     if (status == WEFT_OK)
         status = add_line(folder, line, bytes);
     free(line);

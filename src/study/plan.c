@@ -28,47 +28,55 @@ static enum weft_status account(struct weft_arm *arm)
 
 static void note(void *context, const struct weft_check *c)
 {
-    struct weft_arm_gate *gate = context;
+    struct weft_arm *arm = context;
+    struct weft_arm_gate *gate = arm->gate;
+    while (strcmp(gate->gate, c->gate) != 0)
+        gate++;
+    gate->checks++;
+    gate->failed += !c->passed;
     if (!c->passed && !*gate->message)
         snprintf(gate->message, sizeof gate->message, "%.60s: %.3g, limit %.3g; %.90s", c->name, c->figure, c->limit,
                  c->where);
 }
 
-static enum weft_status check_gates(struct weft_arm *arm)
+static enum weft_status check_gates(struct weft_arm *arm, bool itself)
 {
     const char *summary;
-    for (int i = 0; i < WEFT_GATE_COUNT; i++) {
-        struct weft_arm_gate *gate = &arm->gate[arm->gate_count++];
-        struct weft_gates found = {.on_check = note, .context = gate};
-        gate->gate = weft_gate_at(i, &summary);
-        TRY(weft_gates_run(&arm->spec, 1u << i, &found));
-        gate->checks = found.checks;
-        gate->failed = found.failed;
-    }
+    struct weft_gates report = {.on_check = note, .context = arm};
+    for (int i = 0; i < WEFT_GATE_COUNT; i++)
+        arm->gate[arm->gate_count++].gate = weft_gate_at(i, &summary);
+    if (itself)
+        TRY(weft_recipe_open(&arm->recipe, &arm->spec));
+    TRY(weft_gates_run(&arm->spec, itself ? &arm->recipe : NULL, WEFT_GATES_ALL, &report));
+    snprintf(arm->gate_sizes, sizeof arm->gate_sizes, "%s", report.sizes);
     return WEFT_OK;
 }
 
-/* The same model, so the results are the same. */
-static void copy_plan(struct weft_arm *arm, const struct weft_arm *from)
-{
-    arm->account = from->account;
-    arm->gate_count = from->gate_count;
-    memcpy(arm->gate, from->gate, sizeof arm->gate);
-}
-
-enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *report, void *context)
+enum weft_status weft_study_plan(struct weft_study *s)
 {
     TRY(weft_study_match(s));
     for (int i = 0; i < s->arm_count; i++) {
         struct weft_arm *arm = &s->arm[i];
-        if (arm->repeats >= 0) {
-            copy_plan(arm, &s->arm[arm->repeats]);
+        if (arm->repeats >= 0)
+            arm->account = s->arm[arm->repeats].account;
+        else
+            TRY(account(arm));
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context)
+{
+    for (int i = 0; i < s->arm_count; i++) {
+        struct weft_arm *arm = &s->arm[i];
+        if (arm->repeats >= 0) { /* the same model, so the results are the same */
+            arm->gate_count = s->arm[arm->repeats].gate_count;
+            memcpy(arm->gate, s->arm[arm->repeats].gate, sizeof arm->gate);
+            memcpy(arm->gate_sizes, s->arm[arm->repeats].gate_sizes, sizeof arm->gate_sizes);
             continue;
         }
-        report(context, s, i, gates ? "account and gates" : "account");
-        TRY(account(arm));
-        if (gates)
-            TRY(check_gates(arm));
+        report(context, s, i);
+        TRY(check_gates(arm, itself));
     }
     return WEFT_OK;
 }

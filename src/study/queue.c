@@ -101,7 +101,7 @@ enum weft_status weft_queue_init(struct weft_queue *q)
     q->count = weft_study_runs(q->study);
     q->job = weft_arena_alloc(&q->arena, (size_t)q->count * sizeof *q->job);
     if (!q->job)
-        return FAIL(WEFT_NOMEM, "no memory for a list of %lld runs", (long long)q->count);
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of %lld runs", (long long)q->count);
     TRY(weft_folder_make(q->folder));
     if (!q->shared)
         TRY(lock(q));
@@ -145,6 +145,7 @@ static struct weft_gates sum_gates(const struct weft_arm *arm)
         sum.checks += arm->gate[i].checks;
         sum.failed += arm->gate[i].failed;
     }
+    snprintf(sum.sizes, sizeof sum.sizes, "%s", arm->gate_sizes);
     return sum;
 }
 

@@ -103,7 +103,7 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
     char *text = study ? json_dumps(study, JSON_INDENT(1)) : NULL;
     json_decref(study);
     enum weft_status status =
-        text ? weft_file_replace(path, text, strlen(text)) : FAIL(WEFT_NOMEM, "no memory for %s", path);
+        text ? weft_file_replace(path, text, strlen(text)) : FAIL(WEFT_NOMEM, "not enough memory for %s", path);
     free(text);
     return status;
 }

@@ -62,8 +62,8 @@ enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, 
     FILE *to = open_memstream(&text, &bytes);
     if (to)
         write_script(s, program, here, arguments, threads, to);
-    enum weft_status status =
-        to && weft_output_close(to) ? weft_file_replace(path, text, bytes) : FAIL(WEFT_NOMEM, "no memory for %s", path);
+    enum weft_status status = to && weft_output_close(to) ? weft_file_replace(path, text, bytes)
+                                                          : FAIL(WEFT_NOMEM, "not enough memory for %s", path);
     free(text);
     return status;
 }

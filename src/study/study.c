@@ -17,7 +17,7 @@ static const struct weft_opt options[] = {
     {"arms", WEFT_OPT_TEXT, AT(arms_text), "",
      .help = "arms, the models to compare: NAME: SETTING SETTING | NAME: ...; the first is the baseline"},
     {"ablation_steps", WEFT_OPT_TEXT, AT(steps_text), "", .symbol = "RA_MLA_ABLATION_STEPS",
-     .help = "steps of the source study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 repeats 2, 5 "
+     .help = "steps of the RA-MLA study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 repeats 2, 5 "
              "repeats 3; separated by commas"},
     {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: only lr"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS,
@@ -98,7 +98,7 @@ static enum weft_status read_rates(struct weft_study *s)
     static const struct weft_opt rate = {"lrs", WEFT_OPT_REAL, .min = 1e-12, .max = 10};
     char where[512], *text = weft_arena_print(&s->arena, "%s", s->lrs_text), *rest;
     if (!text)
-        return FAIL(WEFT_NOMEM, "no memory for learning rates");
+        return FAIL(WEFT_NOMEM, "not enough memory for learning rates");
     weft_study_where(s, "lrs", where, sizeof where);
     for (char *one = strtok_r(text, " ,", &rest); one; one = strtok_r(NULL, " ,", &rest)) {
         struct weft_setting setting = {.name = "lrs", .value = one};
@@ -122,7 +122,7 @@ static enum weft_status choose_name(struct weft_study *s)
     if (!*s->name)
         s->name = stem ? weft_arena_print(&s->arena, "%.*s", stem, base) : "study";
     if (!s->name)
-        return FAIL(WEFT_NOMEM, "no memory for a name");
+        return FAIL(WEFT_NOMEM, "not enough memory for a name");
     for (const char *c = s->name; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", *c))
             return FAIL(WEFT_INVALID,
@@ -150,7 +150,7 @@ static enum weft_status put_own(struct weft_study *s, struct weft_arm *arm)
     weft_study_where(s, *s->steps_text ? "ablation_steps" : "arms", where, sizeof where);
     const char *file = weft_arena_print(&s->arena, "%sarm %s", where, arm->name);
     if (!text || !file)
-        return FAIL(WEFT_NOMEM, "no memory for a study's arms");
+        return FAIL(WEFT_NOMEM, "not enough memory for a study's arms");
     for (char *one = strtok_r(text, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
         TRY(weft_settings_add(&arm->settings, one));
         arm->settings.setting[arm->settings.count - 1].file = file;

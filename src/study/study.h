@@ -13,8 +13,9 @@
  *   report.html .md .csv  written by `weft report`: the same for the same runs, in whatever order they finished
  *
  * Invariants: the first arm is the baseline. Runs of all arms with the same seed see the same data in the same order
- * and begin with the same weights where names and shapes agree. An arm that repeats another is trained in its own
- * process with another number of threads; its runs are never copied from the other arm's.
+ * and begin with the same weights where names and shapes agree; the report checks it by their hashes
+ * (report/pairing.c). An arm that repeats another is trained in its own process with another number of threads; its
+ * runs are never copied from the other arm's.
  */
 #ifndef WEFT_STUDY_H
 #define WEFT_STUDY_H
@@ -44,7 +45,8 @@ struct weft_arm {
         char message[200]; /* the first failure */
     } gate[WEFT_GATE_COUNT];
     int gate_count;
-    double seconds; /* estimate for one run */
+    char gate_sizes[160]; /* see weft_gates.sizes */
+    double seconds;       /* estimate for one run */
 };
 
 struct weft_study {
@@ -53,7 +55,7 @@ struct weft_study {
     /* Its own options, see the table in study.c: */
     const char *preset;
     const char *arms_text;  /* "dot: geom=dot | w2: geom=w2 spread=full" */
-    const char *steps_text; /* "0,1,2,3,4,5": the steps of the source study, instead of arms */
+    const char *steps_text; /* "0,1,2,3,4,5": the steps of the RA-MLA study, instead of arms */
     const char *lrs_text;   /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
     int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
     int match, match_by, repeat_seeds;
@@ -79,10 +81,12 @@ enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
 /* ---- planning (plan.c), without training */
 
-typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm, const char *doing);
-/* Finds matching widths, computes the cost of every arm and, if asked, runs its gates. A failed gate is not a failure
- * of this function. `report` is called before each arm. */
-enum weft_status weft_study_plan(struct weft_study *s, bool gates, weft_plan_fn *report, void *context);
+/* Finds matching widths and computes the cost of every arm. */
+enum weft_status weft_study_plan(struct weft_study *s);
+typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
+/* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of
+ * this function. `report` is called before each arm. */
+enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context);
 
 /* Gives every arm the width at which its number of weights, or FLOPs, is nearest to the first arm's; refuses a
  * difference above WEFT_MATCH_LIMIT (match.c). Part of planning. */
@@ -141,11 +145,13 @@ struct weft_finished {
     double lr;
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
-    char isa[64]; /* the instruction set it used */
+    char stream_sha256[65]; /* of all samples it read, see weft_trainer; "": not recorded */
+    char isa[64];           /* the instruction set it used */
     int64_t steps, params;
     int threads;
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
     double tokens_per_s, seconds;
+    const char *folder; /* not in the ledger: set by those who read its files */
 };
 
 /* Reads all lines into the arena; a last line without a newline does not count. */

@@ -34,7 +34,7 @@ takes() { # NAME [ARGUMENT...]
 study 'CONFIG_WEFT_PRESET="llama"' 'CONFIG_WEFT_ARMS="dot:  |w2 : geom=w2   spread=full "' 'CONFIG_WEFT_SEEDS=5'
 takes "arms of a text"
 [[ $(<out) == "study: llama, task recall; 2 arms, 1 learning rates, 5 seeds"$'\n'"  dot"*$'\n'"  w2 "*"geom=w2 spread=full" ]]
-result $? "name, preset, arms and seeds are told"
+result $? "name, preset, arms and seeds are printed"
 "$weft" config study --arm w2 >w2.json && "$weft" show llama --set geom=w2 --set spread=full --config | cmp -s - w2.json
 result $? "an arm is the model of its settings"
 "$weft" config study --arm w2 --set width=64 --set seeds=2 | grep -q '"width": 64'
@@ -42,7 +42,7 @@ result $? "the command line stands above"
 "$weft" config study --arm w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?'
 result $? "an arm that is none"
 study 'CONFIG_WEFT_PRESET="ra-mla"' 'CONFIG_RA_MLA_ABLATION_STEPS="0,1,2,3,4,5"'
-takes "the steps of the source study"
+takes "the steps of the RA-MLA study"
 grep -q 'step4 .*m1=yes m2=yes m3=no; again step2' out && grep -q 'step5 .*; again step3' out
 result $? "steps 4 and 5 are 2 and 3 again"
 study 'CONFIG_WEFT_PRESET="w2"'

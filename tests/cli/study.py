@@ -51,6 +51,13 @@ def losses(arm, lr, seed, final):
             yield {"step": step, "val_loss": curve(step) + noise.gauss(0, 0.003), "val_accuracy": 0.5, "seconds": 1.0}
 
 
+# All arms share wte; each has another output projection.
+def initial_weights(arm, seed):
+    digest = lambda *of: hashlib.sha256(repr(of).encode()).hexdigest()
+    return {"wte": f"64x128 normal 0.02 key 0: {digest('wte', seed)}",
+            "blocks.0.attn.out": f"128x{128 + arm} normal 0.01 key 0: {digest('out', arm, seed)}"}
+
+
 def write_run(name, arm, lr, seed):
     draw = random.Random(f"run {arm} {lr} {seed}")
     base = 0.9 + random.Random(f"seed {seed}").gauss(0, 0.03)
@@ -62,14 +69,16 @@ def write_run(name, arm, lr, seed):
     head = {"step": 0, "weft": "0.1.0", "isa": "v4", "preset": "gpt2", "task": "recall", "params": 420000 + 12345 * arm,
             "gates_checks": 72, "gates_failed": 0}
     weights = hashlib.sha256(f"weights {arm} {lr} {seed}".encode()).hexdigest()
+    stream = hashlib.sha256(f"stream {seed}".encode()).hexdigest()
+    json.dump(initial_weights(arm, seed), open(f"{run}/initial.json", "w"))
     scores = {"val_loss": final + 0.002, "val_accuracy": 0.8, "test_loss": final, "test_accuracy": 0.8}
     with open(f"{run}/log.jsonl", "w") as log:
-        end = [{"step": steps, **scores}, {"step": steps, "weights_sha256": weights, "seconds": 1.0}]
+        end = [{"step": steps, **scores}, {"step": steps, "weights_sha256": weights, "stream_sha256": stream, "seconds": 1.0}]
         for record in [head, *losses(arm, lr, seed, final), *end]:
             log.write(json.dumps(record) + "\n")
     return {"arm": name, "lr": lr, "seed": seed, "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
-            "program_sha256": program, "weights_sha256": weights, "isa": "v4", "steps": steps, "params": head["params"],
-            "threads": 1,
+            "program_sha256": program, "weights_sha256": weights, "stream_sha256": stream, "isa": "v4", "steps": steps,
+            "params": head["params"], "threads": 1,
             "train_loss": final, **scores, "tokens_per_s": 20000.0 + draw.random() * 1000, "seconds": 25.0}
 
 

@@ -16,7 +16,7 @@ train() { # ARGUMENTS...: the run's JSON
 
 for dtype in bf16 f32; do
     one=$(train --set dtype=$dtype --threads 1) && loss=$(field loss <<<"$one") && weights=$(field weights_sha256 <<<"$one")
-    result $? "$dtype: trains and tells the result as JSON"
+    result $? "$dtype: trains and prints the result as JSON"
     python3 -c 'import sys; sys.exit(not 0 < float(sys.argv[1]) < 100)' "$loss"
     result $? "$dtype: the loss is a number"
     for threads in 2 3; do
@@ -31,7 +31,7 @@ done
 
 quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=2)
 [[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'instruction set') == 1 ]]
-result $? "which instruction set runs is told once"
+result $? "which instruction set runs is printed once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'they are emulated') == 1 ]]
 result $? "emulated bf16 is warned of once"
 [[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
@@ -54,7 +54,7 @@ for line in open(sys.argv[1]):
 END
 result $? "progress: the terms add up to the loss"
 [[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -cE "^step [12]/2  loss $number  $left\$") == 2 ]]
-result $? "progress: one term is not told twice, nor the engine's share of a short run"
+result $? "progress: one term is not printed twice, nor the engine's share of a short run"
 # A long run on a terminal is watched until it says so.
 python3 - "$weft" "${quiet[@]}" --set steps=1000000000 --time 1 <<'END'
 import os, pty, re, signal, sys
@@ -70,7 +70,7 @@ except OSError:  # it ended
     sys.exit(seen.decode())
 os.kill(pid, signal.SIGKILL)
 END
-result $? "progress: a long run tells the share of the engine's speed"
+result $? "progress: a long run prints the share of the engine's speed"
 
 run=$scratch/runs/one
 weights=$(train --set checkpoint_every=2 --out "$run" | field weights_sha256)
@@ -95,7 +95,7 @@ for of in "$run" "$scratch/events"; do
     result $? "its events, $count, are the numbers of its log"
 done
 shown=$("$weft" show "$run" --json) && [[ $(field step <<<"$shown") == 3 && $(field weights_sha256 <<<"$shown") == "$weights" ]]
-result $? "show tells step and weights of its newest checkpoint"
+result $? "show reports step and weights of its newest checkpoint"
 [[ $("$weft" show "$run/step-000000003" --json) == "$shown" ]]
 result $? "a checkpoint is shown as its run is"
 
@@ -135,7 +135,7 @@ result $? "a finished run that is resumed stays as it is, without checking its g
 longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") && [[ $(field steps <<<"$longer") == 5 ]] &&
     grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
     [[ $("$weft" show "$run" --config | field steps) == 5 ]]
-result $? "more steps are possible, and told"
+result $? "more steps are possible, and reported"
 python3 tests/cli/events.py "$run"/events.out.tfevents.weft "$run/log.jsonl" >/dev/null
 result $? "and its events are still the numbers of its log"
 [[ $("$weft" train "$scratch/before/config.json" --json 2>/dev/null | field weights_sha256) == "$weights" ]]
@@ -202,7 +202,7 @@ result $? "--time: counts the scoring that is due at the end"
 result $? "without --out it says first that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
-result $? "show tells what recomputing saves"
+result $? "show reports what recomputing saves"
 
 for model in $("$weft" help models | awk '{ print $1 }'); do
     [[ $("$weft" show "$model" --json | field params) -gt 1000 ]]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Follows docs/howto/add-an-attention.md and add-a-feed-forward.md to the letter in a copy of the tree: a row and a file
-# each, taken from the pages. Options, Kconfig and gates must take them up unasked.
+# each, taken from the pages. Options, Kconfig and gates must take them up automatically.
 set -eu
 source tests/howto/page
 copy_tree
@@ -30,5 +30,6 @@ verify() {
 }
 verify llama --set attn=shared_qk --set shared_values=yes
 verify gpt2 --set ffn=glu --set m2=yes
+grep -q '^ffn=glu: no independent definition' "$work/verify" || { echo "verify does not say that ffn=glu has no definition"; exit 1; }
 verify gpt2 --set attn=shared_qk --set ffn=glu --set m1=yes --set m3=yes
 echo "ok: one row and one file make an attention, and a feed-forward"

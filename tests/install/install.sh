@@ -26,7 +26,7 @@ for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so."${version%%.*}
 done
 
 [[ $("$root/usr/bin/weft" version) == *"$version"* ]]
-result $? "the installed program tells its version"
+result $? "the installed program prints its version"
 
 bash -n "$root/usr/share/bash-completion/completions/weft"
 result $? "bash reads the completion"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # combinations.sh - combinations in which all triples of choices occur, and a thousand drawn ones, pass the gates. Which
-# ones are drawn is told: SEED=N draws them again.
+# ones are drawn is printed: SEED=N draws them again.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

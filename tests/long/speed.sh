@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # speed.sh - the figures speed is held to, all of them ratios inside one interleaved run. They need a machine with AMX
-# and no other work on it; elsewhere they are told and skipped.
+# and no other work on it; elsewhere they are reported and skipped.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

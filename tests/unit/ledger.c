@@ -44,6 +44,8 @@ static struct weft_finished run_of(int64_t seed)
     memset(f.config_sha256, 'a', 64);
     memset(f.program_sha256, '0', 64);
     memset(f.weights_sha256, 'f', 64);
+    if (seed % 2) /* else it is not recorded */
+        memset(f.stream_sha256, 'e', 64);
     return f;
 }
 
@@ -79,6 +81,7 @@ static void returns(void **state)
         struct weft_finished f = run_of(i);
         assert_string_equal(list[i].arm, f.arm);
         assert_string_equal(list[i].weights_sha256, f.weights_sha256);
+        assert_string_equal(list[i].stream_sha256, f.stream_sha256);
         assert_true(list[i].lr == f.lr && list[i].seed == i && list[i].params == f.params && list[i].threads == 2);
         assert_true(list[i].val_loss == f.val_loss && list[i].train_loss == f.train_loss);
         assert_true(list[i].test_loss == f.test_loss && list[i].seconds == f.seconds);

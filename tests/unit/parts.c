@@ -24,13 +24,42 @@ static void pass(const char *const *settings)
         check(weft_settings_add(&s, *settings));
     check(weft_spec_init(&spec, "gpt2", &s));
     check(weft_settings_finish(&s));
-    check(weft_gates_run(&spec, WEFT_GATES_ALL, &report));
+    check(weft_gates_run(&spec, NULL, WEFT_GATES_ALL, &report));
     assert_true(report.checks > 0);
     assert_int_equal(report.failed, 0);
     weft_spec_release(&spec);
     weft_settings_release(&s);
 }
 #define PASS(...) pass((const char *const[]){__VA_ARGS__, NULL})
+
+/* The gate live on a small gpt2 of 5 layers, twin and itself, with the settings: how many checks fail. `expected` is
+ * part of the name of one of them. */
+static void note_expected(void *context, const struct weft_check *c)
+{
+    const char **expected = context;
+    failed_check(NULL, c);
+    if (!c->passed && *expected && strstr(c->name, *expected))
+        *expected = NULL;
+}
+
+static int live(const char *settings, const char *expected)
+{
+    struct weft_settings s = {0};
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    struct weft_gates report = {.on_check = note_expected, .context = &expected};
+    check(add_settings(&s, "layers=5 width=32 heads=4 context=40 vocab=20 batch=2 dtype=f32"));
+    check(add_settings(&s, settings));
+    check(weft_spec_init(&spec, "gpt2", &s));
+    check(weft_settings_finish(&s));
+    check(weft_recipe_plain(&recipe, &spec));
+    check(weft_gates_run(&spec, &recipe, 1u << WEFT_GATE_LIVE, &report));
+    assert_null(expected); /* else that check has not failed */
+    weft_recipe_release(&recipe);
+    weft_spec_release(&spec);
+    weft_settings_release(&s);
+    return report.failed;
+}
 
 /* ---- a geometry with the one hook it needs: no scale, no resolve */
 
@@ -136,6 +165,53 @@ static const struct weft_mechanism passing = {
     .heads = passing_heads,
 };
 
+/* ---- positions in every second layer only: by design, or without saying so */
+
+static bool is_odd(const struct weft_spec *spec, const void *opts, int layer) { return layer % 2; }
+
+static struct weft_value *even_bias(struct weft_build *b, const void *opts)
+{
+    return b->layer % 2 ? NULL : weft_pos_alibi.bias(b, opts);
+}
+
+static const struct weft_pos even = {
+    .part = {.kind = WEFT_POS, .name = "even", .summary = "alibi", .owner = {.name = "pos=even"}, .skips = is_odd},
+    .bias = even_bias,
+};
+static const struct weft_pos uneven = {
+    .part = {.kind = WEFT_POS, .name = "uneven", .summary = "alibi", .owner = {.name = "pos=uneven"}},
+    .bias = even_bias,
+};
+
+/* ---- a mechanism that adds to the hidden activation with a number that is far too small from layer 3 on */
+
+static void fading_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
+{
+    weft_params_matrix(p, "w", spec->heads, spec->ffn_width, WEFT_DEVIATION);
+    weft_params_matrix(p, "v", spec->ffn_width, spec->heads, WEFT_DEVIATION);
+}
+
+static struct weft_value *fading_reads(struct weft_build *b, struct weft_instance *m)
+{
+    return weft_build_weight(b, "w");
+}
+
+static void fading_hidden(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
+{
+    weft_hidden_add(b, h, weft_hidden_read(b, h, m), weft_build_alpha(b, b->layer < 3 ? 1 : 1e-9), "v");
+}
+
+static const struct weft_mechanism fading = {
+    .part = {.kind = WEFT_RECIP,
+             .name = "fading",
+             .summary = "h + V W h",
+             .owner = {.name = "fading=yes"},
+             .params = fading_params},
+    .help = "a defect from outside the tree",
+    .hidden = fading_hidden,
+    .reads = fading_reads,
+};
+
 /* One that does nothing has nothing to show: only building it is asked for. */
 static const struct weft_mechanism empty = {
     .part = {.kind = WEFT_RECIP, .name = "empty", .summary = "nothing", .owner = {.name = "empty=yes"}},
@@ -144,7 +220,8 @@ static const struct weft_mechanism empty = {
 
 static int add_parts(void **state)
 {
-    const struct weft_part *const parts[] = {&plain.part, &identity.part, &bare.part, &passing.part, &empty.part};
+    const struct weft_part *const parts[] = {&plain.part, &identity.part, &bare.part,   &passing.part,
+                                             &empty.part, &even.part,     &uneven.part, &fading.part};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         check(weft_part_register(parts[i]));
     return 0;
@@ -167,6 +244,15 @@ static void mechanism_from_outside(void **state)
     PASS("passing=yes", "layers=3", "dtype=f32");
     PASS("passing=yes", "m1=yes", "m2=yes", "m3=yes", "layers=3");
     PASS("passing=yes", "passing_alpha=1", "attn=latent", "m3=yes");
+}
+
+static void effects_of_outside_parts(void **state)
+{
+    assert_int_equal(live("passing=yes m1=yes m2=yes m3=yes", NULL), 0);
+    assert_int_equal(live("passing=yes attn=latent m3=yes detach=yes pos=rope", NULL), 0);
+    assert_int_equal(live("pos=even", NULL), 0);
+    assert_true(live("pos=uneven", "pos=uneven: layers whose graph is the same without it (of 5)") > 0);
+    assert_true(live("fading=yes", "fading=yes: its least effect on the loss in a layer") > 0);
 }
 
 static void mechanism_without_hooks(void **state)
@@ -289,13 +375,10 @@ static void task_and_optimiser(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(geometry_without_scale),
-        cmocka_unit_test(norm_and_ffn_without_weights),
-        cmocka_unit_test(mechanism_from_outside),
-        cmocka_unit_test(mechanism_without_hooks),
-        cmocka_unit_test(listed),
-        cmocka_unit_test(task_and_optimiser),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(geometry_without_scale),  cmocka_unit_test(norm_and_ffn_without_weights),
+        cmocka_unit_test(mechanism_from_outside),  cmocka_unit_test(effects_of_outside_parts),
+        cmocka_unit_test(mechanism_without_hooks), cmocka_unit_test(listed),
+        cmocka_unit_test(task_and_optimiser),      cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, add_parts, NULL);
 }

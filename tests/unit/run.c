@@ -101,6 +101,26 @@ static enum weft_status train_in_silence(struct weft_run *run)
     return status;
 }
 
+/* The hash of the samples that a run reads, made again from its task: one link of the chain per sample. */
+static void hash_samples(const struct caller *c, int64_t samples, char hex[65])
+{
+    const struct weft_recipe *r = &c->recipe;
+    int64_t length = r->task->length(r->task_options);
+    int32_t *sample = calloc((size_t)length, 2 * sizeof *sample);
+    assert_non_null(sample);
+    memset(hex, '0', 64);
+    hex[64] = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        struct weft_sha256 sha;
+        r->task->sample(&c->spec, r->task_options, (uint64_t)i, sample, sample + length);
+        weft_sha256_init(&sha);
+        weft_sha256_add(&sha, hex, 64);
+        weft_sha256_add(&sha, sample, 2 * (size_t)length * sizeof *sample);
+        weft_sha256_hex(&sha, hex);
+    }
+    free(sample);
+}
+
 /* ---- tests */
 
 static void gives_the_same_weights(void **state)
@@ -113,6 +133,9 @@ static void gives_the_same_weights(void **state)
     assert_true(plain.run.finished && plain.steps == 5 && plain.run.progress.step == 5);
     assert_true(plain.run.gates_checks > 0 && plain.run.gates_failed == 0 && plain.run.scores.test.loss > 0);
     assert_int_equal(strlen(plain.run.weights_sha256), 64);
+    char stream[65];
+    hash_samples(&plain, 5 * 4, stream);
+    assert_string_equal(plain.run.stream_sha256, stream);
     assert_int_equal(plain.notices[WEFT_RUN_GATES], 1);
     assert_int_equal(plain.notices[WEFT_RUN_BEGINS], 1);
 
@@ -120,6 +143,7 @@ static void gives_the_same_weights(void **state)
     whole.run.folder = in_scratch("whole");
     check(train_in_silence(&whole.run));
     assert_string_equal(whole.run.weights_sha256, plain.run.weights_sha256);
+    assert_string_equal(whole.run.stream_sha256, stream);
 
     open_caller(&stopped, "gpt2", small);
     snprintf(path, sizeof path, "%s", in_scratch("stopped"));
@@ -137,11 +161,40 @@ static void gives_the_same_weights(void **state)
     assert_int_equal(resumed.notices[WEFT_RUN_RESUMED], 1);
     assert_int_equal(resumed.notices[WEFT_RUN_GATES], 0); /* their result is in the folder */
     assert_string_equal(resumed.run.weights_sha256, plain.run.weights_sha256);
+    assert_string_equal(resumed.run.stream_sha256, stream);
     assert_true(resumed.run.scores.test.loss == plain.run.scores.test.loss);
     assert_true(resumed.run.gates_checks == plain.run.gates_checks);
     close_caller(&resumed);
     close_caller(&whole);
     close_caller(&plain);
+}
+
+/* Other models, threads and micro-batches read the same; another seed does not. */
+static void hashes_what_it_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        bool same;
+    } rows[] = {{"batch=2 micro_batches=2", true},
+                {"batch=1 micro_batches=4 grad_groups=3 geom=w2", true},
+                {"dropout=0.1", true},
+                {"seed=2", false},
+                {"batch=2", false},
+                {"recall_length=7", false}};
+    char settings[400], stream[65];
+    struct caller c;
+    open_caller(&c, "gpt2", small);
+    hash_samples(&c, 5 * 4, stream);
+    close_caller(&c);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(settings, sizeof settings, "%s%s", small, rows[i].settings);
+        open_caller(&c, "gpt2", settings);
+        c.run.on_progress = NULL; /* which expects the plain size */
+        check(train_in_silence(&c.run));
+        assert_int_equal(strcmp(c.run.stream_sha256, stream) == 0, rows[i].same);
+        close_caller(&c);
+    }
 }
 
 static void does_without_callbacks(void **state)
@@ -188,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_the_same_weights),
+        cmocka_unit_test(hashes_what_it_read),
         cmocka_unit_test(does_without_callbacks),
         cmocka_unit_test(refuses_what_fails_a_gate),
     };

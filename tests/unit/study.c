@@ -23,11 +23,6 @@ static void open_study(struct weft_study *s, const char *lines, const char *over
     check(weft_study_init(s, path, &settings));
 }
 
-static void ignore(void *context, const struct weft_study *s, int arm, const char *doing)
-{
-    (void)context, (void)s, (void)arm, (void)doing;
-}
-
 static double size_of(const struct weft_study *s, const struct weft_spec *spec)
 {
     struct weft_model *model;
@@ -66,7 +61,7 @@ static void arms_match(const char *over, int64_t most)
                "CONFIG_WEFT_ARMS=\"full: attn=full | latent: attn=latent latent_width=16 | gated: ffn=swiglu | ws: "
                "ffn=ws ws_heads=4 | turned: pos=rope geom=w2\"",
                over);
-    check(weft_study_plan(&s, false, ignore, NULL));
+    check(weft_study_plan(&s));
     assert_int_equal(s.arm[0].matched, 0);
     for (int i = 1; i < s.arm_count; i++) {
         const struct weft_arm *arm = &s.arm[i];

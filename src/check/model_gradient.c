@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * model_gradient.c - the fast path of the model itself, in the dtype that trains, against its f64 reference: the loss
+ * of every row and the gradient of every weight, at the configured widths and layers, on a few rows.
+ *
+ * Half of the rows are a sequence at the end of the context: position schemes see late positions there. A bf16 number
+ * is off by up to u = 2^-9 of itself. The roundings on the way to a gradient are independent of each other, so its
+ * relative error grows with the root of their number, which grows with the layers: the bound is FACTOR u sqrt(1 + N),
+ * or four times what rounding every result of exact kernels gives, where that is more. Errors of single elements
+ * average out over a tensor: its scale (the gradient's projection on the reference) is known better than its elements
+ * are. A weight with a small gradient gets the roundings of larger ones that cancel in it.
+ */
+#include "check/gate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SEQUENCES = 2,
+    SHORT = 16,
+    LONG = 3 * WEFT_KEY_TILE + 8,
+    LONGEST = 2048,
+    TOKENS_KEY = 91,
+    ATTEMPTS = 3,
+    MANY = 30000000
+};
+#define FACTOR 8. /* roundings in a layer: about 64 */
+#define LONG_SUMS 100.
+#define SCALE_FACTOR 4.
+#define FEW 8.
+#define SMALL 1e-3 /* of the largest gradient: smaller ones have its roundings */
+#define SLOPE_LIMIT 1e-6
+#define ALLOWED 4. /* times what rounding does */
+
+/* What is compared: a model on one short sequence, at the end of the context, and a longer one. */
+struct sample {
+    const struct weft_model *model;
+    int64_t at_end, length; /* tokens of the short one and of the longer one */
+    const char *what;
+    bool slope; /* the reference's gradients are compared with differences of its loss, too */
+};
+
+static enum weft_status open_probe(struct weft_probe *p, const struct sample *s, enum weft_use use, enum weft_mode mode)
+{
+    int64_t context = s->model->spec->context, lengths[SEQUENCES] = {s->at_end, s->length};
+    struct weft_net_size size = {.sequences = SEQUENCES, .length = weft_max(lengths[0], lengths[1])};
+    TRY(weft_probe_open(p, s->model, use, size, mode));
+    weft_probe_rows(p, SEQUENCES, 0, lengths);
+    weft_probe_fill(p, TOKENS_KEY);
+    int32_t *position = weft_exec_tensor(p->exec, p->net.position)->data;
+    for (int64_t i = 0; i < lengths[0]; i++)
+        position[i] += (int32_t)(context - lengths[0]);
+    weft_probe_run(p);
+    return WEFT_OK;
+}
+
+static int64_t rows_of(const struct sample *s) { return s->at_end + s->length; }
+
+/* What is compared of one weight. */
+struct closeness {
+    double error, scale; /* relative, of the elements and of the projection on the reference */
+};
+
+static struct closeness compare(const struct weft_tensor *exact, const struct weft_tensor *fast, double least)
+{
+    double dot = 0, squares = 0, errors = 0;
+    int64_t n = weft_tensor_count(exact);
+    for (int64_t i = 0; i < n; i++) {
+        double x = weft_tensor_get(exact, i), d = weft_tensor_get(fast, i) - x;
+        dot += d * x;
+        squares += x * x;
+        errors += d * d;
+    }
+    double norm = fmax(sqrt(squares), least * sqrt((double)n));
+    return (struct closeness){sqrt(errors) / norm, fabs(dot) / (norm * norm)};
+}
+
+static double worst_loss(const struct weft_probe *exact, const struct weft_probe *fast)
+{
+    return weft_tensor_distance(weft_exec_tensor(exact->exec, exact->net.nll),
+                                weft_exec_tensor(fast->exec, fast->net.nll));
+}
+
+/* The worst of all weights, against bounds that are the same for all and, where it is given, against a multiple of what
+ * rounding alone does to the weight. */
+struct worst {
+    double error, limit;
+    int at;
+};
+
+static void keep_worse(struct worst *w, double error, double limit, int at)
+{
+    if (!(error / limit <= w->error / w->limit))
+        *w = (struct worst){error, limit, at};
+}
+
+struct limits {
+    double error, scale, least;
+};
+
+static struct limits limits_of(const struct weft_spec *spec, const struct weft_probe *exact)
+{
+    double u = spec->compute == WEFT_F32 ? 0x1p-24 : 0x1p-9, depth = sqrt(1 + (double)spec->layers), largest = 0;
+    double factor = spec->compute == WEFT_F32 ? LONG_SUMS : 1; /* f32 sums round in every step, bf16 ones are f32 */
+    for (int i = 0; i < exact->model->params.count; i++)
+        if (weft_probe_grad(exact, i))
+            largest = fmax(largest, weft_tensor_rms(weft_probe_grad(exact, i)));
+    return (struct limits){factor * FACTOR * u * depth, factor * SCALE_FACTOR * u, SMALL * largest};
+}
+
+static void compare_all(const struct weft_probe *exact, const struct weft_probe *fast, const struct weft_probe *rounded,
+                        const struct limits *l, struct worst *error, struct worst *scale)
+{
+    *error = (struct worst){0, l->error, 0};
+    *scale = (struct worst){0, l->scale, 0};
+    for (int i = 0; i < exact->model->params.count; i++) {
+        const struct weft_tensor *a = weft_probe_grad(exact, i), *b = weft_probe_grad(fast, i);
+        if (!a)
+            continue;
+        struct closeness c = compare(a, b, l->least), by = {0};
+        if (rounded)
+            by = compare(a, weft_probe_grad(rounded, i), l->least);
+        keep_worse(error, c.error, fmax(l->error, ALLOWED * by.error), i);
+        double few = 1 + FEW / sqrt((double)weft_tensor_count(a)); /* of few elements not much averages out */
+        keep_worse(scale, c.scale, fmax(few * l->scale, ALLOWED * fmax(by.scale, by.error)), i);
+    }
+}
+
+/* ---- the reference's own gradients: without auxiliary losses, which EVAL has not */
+
+static double loss_along(struct weft_probe *eval, const double *weights, const double *direction, double h)
+{
+    double *w = eval->weights;
+    for (int64_t i = 0; i < eval->model->params.total; i++)
+        w[i] = weights[i] + h * direction[i];
+    weft_probe_run(eval);
+    return weft_tensor_get(weft_exec_tensor(eval->exec, eval->net.loss), 0);
+}
+
+/* A direction in which every weight changes the loss by about as much as any other, relative to its gradient: its
+ * gradient's own, and as much of a random one. Returns the slope that the gradients predict. */
+static double choose_direction(const struct weft_probe *p, double *direction)
+{
+    const struct weft_params *params = &p->model->params;
+    double slope = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct weft_tensor *g = weft_probe_grad(p, i);
+        double norm = g ? weft_tensor_rms(g) * sqrt((double)weft_tensor_count(g)) : 0;
+        uint64_t key = weft_key_name(TOKENS_KEY, params->list[i].name);
+        double *d = direction + params->list[i].offset, root = sqrt((double)params->list[i].count);
+        for (int64_t e = 0; norm > 0 && e < params->list[i].count; e++) {
+            d[e] = weft_tensor_get(g, e) / norm + weft_normal(key, (uint64_t)e) / root;
+            slope += d[e] * weft_tensor_get(g, e);
+        }
+    }
+    return slope;
+}
+
+/* As in the twin, at any width: scores of about 1, so that a choice (the k largest routes) is seldom between near ties.
+ */
+static void add_noise(const struct weft_probe *p, uint64_t attempt)
+{
+    const struct weft_params *params = &p->model->params;
+    double noise = 0.2 * sqrt(32.0 / (double)p->model->spec->width), *weights = p->weights;
+    for (int i = 0; i < params->count; i++)
+        for (int64_t e = 0; e < params->list[i].count; e++)
+            weights[params->list[i].offset + e] +=
+                noise * weft_normal(weft_key_name(attempt, params->list[i].name), (uint64_t)e);
+}
+
+/* The relative error of the predicted slope by differences of fourth order. A choice may still change within a step,
+ * less likely within a shorter one; a wrong gradient is wrong at all of them. */
+static double error_of_slope(struct weft_probe *train, struct weft_probe *eval, double *direction)
+{
+    double error = INFINITY;
+    weft_tensor_set(weft_exec_tensor(train->exec, train->net.share), 0, 0);
+    weft_probe_run(train);
+    double predicted = choose_direction(train, direction);
+    for (double h = 1e-4; h > 1e-9 && !(error <= SLOPE_LIMIT); h /= 100) {
+        double near = loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
+        double far =
+            loss_along(eval, train->weights, direction, 2 * h) - loss_along(eval, train->weights, direction, -2 * h);
+        error = fmin(error, fabs((8 * near - far) / (12 * h) / predicted - 1));
+    }
+    return error;
+}
+
+static enum weft_status check_slope(const struct weft_trial *t, const struct sample *s, struct weft_probe *train)
+{
+    double *direction = calloc((size_t)s->model->params.total, sizeof *direction), error = INFINITY;
+    struct weft_probe eval = {0};
+    char name[160];
+    enum weft_status status =
+        direction ? open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE) : FAIL(WEFT_NOMEM, "not enough memory for checks");
+    weft_probe_fill(train, TOKENS_KEY); /* EVAL's tokens, if others were tried */
+    for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= SLOPE_LIMIT); i++) {
+        add_noise(train, i);
+        error = error_of_slope(train, &eval, direction);
+    }
+    weft_probe_close(&eval);
+    free(direction);
+    TRY(status);
+    snprintf(name, sizeof name, "gradients against differences of the loss in f64 (%s, %lld rows)", s->what,
+             (long long)rows_of(s));
+    weft_trial_report(t, error <= SLOPE_LIMIT, error, SLOPE_LIMIT, name,
+                      "the slope along a direction through all weights is not the gradients'");
+    return WEFT_OK;
+}
+
+/* ---- all of it */
+
+struct found {
+    struct worst loss, error, scale;
+};
+
+static bool is_fine(const struct found *f)
+{
+    return f->loss.error <= f->loss.limit && f->error.error <= f->error.limit && f->scale.error <= f->scale.limit;
+}
+
+static void report(const struct weft_trial *t, const struct sample *s, const char *what, const char *where,
+                   struct worst worst)
+{
+    char name[160];
+    snprintf(name, sizeof name, "%s in %s against f64 (%s, %lld rows)", what, weft_dtype_name(s->model->spec->compute),
+             s->what, (long long)rows_of(s));
+    weft_trial_report(t, worst.error <= worst.limit, worst.error, worst.limit, name, "%s", where);
+}
+
+/* Where the general bound is exceeded, exact kernels with results rounded as in the graph show what rounding does to
+ * that weight: the gradient of a temperature, for example, is a small difference of large sums. */
+static enum weft_status compare_runs(const struct sample *s, struct weft_probe *exact, struct weft_probe *fast,
+                                     struct weft_probe *rounded, struct found *f)
+{
+    struct limits l = limits_of(s->model->spec, exact);
+    f->loss = (struct worst){worst_loss(exact, fast), l.error, 0};
+    compare_all(exact, fast, NULL, &l, &f->error, &f->scale);
+    if (is_fine(f))
+        return WEFT_OK;
+    if (!rounded->exec)
+        TRY(open_probe(rounded, s, WEFT_TRAIN, WEFT_ROUNDED));
+    else
+        weft_probe_run(rounded);
+    compare_all(exact, fast, rounded, &l, &f->error, &f->scale);
+    return WEFT_OK;
+}
+
+/* A choice between near ties (the k largest routes) may differ from the reference's: one of a few samples must agree.
+ */
+static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
+                                        struct weft_probe *fast, struct weft_probe *rounded)
+{
+    const struct weft_params *p = &s->model->params;
+    struct found f;
+    TRY(compare_runs(s, exact, fast, rounded, &f));
+    for (uint64_t i = 1; i < ATTEMPTS && !is_fine(&f); i++) {
+        struct weft_probe *probes[] = {exact, fast, rounded};
+        for (int k = 0; k < 3; k++)
+            if (probes[k]->exec)
+                weft_probe_fill(probes[k], TOKENS_KEY + i);
+        weft_probe_run(exact);
+        weft_probe_run(fast);
+        TRY(compare_runs(s, exact, fast, rounded, &f));
+    }
+    report(t, s, "losses of rows", "a row's loss differs", f.loss);
+    report(t, s, "gradients", p->list[f.error.at].name, f.error);
+    report(t, s, "scale of gradients", p->list[f.scale.at].name, f.scale);
+    return WEFT_OK;
+}
+
+static enum weft_status check(const struct weft_trial *t, const struct sample *s)
+{
+    struct weft_probe exact = {0}, fast = {0}, rounded = {0};
+    enum weft_status status = open_probe(&exact, s, WEFT_TRAIN, WEFT_REFERENCE);
+    if (status == WEFT_OK)
+        status = open_probe(&fast, s, WEFT_TRAIN, WEFT_FAST);
+    if (status == WEFT_OK)
+        status = compare_samples(t, s, &exact, &fast, &rounded);
+    if (status == WEFT_OK && s->slope)
+        status = check_slope(t, s, &exact);
+    weft_probe_close(&exact);
+    weft_probe_close(&fast);
+    weft_probe_close(&rounded);
+    return status;
+}
+
+/* Two of its layers and few words on as much of the context as there is time for: kernels work on more than one tile of
+ * keys there. */
+static enum weft_status check_long(const struct weft_trial *t, double seconds_per_row)
+{
+    const struct weft_spec *spec = t->itself->model->spec;
+    struct weft_spec narrow = {0}, shallow = {0};
+    struct weft_model *model = NULL;
+    struct sample s = {.at_end = weft_min(SHORT, spec->context), .what = "2 layers", .slope = true};
+    double share = (double)weft_min(2, spec->layers) / (double)spec->layers;
+    double affordable = 0.05 * t->itself->seconds / (seconds_per_row * share);
+    s.length = weft_min(spec->context, weft_max(LONG, (int64_t)fmin(affordable, LONGEST)));
+    char vocab[40], layers[40];
+    snprintf(vocab, sizeof vocab, "vocab=%lld", (long long)weft_min(256, spec->vocab));
+    snprintf(layers, sizeof layers, "layers=%lld", (long long)weft_min(2, spec->layers));
+    enum weft_status status = weft_spec_vary(&narrow, spec, vocab);
+    if (status == WEFT_OK)
+        status = weft_spec_vary(&shallow, &narrow, layers);
+    shallow.detach = false; /* a gradient that is cut off on purpose is not the derivative */
+    shallow.dropout = 0;    /* EVAL has none */
+    if (status == WEFT_OK)
+        status = weft_model_create(&model, &shallow);
+    if (status == WEFT_OK)
+        status = weft_model_init(model);
+    s.model = model;
+    if (status == WEFT_OK)
+        status = check(t, &s);
+    weft_model_free(model);
+    weft_spec_release(&shallow);
+    weft_spec_release(&narrow);
+    return status;
+}
+
+enum weft_status weft_gate_gradient_itself(const struct weft_trial *t)
+{
+    struct weft_itself *it = t->itself;
+    /* Half as many rows where the reference takes its time. */
+    int64_t rows = it->model->params.elements > MANY ? SHORT / 2 : SHORT;
+    struct sample s = {it->model, weft_min(rows, it->length), weft_min(rows, it->length), "all layers", false};
+    double start = weft_seconds();
+    TRY(weft_itself_train(it)); /* which limits the time */
+    TRY(check(t, &s));
+    TRY(check_long(t, (weft_seconds() - start) / (double)(2 * s.length)));
+    return WEFT_OK;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mutants.h - shared by the mutants: replacing parts and ops by broken copies, and a defect that can be put anywhere.
+ */
+#ifndef WEFT_MUTANTS_H
+#define WEFT_MUTANTS_H
+
+#include "check/check.h"
+#include "nn/build.h"
+
+/* ---- the lists, each ends with a NULL name */
+
+extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft_mutants_rows[], weft_mutants_layers[],
+    weft_mutants_kernels[], weft_mutants_training[];
+
+/* ---- replacing (replace.c). All of it is undone by weft_mutants_restore. */
+
+/* A copy of the op in its place, to be changed; the sound one is weft_sound_op(id). */
+struct weft_op *weft_break_op(enum weft_op_id id);
+const struct weft_op *weft_sound_op(enum weft_op_id id);
+/* A copy of the part in its place, to be changed. */
+#define WEFT_BREAK_PART(kind, whole) ((struct kind *)weft_break_part(&(whole).part, &(whole), sizeof(whole)))
+void *weft_break_part(const struct weft_part *part, const void *whole, size_t bytes);
+void weft_mutants_restore(void);
+
+/* ---- a defect of rows (defect.c): y = A x with a wrong A */
+
+enum weft_defect_kind {
+    WEFT_SEES_LATER,  /* x of the next token is added */
+    WEFT_SEES_BEFORE, /* x of the token before, in the same run, which a cache does not keep */
+    WEFT_SEES_OTHER,  /* x of another sequence at the same position */
+    WEFT_SCALES,      /* times `factor`; the others add `factor` times something */
+    WEFT_SEES_PLACE,  /* times 1 + factor * (the sequence's number in the batch) */
+    WEFT_SEES_ROWS,   /* times 1 + factor * (the number of rows) */
+};
+
+/* Which kernels have the defect: all, those that train, or only the backward ones. */
+enum weft_defect_in { WEFT_IN_ALL, WEFT_IN_FAST, WEFT_IN_FAST_BACKWARD, WEFT_IN_BACKWARD };
+
+struct weft_defect {
+    enum weft_defect_kind kind;
+    double factor;
+    int64_t from, until; /* positions that have it; until 0: all from there on */
+    enum weft_defect_in in;
+};
+
+/* Where it is put. */
+enum weft_defect_site {
+    WEFT_AT_HIDDEN,
+    WEFT_AT_HEADS,
+    WEFT_AT_QUERIES,
+    WEFT_AT_KEYS,
+    WEFT_AT_NORMS,
+    WEFT_AT_LAST_NORM
+};
+enum { /* uses of a graph */
+       WEFT_USE_TRAIN = 1u << WEFT_TRAIN,
+       WEFT_USE_SCORES = 1u << WEFT_TRAIN | 1u << WEFT_EVAL,
+       WEFT_USE_CACHED = 1u << WEFT_PREFILL | 1u << WEFT_DECODE,
+};
+struct weft_place {
+    enum weft_defect_site site;
+    int layer;     /* from this layer on */
+    unsigned uses; /* 0: all */
+    bool only_bf16, only_grouped;
+    struct weft_defect defect;
+};
+/* Puts it into gpt2's parts: gelu, full attention, dot geometry, layernorm. The place must outlive the mutant. */
+void weft_defect_install(const struct weft_place *place);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stepped.h - shared by the files of the gate `stepped`: a trainer on the twin, and the comparison of its steps with
+ * plain ones.
+ */
+#ifndef WEFT_STEPPED_H
+#define WEFT_STEPPED_H
+
+#include "check/gate.h"
+#include "check/plain.h"
+
+/* ---- a trainer on a copy of the twin (rehearsal.c), with a task whose samples have very different numbers of scored
+ * tokens, some none */
+
+struct weft_rehearsal {
+    struct weft_spec spec;
+    struct weft_model model; /* with weights of its own */
+    struct weft_settings settings;
+    struct weft_recipe recipe; /* may be changed between steps */
+    int64_t length;            /* of a sample */
+    struct weft_trainer *trainer;
+};
+
+/* All options have their defaults. To be closed even when this fails. */
+enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_model *twin,
+                                     const struct weft_optim *optim, double dropout, int64_t micro_batches,
+                                     int64_t groups);
+void weft_rehearsal_close(struct weft_rehearsal *s);
+
+/* ---- gradients and losses (sums.c) */
+
+struct weft_sums {
+    struct weft_probe probe; /* one micro-batch */
+    double *grads;           /* laid out as the model's */
+    struct weft_losses losses;
+};
+/* In FAST the same kernels give the same choices between near ties; REFERENCE is f64. Closed even when this fails. */
+enum weft_status weft_sums_open(struct weft_sums *s, const struct weft_rehearsal *re, enum weft_mode mode);
+void weft_sums_close(struct weft_sums *s);
+/* Gradient and losses of the trainer's next step. */
+void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re);
+/* The largest error of a gradient that the trainer summed, relative to its tensor's largest element, and which
+ * tensor. */
+double weft_sums_error(const struct weft_sums *s, const struct weft_trainer *trainer, int *at);
+/* The same of the losses. */
+double weft_sums_loss_error(const struct weft_sums *s, const struct weft_losses *losses, const char **at);
+
+/* ---- updates (updates.c): every element, or of large models a part of every tensor */
+
+struct weft_updates {
+    const struct weft_trainer *trainer;
+    struct weft_plain plain;
+    int64_t count, tried; /* elements that are compared; updates so far */
+    struct weft_run {
+        int param;
+        int64_t first, count, at; /* in the flat arrays; `at` in `before` */
+        double error;             /* of the last update; the largest in it, relative to what is allowed */
+        const char *what;         /* and where */
+        int64_t element;
+    } * runs;
+    int64_t run_count;
+    float *before[4]; /* of these elements before the update: weight, gradient, moments */
+    double norm;      /* of all gradients before the update, after the optimiser's own limit */
+    /* The largest error relative to what is allowed, and where: */
+    double error;
+    const char *what;
+    int at;
+    int64_t element, step;
+};
+enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_trainer *trainer);
+void weft_updates_close(struct weft_updates *u);
+/* Before and after weft_trainer_step or weft_trainer_update, with the gradient in sums[0]. */
+void weft_updates_before(struct weft_updates *u);
+void weft_updates_after(struct weft_updates *u);
+/* Reports what was found in all updates; `what` says which. */
+void weft_updates_report(const struct weft_trial *t, const struct weft_updates *u, const char *what);
+
+/* ---- samples (targets.c and targets_*.c) */
+
+struct weft_drawn {
+    const struct weft_spec *spec;
+    const struct weft_recipe *recipe;
+    uint64_t index;
+    int64_t length;
+    int32_t *tokens, *targets;
+};
+/* What a task's samples must be, by its definition alone. */
+struct weft_definition {
+    const char *task;
+    bool synthetic; /* made from seed and index */
+    /* Optional: what `wrong` needs; *context may stay NULL. Freed by `close`. */
+    enum weft_status (*open)(const struct weft_drawn *d, void **context);
+    void (*close)(void *context);
+    /* The first defect of a sample; NULL: it has none. */
+    const char *(*wrong)(const struct weft_drawn *d, void *context);
+    /* Optional, of training samples: a number whose mean and standard deviation are known. */
+    double (*number)(const struct weft_drawn *d);
+    void (*expected)(const struct weft_drawn *d, double *mean, double *deviation);
+};
+extern const struct weft_definition weft_definition_recall, weft_definition_mqar, weft_definition_entailment,
+    weft_definition_text;
+/* An option of the task. */
+int64_t weft_drawn_option(const struct weft_drawn *d, const char *name);
+
+/* ---- further parts of the gate */
+
+/* A trainer that refuses to step, as where a gradient is not finite, is a failed check; others are failures. */
+enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what);
+/* The learning rates of a recipe; and of all schedules, of a recipe that is otherwise like this one (rates.c). */
+void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r);
+void weft_check_schedules(const struct weft_trial *t, const struct weft_recipe *like);
+enum weft_status weft_check_scores(const struct weft_trial *t, const struct weft_rehearsal *s);
+enum weft_status weft_check_targets(const struct weft_trial *t);
+
+/* ---- dropout (dropout.c, dropout_scores.c) */
+
+/* How far a count of n trials of probability q is from what is expected, in standard deviations; where next to nothing
+ * is expected, one less for each. */
+double weft_count_sigmas(int64_t count, int64_t n, double q);
+/* In the graphs of a model. */
+enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_model *model, double dropout,
+                                    int64_t sequences, int64_t length, int runs);
+/* Of attention's probabilities at all positions. */
+enum weft_status weft_check_dropout_scores(const struct weft_trial *t, enum weft_dtype compute, double dropout);
+
+#endif

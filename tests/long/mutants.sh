@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# mutants.sh - all gates catch every mutant, and raise no alarm on presets, all pairs of choices and 500 random
+# combinations, in f32 and bf16. Which ones are drawn is printed: SEED=N draws them again.
+set -u
+source tests/tap
+weft=${WEFT:-build/weft}
+seed=${SEED:-1}
+
+json=$("$weft" verify --mutants --random 500 --seed "$seed" --json 2> >(sed 's/^/# /' >&2))
+status=$?
+echo "# $json"
+result $status "weft verify --mutants --random 500 --seed $seed"
+python3 -c 'import json, sys; r = json.loads(sys.argv[1]); sys.exit(not (r["mutants"] >= 60 and r["caught"] == r["mutants"] and r["false_alarms"] == 0))' "$json"
+result $? "at least 60 mutants, all caught, no false alarm"
+finish
