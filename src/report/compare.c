@@ -152,7 +152,12 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
                                                       .test_accuracy = log.test_accuracy,
                                                       .tokens_per_s = log.tokens_per_s,
                                                       .seconds = log.seconds};
-    memcpy(arm->run[arm->run_count++].weights_sha256, log.weights_sha256, sizeof log.weights_sha256);
+    struct weft_finished *run = &arm->run[arm->run_count++];
+    memcpy(run->weights_sha256, log.weights_sha256, sizeof log.weights_sha256);
+    memcpy(run->stream_sha256, log.stream_sha256, sizeof log.stream_sha256);
+    run->folder = weft_arena_print(&r->arena, "%s", folder);
+    if (!run->folder)
+        return WEFT_NOMEM;
     r->finished++;
     return WEFT_OK;
 }

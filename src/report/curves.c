@@ -46,8 +46,8 @@ static double *numbers(struct weft_arena *arena, int count)
     return weft_arena_alloc(arena, (size_t)count * sizeof(double));
 }
 
-static enum weft_status thin_arm(struct thinned *t, const struct weft_results *r, const struct weft_result_arm *arm,
-                                 int64_t steps, int points, struct weft_arena *arena)
+static enum weft_status thin_arm(struct thinned *t, const struct weft_result_arm *arm, int64_t steps, int points,
+                                 struct weft_arena *arena)
 {
     *t = (struct thinned){.points = points,
                           .steps = steps,
@@ -60,11 +60,7 @@ static enum weft_status thin_arm(struct thinned *t, const struct weft_results *r
         const struct weft_finished *run = &arm->found.run[i];
         struct pieces *p = &t->run[t->count];
         struct weft_runlog log;
-        char folder[256], path[4096];
-        weft_run_folder(arm->name, run->lr, run->seed, folder);
-        if (snprintf(path, sizeof path, "%s/%s", r->folder, folder) >= (int)sizeof path)
-            return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
-        TRY(weft_runlog_load(&log, path, arena));
+        TRY(weft_runlog_load(&log, run->folder, arena));
         *p = (struct pieces){run->seed, numbers(arena, points), numbers(arena, points)};
         if (!p->train || !p->val)
             return WEFT_NOMEM;
@@ -133,12 +129,12 @@ static enum weft_status make_arm(struct weft_curves *c, const struct weft_result
 {
     struct weft_arm_curves *arm = &c->arm[i];
     struct thinned t;
-    TRY(thin_arm(&t, r, &r->arm[i], base->steps, base->points, scratch));
+    TRY(thin_arm(&t, &r->arm[i], base->steps, base->points, scratch));
     TRY(make_band(&arm->train, &t, NULL, false, &c->arena));
     TRY(make_band(&arm->val, &t, NULL, true, &c->arena));
     if (i == 0)
         c->difference_in_val = arm->val.count > 1;
-    else
+    else if (strcmp(r->arm[i].found.verdict, "not paired") != 0)
         TRY(make_band(&arm->difference, &t, base, c->difference_in_val, &c->arena));
     return WEFT_OK;
 }
@@ -150,7 +146,7 @@ static enum weft_status make_all(struct weft_curves *c, const struct weft_result
     int64_t steps = 1;
     for (int i = 0; i < r->arm_count; i++)
         steps = weft_max(steps, weft_result_steps(r, &r->arm[i]));
-    TRY(thin_arm(&base, r, &r->arm[0], steps, points, first));
+    TRY(thin_arm(&base, &r->arm[0], steps, points, first));
     for (int i = 0; i < r->arm_count; i++) {
         struct weft_arena scratch = {0};
         enum weft_status status = make_arm(c, r, i, &base, &scratch);

@@ -3,7 +3,8 @@
  * findings.c - compares every arm with the first, seed by seed, and repeats with the arms that they repeat.
  *
  * The learning rate was chosen on validation; what is compared is the test loss. Arms that repeat another do not belong
- * to the family of comparisons: they would only make its intervals wider.
+ * to the family of comparisons: they would only make its intervals wider. Nor do arms whose runs are not pairs, and
+ * arms that do not differ from the first at all: these failed, since whatever their settings should do was not done.
  */
 #include "report/results.h"
 
@@ -62,6 +63,62 @@ static enum weft_status pair(struct weft_results *r, const struct weft_finding *
     return WEFT_OK;
 }
 
+static const struct weft_finished *find_seed(const struct weft_finding *f, int64_t seed)
+{
+    for (int i = 0; i < f->seeds; i++)
+        if (f->run[i].seed == seed)
+            return &f->run[i];
+    return NULL;
+}
+
+static bool is_equal(const struct weft_finished *a, const struct weft_finished *b)
+{
+    bool scores = a->val_loss == b->val_loss && a->val_accuracy == b->val_accuracy && a->test_loss == b->test_loss &&
+                  a->test_accuracy == b->test_accuracy;
+    return scores || (*a->weights_sha256 && strcmp(a->weights_sha256, b->weights_sha256) == 0);
+}
+
+/* Whether all seeds that both have gave the same. */
+static bool is_same(const struct weft_finding *base, const struct weft_finding *f)
+{
+    int both = 0, equal = 0;
+    for (int i = 0; i < f->seeds; i++) {
+        const struct weft_finished *first = find_seed(base, f->run[i].seed);
+        both += first != NULL;
+        equal += first && is_equal(first, &f->run[i]);
+    }
+    return both && equal == both;
+}
+
+/* Whether the arm can be compared with the first, seed by seed; else what is to be said instead. */
+static enum weft_status admit(struct weft_results *r, struct weft_result_arm *arm, bool *admitted)
+{
+    struct weft_finding *f = &arm->found, *base = &r->arm[0].found;
+    const char *reason;
+    *admitted = false;
+    if (r->not_comparable)
+        return conclude(f, "not comparable", "no verdict: it was scored on other samples");
+    TRY(weft_pairing_check(r, arm, &reason));
+    if (reason)
+        return conclude(f, "not paired", weft_arena_print(&r->arena, "no verdict: not paired, since %s", reason));
+    TRY(pair(r, base, f));
+    if (!f->against.seeds)
+        return conclude(f, f->seeds ? "not paired" : "not run",
+                        f->seeds ? "no seed in common with the first arm" : "no run is finished");
+    if (r->name && is_same(base, f)) { /* of a study: two runs that `weft compare` is given may well be the same */
+        int64_t seeds = f->against.seeds;
+        f->against = (struct weft_comparison){0};
+        return conclude(
+            f, "failed",
+            weft_arena_print(&r->arena,
+                             "FAILED: the arm does not differ from %s in any seed (%lld): its settings have "
+                             "no effect",
+                             r->arm[0].name, (long long)seeds));
+    }
+    *admitted = true;
+    return WEFT_OK;
+}
+
 static enum weft_status conclude_comparison(struct weft_results *r, struct weft_finding *f)
 {
     char text[WEFT_VERDICT_TEXT];
@@ -77,18 +134,12 @@ static enum weft_status compare_all(struct weft_results *r)
     int count = 0;
     for (int i = 1; i < r->arm_count; i++) {
         struct weft_finding *f = &r->arm[i].found;
+        bool admitted;
         if (r->arm[i].repeats)
             continue;
-        if (r->not_comparable) {
-            TRY(conclude(f, "not comparable", "no verdict: it was scored on other samples"));
+        TRY(admit(r, &r->arm[i], &admitted));
+        if (!admitted)
             continue;
-        }
-        TRY(pair(r, &r->arm[0].found, f));
-        if (!f->against.seeds) {
-            TRY(conclude(f, f->seeds ? "not paired" : "not run",
-                         f->seeds ? "no seed in common with the first arm" : "no run is finished"));
-            continue;
-        }
         family[count] = f->against;
         of[count++] = f;
     }

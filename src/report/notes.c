@@ -34,7 +34,8 @@ static int count_verdict(const struct weft_results *r, const char *verdict)
 
 static void note_verdicts(const struct weft_results *r, const struct noting *n)
 {
-    static const char *const kinds[] = {"better", "worse", "not resolved", "too few seeds", "not paired", "not run"};
+    static const char *const kinds[] = {"better",     "worse",  "not resolved", "too few seeds",
+                                        "not paired", "failed", "not run"};
     char text[256];
     size_t used = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -80,6 +81,19 @@ static void note_gates(const struct weft_results *r, const struct noting *n)
         if (r->arm[i].gates_failed)
             say(n, true, "%s fails %d of %d checks of its gates, so it is not the model that its config describes.",
                 r->arm[i].name, r->arm[i].gates_failed, r->arm[i].gates_checks);
+}
+
+/* Arms that got no verdict, and what of the pairing is not known. */
+static void note_pairing(const struct weft_results *r, const struct noting *n)
+{
+    char text[400];
+    for (int i = 1; i < r->arm_count; i++) {
+        const struct weft_finding *f = &r->arm[i].found;
+        if (f->seeds && (strcmp(f->verdict, "not paired") == 0 || strcmp(f->verdict, "failed") == 0))
+            say(n, true, "%s: %s.", r->arm[i].name, f->text);
+    }
+    if (weft_results_unrecorded(r, text))
+        say(n, false, "%s", text);
 }
 
 static void note_edges(const struct weft_results *r, const struct noting *n)
@@ -150,6 +164,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
             "%lld line%s of the ledger left out: other settings, another program, or replaced by a later run.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
+    note_pairing(r, &n);
     note_edges(r, &n);
     if (r->reproduced >= 0)
         say(&n, r->reproduced == 0, "%s",

@@ -32,7 +32,7 @@ static enum weft_status make(const struct weft_results *r, struct output out[FIL
         if (to)
             print(i, r, &c, to);
         if (!to || !weft_output_close(to))
-            status = FAIL(WEFT_NOMEM, "no memory for the report");
+            status = FAIL(WEFT_NOMEM, "not enough memory for the report");
     }
     weft_curves_release(&c);
     return status;

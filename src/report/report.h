@@ -73,6 +73,9 @@ enum weft_status weft_results_pair(struct weft_results *r, const char *a, const 
 /* Fills in the findings, from arms and runs alone (findings.c). */
 enum weft_status weft_results_judge(struct weft_results *r);
 
+/* What of the pairing of runs could not be checked, in a sentence; false: all was (pairing.c). */
+bool weft_results_unrecorded(const struct weft_results *r, char text[400]);
+
 /* ---- options of the arms (options.c) */
 
 const char *weft_result_option(const struct weft_result_arm *arm, const char *name); /* NULL: it has none */

@@ -24,6 +24,10 @@ enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
 /* Fills in not_comparable, of two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
+/* Why runs of this arm and of the first with the same seed are not pairs; NULL: they are, as far as it was recorded
+ * (pairing.c). */
+enum weft_status weft_pairing_check(struct weft_results *r, const struct weft_result_arm *arm, const char **reason);
+
 /* A run's log.jsonl (runlog.c). Missing values are NAN, -1 or empty. */
 struct weft_curve {
     int64_t count;
@@ -35,7 +39,7 @@ struct weft_runlog {
     struct weft_curve train, val; /* cross-entropy only, which all arms have */
     int64_t params, steps;
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
-    char weights_sha256[65];
+    char weights_sha256[65], stream_sha256[65];
 };
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
 

@@ -80,6 +80,7 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
                              int64_t count)
 {
     int64_t mine = 0;
+    char folder[256];
     for (int64_t i = 0; i < count; i++)
         mine += strcmp(list[i].arm, arm->name) == 0;
     arm->run = weft_arena_alloc(&r->arena, (size_t)mine * sizeof *arm->run);
@@ -91,8 +92,13 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
             continue;
         if (is_planned(r, arm, &list[i]))
             TRY(has_settings(r, arm, &list[i], &same));
+        struct weft_finished run = list[i];
+        weft_run_folder(arm->name, run.lr, run.seed, folder);
+        run.folder = weft_arena_print(&r->arena, "%s/%s", r->folder, folder);
+        if (!run.folder)
+            return WEFT_NOMEM;
         if (same)
-            put(arm, &list[i]);
+            put(arm, &run);
     }
     r->finished += arm->run_count;
     return WEFT_OK;

@@ -46,6 +46,21 @@ static void take_real(struct weft_fields *f, const char *name, double *to)
         *to = weft_field_real(f, name);
 }
 
+static void take_hash(struct weft_fields *f, const char *name, char to[65])
+{
+    const char *hash = has(f, name) ? weft_field_text(f, name) : NULL;
+    if (hash && weft_is_sha256(hash))
+        memcpy(to, hash, 65);
+    else if (hash)
+        weft_field_refuse(f, name, "is not a SHA-256");
+}
+
+static bool is_unknown(const struct weft_fields *f, const char *name)
+{
+    const char *text = json_string_value(json_object_get(f->object, name));
+    return text && strcmp(text, "unknown") == 0;
+}
+
 /* The keys of a record say what it is. */
 static enum weft_status read_record(struct weft_runlog *log, struct weft_fields *f, struct weft_arena *arena)
 {
@@ -61,13 +76,9 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     take_real(f, "test_accuracy", &log->test_accuracy);
     take_real(f, "tokens_per_s", &log->tokens_per_s);
     take_real(f, "seconds", &log->seconds);
-    if (has(f, "weights_sha256")) {
-        const char *hash = weft_field_text(f, "weights_sha256");
-        if (weft_is_sha256(hash))
-            memcpy(log->weights_sha256, hash, sizeof log->weights_sha256);
-        else
-            weft_field_refuse(f, "weights_sha256", "is not a SHA-256");
-    }
+    take_hash(f, "weights_sha256", log->weights_sha256);
+    if (!is_unknown(f, "stream_sha256"))
+        take_hash(f, "stream_sha256", log->stream_sha256);
     return f->status;
 }
 
