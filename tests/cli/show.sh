@@ -41,7 +41,7 @@ all="$latent m1=yes m2=yes m3=yes"
         holds "M1-M3 add at most 8 % activations" \
             "$(value activation_bytes $all) <= 1.08 * $(value activation_bytes $latent)"
     else
-        skip "M1-M3 add at most 8 % activations" "on a processor with AMX"
+        skip "M1-M3 add at most 8 % activations" "needs AMX"
     fi
     holds "M1-M3 add at most 15 % memory" "$(value peak_bytes $all) <= 1.15 * $(value peak_bytes $latent)"
 }
