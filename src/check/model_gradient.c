@@ -158,15 +158,21 @@ static double choose_direction(const struct weft_probe *p, double *direction)
 }
 
 /* As in the twin, at any width: scores of about 1, so that a choice (the k largest routes) is seldom between near ties.
- */
-static void add_noise(const struct weft_probe *p, uint64_t attempt)
+ * The probes have the same weights afterwards, those of the first as f32 numbers. */
+static void add_noise(struct weft_probe *const probes[], int count, uint64_t attempt)
 {
-    const struct weft_params *params = &p->model->params;
-    double noise = 0.2 * sqrt(32.0 / (double)p->model->spec->width), *weights = p->weights;
+    const struct weft_params *params = &probes[0]->model->params;
+    struct weft_tensor all = {.data = probes[0]->weights, .dtype = probes[0]->dtype, .ndim = 1, .dim = {params->total}};
+    double noise = 0.2 * sqrt(32.0 / (double)probes[0]->model->spec->width);
     for (int i = 0; i < params->count; i++)
-        for (int64_t e = 0; e < params->list[i].count; e++)
-            weights[params->list[i].offset + e] +=
-                noise * weft_normal(weft_key_name(attempt, params->list[i].name), (uint64_t)e);
+        for (int64_t e = 0; e < params->list[i].count; e++) {
+            int64_t at = params->list[i].offset + e;
+            double by = noise * weft_normal(weft_key_name(attempt, params->list[i].name), (uint64_t)e);
+            weft_tensor_set(&all, at, (float)(weft_tensor_get(&all, at) + by));
+        }
+    for (int i = 1; i < count; i++)
+        if (probes[i]->exec)
+            weft_convert(probes[i]->weights, probes[i]->dtype, all.data, all.dtype, params->total);
 }
 
 /* The relative error of the predicted slope by differences of fourth order. A choice may still change within a step,
@@ -195,7 +201,7 @@ static enum weft_status check_slope(const struct weft_trial *t, const struct sam
         direction ? open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE) : FAIL(WEFT_NOMEM, "not enough memory for checks");
     weft_probe_fill(train, TOKENS_KEY); /* EVAL's tokens, if others were tried */
     for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= SLOPE_LIMIT); i++) {
-        add_noise(train, i);
+        add_noise(&train, 1, i);
         error = error_of_slope(train, &eval, direction);
     }
     weft_probe_close(&eval);
@@ -246,8 +252,8 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
     return WEFT_OK;
 }
 
-/* A choice between near ties (the k largest routes) may differ from the reference's: one of a few samples must agree.
- */
+/* A choice between near ties (the k largest routes) may differ from the reference's. First weights are so small that
+ * all routes are nearly ties: one of a few samples must agree, the further ones with noise on the weights. */
 static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
                                         struct weft_probe *fast, struct weft_probe *rounded)
 {
@@ -255,7 +261,8 @@ static enum weft_status compare_samples(const struct weft_trial *t, const struct
     struct found f;
     TRY(compare_runs(s, exact, fast, rounded, &f));
     for (uint64_t i = 1; i < ATTEMPTS && !is_fine(&f); i++) {
-        struct weft_probe *probes[] = {exact, fast, rounded};
+        struct weft_probe *const probes[] = {fast, exact, rounded};
+        add_noise(probes, 3, i);
         for (int k = 0; k < 3; k++)
             if (probes[k]->exec)
                 weft_probe_fill(probes[k], TOKENS_KEY + i);
