@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * exact.c - loss and gradients, with dropout, have the same bits with any number of threads.
+ * exact.c - loss and gradients, with dropout, have the same bits with any number of threads, on the twin and, with two
+ * numbers of threads, on the model itself.
  */
 #include "check/gate.h"
 
@@ -16,18 +17,17 @@ struct result {
     float *grads;
 };
 
-static enum weft_status run(const struct weft_model *model, struct weft_probe *p)
+static enum weft_status run(const struct weft_model *model, struct weft_net_size size, struct weft_probe *p)
 {
-    int64_t length = model->spec->context;
-    TRY(weft_probe_open(p, model, WEFT_TRAIN, (struct weft_net_size){.sequences = SEQUENCES, .length = length},
-                        WEFT_FAST));
-    weft_probe_rows(p, SEQUENCES, length, NULL);
+    TRY(weft_probe_open(p, model, WEFT_TRAIN, size, WEFT_FAST));
+    weft_probe_rows(p, size.sequences, size.length, NULL);
     weft_probe_fill(p, TOKENS_KEY);
     weft_probe_run(p);
     return WEFT_OK;
 }
 
-static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct result *one, int threads)
+static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct result *one, int threads,
+                    const char *what)
 {
     const struct weft_params *params = &p->model->params;
     const float *loss = weft_exec_tensor(p->exec, p->net.loss)->data, *grads = p->grads;
@@ -41,7 +41,7 @@ static void compare(const struct weft_trial *t, const struct weft_probe *p, cons
         first = first ? first : w->name;
         differing++;
     }
-    snprintf(name, sizeof name, "tensors that differ with %d threads", threads);
+    snprintf(name, sizeof name, "%s that differ with %d thread%s", what, threads, threads == 1 ? "" : "s");
     weft_trial_report(t, differing == 0, differing, 0, name, "%s", first ? first : "");
 }
 
@@ -53,10 +53,11 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
         struct weft_threads_scope scope;
         weft_threads_enter(&scope, counts[i]);
         weft_threads_even();
-        enum weft_status status = run(model, &p);
+        enum weft_status status =
+            run(model, (struct weft_net_size){.sequences = SEQUENCES, .length = model->spec->context}, &p);
         weft_threads_leave(&scope);
         if (status == WEFT_OK && i > 0)
-            compare(t, &p, one, counts[i]);
+            compare(t, &p, one, counts[i], "tensors");
         else if (status == WEFT_OK) {
             one->loss = *(const float *)weft_exec_tensor(p.exec, p.net.loss)->data;
             memcpy(one->grads, p.grads, (size_t)model->params.total * sizeof *one->grads);
@@ -77,5 +78,26 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     enum weft_status status =
         one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
     free(one.grads);
+    return status;
+}
+
+/* The graph that trains, as it is and on another number of threads. */
+enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
+{
+    struct weft_itself *it = t->itself;
+    TRY(weft_itself_train(it));
+    struct weft_probe other = {0}, *p = &it->train;
+    struct weft_threads_scope scope;
+    struct weft_net_size size = {.sequences = it->sequences, .length = it->length};
+    int threads = weft_threads() == 1 ? 2 : weft_threads() - 1;
+    weft_probe_fill(p, TOKENS_KEY);
+    weft_probe_run(p);
+    struct result usual = {*(const float *)weft_exec_tensor(p->exec, p->net.loss)->data, p->grads};
+    weft_threads_enter(&scope, threads);
+    enum weft_status status = run(it->model, size, &other);
+    weft_threads_leave(&scope);
+    if (status == WEFT_OK)
+        compare(t, &other, &usual, threads, "tensors of the model itself");
+    weft_probe_close(&other);
     return status;
 }

@@ -66,6 +66,11 @@ void weft_probe_run(struct weft_probe *p);
 /* The gradient of the i-th weight; NULL: it has none. */
 const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);
 
+/* How much the gradients of a reference differ from differences of the loss along a direction through all weights,
+ * relatively; auxiliary losses are left out (slope.c). */
+#define WEFT_SLOPE_LIMIT 1e-6
+enum weft_status weft_slope_error(struct weft_probe *train, struct weft_probe *loss, double *error);
+
 /* Of float tensors: the root mean square, and the largest difference between two of the same shape. */
 double weft_tensor_rms(const struct weft_tensor *x);
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
@@ -111,6 +116,8 @@ bool weft_switch_starts(const struct weft_switch *s, const struct weft_model *mo
 void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p, int layer);
 /* The effects of all switches on the loss of the model itself, after it has learned a little (model_effects.c). */
 enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_model *learned);
+/* The gradient of a whole batch is the sum of those of its parts (batches.c). */
+enum weft_status weft_check_batches(const struct weft_trial *t);
 /* Whether a part declares that the weight has no gradient by mathematics (live.c). */
 bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight);
 
@@ -126,6 +133,7 @@ struct weft_itself {
     struct weft_model *model;
     struct weft_probe train, eval; /* TRAIN has the model's own dropout */
     int64_t sequences, length;
+    double run_seconds;       /* of one run of TRAIN */
     double seconds;           /* what all checks of the model itself may take */
     double begun, gate_begun; /* when they began, and when the gate that runs now did */
 };
@@ -154,6 +162,7 @@ enum weft_status weft_gate_live_itself(const struct weft_trial *t);
 enum weft_status weft_gate_causal_itself(const struct weft_trial *t);
 enum weft_status weft_gate_isolated_itself(const struct weft_trial *t);
 enum weft_status weft_gate_cached_itself(const struct weft_trial *t);
+enum weft_status weft_gate_exact_itself(const struct weft_trial *t);
 enum weft_status weft_gate_gradient_itself(const struct weft_trial *t);
 enum weft_status weft_gate_stepped_itself(const struct weft_trial *t);
 

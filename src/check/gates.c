@@ -17,7 +17,7 @@ static const struct {
                             weft_gate_isolated_itself},
     [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached,
                           weft_gate_cached_itself},
-    [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads", weft_gate_exact},
+    [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads", weft_gate_exact, weft_gate_exact_itself},
     [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
                             weft_gate_gradient_itself},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,

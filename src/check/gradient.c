@@ -5,13 +5,16 @@
  * In f64, along random directions in every weight, a central difference of the loss is compared with the gradient in
  * that direction. Then the fast f32 gradients are compared with those of f64.
  * Choices between near ties (the k largest routes) make the loss jump. If a difference spans a jump, a smaller step is
- * tried; and for one of a few token sequences there must be no jump, and f32 must choose as f64 does.
+ * tried; and for one of a few token sequences there must be no jump, and f32 must choose as f64 does. With
+ * dropout, one direction through all weights is looked at.
  */
 #include "check/gate.h"
 
 #include <math.h>
 
 enum { SEQUENCES = 2, LENGTH = 10, TOKENS_KEY = 51, DIRECTIONS = 2, ATTEMPTS = 3 };
+#define RATE 0.2
+#define NO_RATE 1e-12 /* less than one of the numbers that masks are drawn from */
 
 static enum weft_status open_probe(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
                                    enum weft_mode mode)
@@ -162,15 +165,62 @@ static enum weft_status check(const struct weft_trial *t, struct weft_probe *tra
     return WEFT_OK;
 }
 
-enum weft_status weft_gate_gradient(const struct weft_trial *t)
+/* ---- dropout */
+
+/* Masks are the same in every run: they are a function of the step and the sample. */
+static enum weft_status check_dropped(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
+{
+    double error = INFINITY;
+    TRY(open_probe(trained, t->model, WEFT_TRAIN, WEFT_REFERENCE));
+    TRY(open_probe(loss, t->model, WEFT_TRAIN, WEFT_REFERENCE));
+    for (uint64_t i = 0; i < ATTEMPTS && !(error <= WEFT_SLOPE_LIMIT); i++) {
+        weft_probe_fill(trained, TOKENS_KEY + i);
+        weft_probe_fill(loss, TOKENS_KEY + i);
+        TRY(weft_slope_error(trained, loss, &error));
+    }
+    weft_trial_report(t, error <= WEFT_SLOPE_LIMIT, error, WEFT_SLOPE_LIMIT,
+                      "gradients with dropout against differences of the loss in f64",
+                      "the slope along a direction through all weights is not the gradients'");
+    return WEFT_OK;
+}
+
+/* With a rate at which nothing is dropped, TRAIN gives the losses of EVAL. */
+static enum weft_status check_undropped(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *eval)
+{
+    const double limit = 1e-9;
+    TRY(open_probe(trained, t->model, WEFT_TRAIN, WEFT_REFERENCE));
+    TRY(open_probe(eval, t->model, WEFT_EVAL, WEFT_REFERENCE));
+    weft_probe_run(trained);
+    weft_probe_run(eval);
+    double error = weft_tensor_distance(weft_exec_tensor(trained->exec, trained->net.nll),
+                                        weft_exec_tensor(eval->exec, eval->net.nll));
+    weft_trial_report(t, error <= limit, error, limit, "losses of TRAIN with dropout that drops nothing, in f64",
+                      "something else changes with dropout");
+    return WEFT_OK;
+}
+
+typedef enum weft_status check_fn(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss);
+
+static enum weft_status with_probes(check_fn *how, const struct weft_trial *t)
 {
     struct weft_probe trained = {0}, loss = {0};
-    struct weft_spec spec = *t->model->spec;
-    struct weft_model model = *t->model;
-    spec.detach = false; /* a gradient that is cut off on purpose is not the derivative */
-    model.spec = &spec;
-    enum weft_status status = check(&(struct weft_trial){t->gate, &model, NULL, t->report}, &trained, &loss);
+    enum weft_status status = how(t, &trained, &loss);
     weft_probe_close(&trained);
     weft_probe_close(&loss);
     return status;
+}
+
+enum weft_status weft_gate_gradient(const struct weft_trial *t)
+{
+    struct weft_spec spec = *t->model->spec;
+    struct weft_model model = *t->model;
+    const struct weft_trial trial = {t->gate, &model, NULL, t->report};
+    spec.detach = false; /* a gradient that is cut off on purpose is not the derivative */
+    model.spec = &spec;
+    TRY(with_probes(check, &trial));
+    spec.dropout = RATE;
+    TRY(with_probes(check_dropped, &trial));
+    spec.dropout = NO_RATE;
+    TRY(with_probes(check_undropped, &trial));
+    return WEFT_OK;
 }

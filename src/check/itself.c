@@ -54,13 +54,13 @@ static double run_graph(struct weft_probe *p)
     return weft_seconds() - start;
 }
 
-/* By how long all of the training takes if a run of its graph takes so long. */
-static void allow_time(struct weft_itself *it, double run)
+/* By how long all of the training takes. */
+static void allow_time(struct weft_itself *it)
 {
     const struct weft_recipe *r = it->recipe;
     double rows = (double)(r->steps * r->micro_batches * it->model->spec->batch);
     rows *= (double)r->task->length(r->task_options);
-    double training = rows * run / (double)(it->sequences * it->length);
+    double training = rows * it->run_seconds / (double)(it->sequences * it->length);
     it->seconds = WEFT_SANITIZED ? 1 : training < 600 ? 10 : fmax(60, 0.02 * training);
 }
 
@@ -69,8 +69,10 @@ enum weft_status weft_itself_train(struct weft_itself *it)
     if (it->train.exec)
         return WEFT_OK;
     TRY(open_graph(it, &it->train, WEFT_TRAIN));
-    double first = run_graph(&it->train);
-    allow_time(it, first > 1 ? first : run_graph(&it->train)); /* the first also touched its memory */
+    it->run_seconds = run_graph(&it->train);
+    if (it->run_seconds < 1)
+        it->run_seconds = run_graph(&it->train); /* the first also touched its memory */
+    allow_time(it);
     return WEFT_OK;
 }
 

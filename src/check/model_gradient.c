@@ -11,6 +11,7 @@
  * are. A weight with a small gradient gets the roundings of larger ones that cancel in it.
  */
 #include "check/gate.h"
+#include "nn/part.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ enum {
     LONG = 3 * WEFT_KEY_TILE + 8,
     LONGEST = 2048,
     TOKENS_KEY = 91,
+    NOISE_KEY = 92,
+    NOISES = 16381, /* a prime: rows of a matrix differ */
     ATTEMPTS = 3,
     MANY = 30000000
 };
@@ -29,15 +32,16 @@ enum {
 #define LONG_SUMS 100.
 #define SCALE_FACTOR 4.
 #define FEW 8.
-#define SMALL 1e-3 /* of the largest gradient: smaller ones have its roundings */
-#define SLOPE_LIMIT 1e-6
-#define ALLOWED 4. /* times what rounding does */
+#define SMALL 1e-3     /* of the largest gradient: smaller ones have its roundings */
+#define LONG_SHARE 0.1 /* of the time of all checks */
+#define ALLOWED 4.     /* times what rounding does */
 
 /* What is compared: a model on one short sequence, at the end of the context, and a longer one. */
 struct sample {
     const struct weft_model *model;
     int64_t at_end, length; /* tokens of the short one and of the longer one */
     const char *what;
+    bool noisy; /* scores of first weights are nearly 0: with noise, an error in them shows */
     bool slope; /* the reference's gradients are compared with differences of its loss, too */
 };
 
@@ -51,7 +55,6 @@ static enum weft_status open_probe(struct weft_probe *p, const struct sample *s,
     int32_t *position = weft_exec_tensor(p->exec, p->net.position)->data;
     for (int64_t i = 0; i < lengths[0]; i++)
         position[i] += (int32_t)(context - lengths[0]);
-    weft_probe_run(p);
     return WEFT_OK;
 }
 
@@ -116,7 +119,7 @@ static void compare_all(const struct weft_probe *exact, const struct weft_probe 
     *scale = (struct worst){0, l->scale, 0};
     for (int i = 0; i < exact->model->params.count; i++) {
         const struct weft_tensor *a = weft_probe_grad(exact, i), *b = weft_probe_grad(fast, i);
-        if (!a)
+        if (!a || weft_weight_is_idle(exact->model->spec, exact->model->params.list[i].name)) /* only rounding */
             continue;
         struct closeness c = compare(a, b, l->least), by = {0};
         if (rounded)
@@ -127,35 +130,7 @@ static void compare_all(const struct weft_probe *exact, const struct weft_probe 
     }
 }
 
-/* ---- the reference's own gradients: without auxiliary losses, which EVAL has not */
-
-static double loss_along(struct weft_probe *eval, const double *weights, const double *direction, double h)
-{
-    double *w = eval->weights;
-    for (int64_t i = 0; i < eval->model->params.total; i++)
-        w[i] = weights[i] + h * direction[i];
-    weft_probe_run(eval);
-    return weft_tensor_get(weft_exec_tensor(eval->exec, eval->net.loss), 0);
-}
-
-/* A direction in which every weight changes the loss by about as much as any other, relative to its gradient: its
- * gradient's own, and as much of a random one. Returns the slope that the gradients predict. */
-static double choose_direction(const struct weft_probe *p, double *direction)
-{
-    const struct weft_params *params = &p->model->params;
-    double slope = 0;
-    for (int i = 0; i < params->count; i++) {
-        const struct weft_tensor *g = weft_probe_grad(p, i);
-        double norm = g ? weft_tensor_rms(g) * sqrt((double)weft_tensor_count(g)) : 0;
-        uint64_t key = weft_key_name(TOKENS_KEY, params->list[i].name);
-        double *d = direction + params->list[i].offset, root = sqrt((double)params->list[i].count);
-        for (int64_t e = 0; norm > 0 && e < params->list[i].count; e++) {
-            d[e] = weft_tensor_get(g, e) / norm + weft_normal(key, (uint64_t)e) / root;
-            slope += d[e] * weft_tensor_get(g, e);
-        }
-    }
-    return slope;
-}
+/* ---- the reference's own gradients */
 
 /* As in the twin, at any width: scores of about 1, so that a choice (the k largest routes) is seldom between near ties.
  * The probes have the same weights afterwards, those of the first as f32 numbers. */
@@ -163,53 +138,35 @@ static void add_noise(struct weft_probe *const probes[], int count, uint64_t att
 {
     const struct weft_params *params = &probes[0]->model->params;
     struct weft_tensor all = {.data = probes[0]->weights, .dtype = probes[0]->dtype, .ndim = 1, .dim = {params->total}};
-    double noise = 0.2 * sqrt(32.0 / (double)probes[0]->model->spec->width);
+    double noise[NOISES], size = 0.2 * sqrt(32.0 / (double)probes[0]->model->spec->width);
+    for (uint64_t i = 0; i < NOISES; i++)
+        noise[i] = size * weft_normal(weft_key(NOISE_KEY, attempt), i);
     for (int i = 0; i < params->count; i++)
         for (int64_t e = 0; e < params->list[i].count; e++) {
             int64_t at = params->list[i].offset + e;
-            double by = noise * weft_normal(weft_key_name(attempt, params->list[i].name), (uint64_t)e);
-            weft_tensor_set(&all, at, (float)(weft_tensor_get(&all, at) + by));
+            weft_tensor_set(&all, at, (float)(params->weights[at] + noise[at % NOISES]));
         }
     for (int i = 1; i < count; i++)
         if (probes[i]->exec)
             weft_convert(probes[i]->weights, probes[i]->dtype, all.data, all.dtype, params->total);
 }
 
-/* The relative error of the predicted slope by differences of fourth order. A choice may still change within a step,
- * less likely within a shorter one; a wrong gradient is wrong at all of them. */
-static double error_of_slope(struct weft_probe *train, struct weft_probe *eval, double *direction)
-{
-    double error = INFINITY;
-    weft_tensor_set(weft_exec_tensor(train->exec, train->net.share), 0, 0);
-    weft_probe_run(train);
-    double predicted = choose_direction(train, direction);
-    for (double h = 1e-4; h > 1e-9 && !(error <= SLOPE_LIMIT); h /= 100) {
-        double near = loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
-        double far =
-            loss_along(eval, train->weights, direction, 2 * h) - loss_along(eval, train->weights, direction, -2 * h);
-        error = fmin(error, fabs((8 * near - far) / (12 * h) / predicted - 1));
-    }
-    return error;
-}
-
 static enum weft_status check_slope(const struct weft_trial *t, const struct sample *s, struct weft_probe *train)
 {
-    double *direction = calloc((size_t)s->model->params.total, sizeof *direction), error = INFINITY;
+    double error = INFINITY;
     struct weft_probe eval = {0};
     char name[160];
-    enum weft_status status =
-        direction ? open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE) : FAIL(WEFT_NOMEM, "not enough memory for checks");
+    enum weft_status status = open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE);
     weft_probe_fill(train, TOKENS_KEY); /* EVAL's tokens, if others were tried */
-    for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= SLOPE_LIMIT); i++) {
+    for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= WEFT_SLOPE_LIMIT); i++) {
         add_noise(&train, 1, i);
-        error = error_of_slope(train, &eval, direction);
+        status = weft_slope_error(train, &eval, &error);
     }
     weft_probe_close(&eval);
-    free(direction);
     TRY(status);
     snprintf(name, sizeof name, "gradients against differences of the loss in f64 (%s, %lld rows)", s->what,
              (long long)rows_of(s));
-    weft_trial_report(t, error <= SLOPE_LIMIT, error, SLOPE_LIMIT, name,
+    weft_trial_report(t, error <= WEFT_SLOPE_LIMIT, error, WEFT_SLOPE_LIMIT, name,
                       "the slope along a direction through all weights is not the gradients'");
     return WEFT_OK;
 }
@@ -244,10 +201,12 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
     compare_all(exact, fast, NULL, &l, &f->error, &f->scale);
     if (is_fine(f))
         return WEFT_OK;
-    if (!rounded->exec)
+    if (!rounded->exec) {
         TRY(open_probe(rounded, s, WEFT_TRAIN, WEFT_ROUNDED));
-    else
-        weft_probe_run(rounded);
+        weft_convert(rounded->weights, rounded->dtype, fast->weights, fast->dtype, s->model->params.total);
+    }
+    weft_probe_run(rounded);
+    f->loss.limit = fmax(l.error, ALLOWED * worst_loss(exact, rounded));
     compare_all(exact, fast, rounded, &l, &f->error, &f->scale);
     return WEFT_OK;
 }
@@ -258,11 +217,11 @@ static enum weft_status compare_samples(const struct weft_trial *t, const struct
                                         struct weft_probe *fast, struct weft_probe *rounded)
 {
     const struct weft_params *p = &s->model->params;
+    struct weft_probe *const probes[] = {fast, exact, rounded};
     struct found f;
-    TRY(compare_runs(s, exact, fast, rounded, &f));
-    for (uint64_t i = 1; i < ATTEMPTS && !is_fine(&f); i++) {
-        struct weft_probe *const probes[] = {fast, exact, rounded};
-        add_noise(probes, 3, i);
+    for (uint64_t i = 0; i == 0 || (i < ATTEMPTS && !is_fine(&f)); i++) {
+        if (s->noisy || i > 0)
+            add_noise(probes, 3, i);
         for (int k = 0; k < 3; k++)
             if (probes[k]->exec)
                 weft_probe_fill(probes[k], TOKENS_KEY + i);
@@ -292,32 +251,89 @@ static enum weft_status check(const struct weft_trial *t, const struct sample *s
     return status;
 }
 
-/* Two of its layers and few words on as much of the context as there is time for: kernels work on more than one tile of
- * keys there. */
-static enum weft_status check_long(const struct weft_trial *t, double seconds_per_row)
+/* ---- where sequences begin */
+
+/* With schemes that look at distances only, the losses of a sequence are the same wherever it begins in the context. */
+static enum weft_status check_distances(const struct weft_trial *t, const struct sample *s)
 {
-    const struct weft_spec *spec = t->itself->model->spec;
+    const double limit = 1e-6;
+    struct weft_probe p = {0}, *const probes[] = {&p};
+    int64_t room = s->model->spec->context - s->at_end, worst_at = 0;
+    double before[2 * SHORT], worst = 0;
+    if (weft_spec_pos(s->model->spec)->embed || room == 0)
+        return WEFT_OK;
+    enum weft_status status = open_probe(&p, s, WEFT_EVAL, WEFT_REFERENCE);
+    for (int64_t shift = 0, next = 1; status == WEFT_OK && shift <= room; shift = weft_min(next, room), next *= 2) {
+        int32_t *position = weft_exec_tensor(p.exec, p.net.position)->data;
+        if (shift == 0)
+            add_noise(probes, 1, 0);
+        for (int64_t i = 0; i < s->at_end; i++)
+            position[i] = (int32_t)(shift + i);
+        weft_probe_run(&p);
+        for (int64_t i = 0; i < s->at_end; i++) {
+            double loss = weft_tensor_get(weft_exec_tensor(p.exec, p.net.nll), i);
+            before[i] = shift == 0 ? loss : before[i];
+            if (!(fabs(loss - before[i]) <= worst)) {
+                worst = fabs(loss - before[i]);
+                worst_at = shift;
+            }
+        }
+        if (shift == room)
+            break;
+    }
+    weft_probe_close(&p);
+    TRY(status);
+    weft_trial_report(t, worst <= limit, worst, limit,
+                      "only distances between positions matter, over the whole context",
+                      "losses change when all positions move by %lld", (long long)worst_at);
+    return WEFT_OK;
+}
+
+/* ---- two layers and few words, whose reference is affordable on more rows */
+
+static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from, const char *name, int64_t most,
+                             int64_t own)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s=%lld", name, (long long)weft_min(most, own));
+    TRY(weft_spec_vary(to, from, text));
+    return WEFT_OK;
+}
+
+/* On several tiles of keys, with differences of the loss; then with noise, on as much of the context as there is time
+ * for: what a row of the whole model's check took tells how much. */
+static enum weft_status check_part(const struct weft_trial *t, const struct weft_model *model, double seconds_per_row)
+{
+    const struct weft_itself *it = t->itself;
+    int64_t context = model->spec->context;
+    double share = (double)model->params.elements / (double)it->model->params.elements;
+    double affordable = LONG_SHARE * it->seconds / (seconds_per_row * share);
+    struct sample s = {model, weft_min(SHORT, context), weft_min(LONG, context), "2 layers", .slope = true};
+    TRY(check(t, &s));
+    s = (struct sample){model, s.at_end, s.length, "2 layers with noise", .noisy = true};
+    s.length = weft_max(s.length, weft_min(context, (int64_t)fmin(affordable, LONGEST)));
+    TRY(check(t, &s));
+    s.length = s.at_end;
+    TRY(check_distances(t, &s));
+    return WEFT_OK;
+}
+
+static enum weft_status check_two_layers(const struct weft_trial *t, double seconds_per_row)
+{
     struct weft_spec narrow = {0}, shallow = {0};
     struct weft_model *model = NULL;
-    struct sample s = {.at_end = weft_min(SHORT, spec->context), .what = "2 layers", .slope = true};
-    double share = (double)weft_min(2, spec->layers) / (double)spec->layers;
-    double affordable = 0.05 * t->itself->seconds / (seconds_per_row * share);
-    s.length = weft_min(spec->context, weft_max(LONG, (int64_t)fmin(affordable, LONGEST)));
-    char vocab[40], layers[40];
-    snprintf(vocab, sizeof vocab, "vocab=%lld", (long long)weft_min(256, spec->vocab));
-    snprintf(layers, sizeof layers, "layers=%lld", (long long)weft_min(2, spec->layers));
-    enum weft_status status = weft_spec_vary(&narrow, spec, vocab);
+    const struct weft_spec *spec = t->itself->model->spec;
+    enum weft_status status = vary(&narrow, spec, "vocab", 256, spec->vocab);
     if (status == WEFT_OK)
-        status = weft_spec_vary(&shallow, &narrow, layers);
+        status = vary(&shallow, &narrow, "layers", 2, spec->layers);
     shallow.detach = false; /* a gradient that is cut off on purpose is not the derivative */
     shallow.dropout = 0;    /* EVAL has none */
     if (status == WEFT_OK)
         status = weft_model_create(&model, &shallow);
     if (status == WEFT_OK)
         status = weft_model_init(model);
-    s.model = model;
     if (status == WEFT_OK)
-        status = check(t, &s);
+        status = check_part(t, model, seconds_per_row);
     weft_model_free(model);
     weft_spec_release(&shallow);
     weft_spec_release(&narrow);
@@ -329,10 +345,11 @@ enum weft_status weft_gate_gradient_itself(const struct weft_trial *t)
     struct weft_itself *it = t->itself;
     /* Half as many rows where the reference takes its time. */
     int64_t rows = it->model->params.elements > MANY ? SHORT / 2 : SHORT;
-    struct sample s = {it->model, weft_min(rows, it->length), weft_min(rows, it->length), "all layers", false};
-    double start = weft_seconds();
+    struct sample s = {it->model, weft_min(rows, it->length), weft_min(rows, it->length), "all layers", false, false};
     TRY(weft_itself_train(it)); /* which limits the time */
+    TRY(weft_check_batches(t));
+    double start = weft_seconds();
     TRY(check(t, &s));
-    TRY(check_long(t, (weft_seconds() - start) / (double)(2 * s.length)));
+    TRY(check_two_layers(t, (weft_seconds() - start) / (double)(2 * s.length)));
     return WEFT_OK;
 }
