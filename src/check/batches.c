@@ -3,7 +3,7 @@
  * batches.c - the gradient of a whole batch is the sum of the gradients of its parts, on the graph that trains, at the
  * batch and length that it trains with.
  *
- * Kernels are compared with references on few rows; here they run on as many as in training, and once more on a few
+ * Kernels are compared with references on few rows; here they run on as many as in training, and again on a few
  * sequences at a time. Only the order of sums may differ; but the gradient of a matrix that is computed from others is
  * rounded to bf16 before it goes on to those. Auxiliary losses, which may contrast sequences with each other, are left
  * out.

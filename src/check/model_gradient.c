@@ -301,7 +301,7 @@ static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from,
 }
 
 /* On several tiles of keys, with differences of the loss; then with noise, on as much of the context as there is time
- * for: what a row of the whole model's check took tells how much. */
+ * for, by what a row of the whole model's check took. */
 static enum weft_status check_part(const struct weft_trial *t, const struct weft_model *model, double seconds_per_row)
 {
     const struct weft_itself *it = t->itself;
