@@ -263,7 +263,8 @@ static enum weft_status check_distances(const struct weft_trial *t, const struct
     if (weft_spec_pos(s->model->spec)->embed || room == 0)
         return WEFT_OK;
     enum weft_status status = open_probe(&p, s, WEFT_EVAL, WEFT_REFERENCE);
-    for (int64_t shift = 0, next = 1; status == WEFT_OK && shift <= room; shift = weft_min(next, room), next *= 2) {
+    /* across powers of two, where tables end and numbers wrap; at last the end of the context */
+    for (int64_t shift = 0, power = s->at_end; status == WEFT_OK; power *= 2) {
         int32_t *position = weft_exec_tensor(p.exec, p.net.position)->data;
         if (shift == 0)
             add_noise(probes, 1, 0);
@@ -280,6 +281,7 @@ static enum weft_status check_distances(const struct weft_trial *t, const struct
         }
         if (shift == room)
             break;
+        shift = weft_min(room, power - s->at_end / 2);
     }
     weft_probe_close(&p);
     TRY(status);
