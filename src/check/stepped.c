@@ -60,6 +60,8 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_rehea
     char name[160];
     TRY(weft_sums_open(plain, s, WEFT_FAST));
     TRY(weft_updates_open(u, s->trainer));
+    TRY(weft_trainer_gradient(s->trainer));
+    TRY(weft_check_sum_order(t, plain, s, what));
     for (int i = 0; i < STEPS; i++)
         TRY(step(s, plain, u, i != 1, &f));
     snprintf(name, sizeof name, "%s: gradients against plain sums", what);
@@ -70,7 +72,7 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_rehea
     return WEFT_OK;
 }
 
-static enum weft_status check_steps(const struct weft_trial *t, int64_t micro_batches, int64_t groups, double dropout)
+enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batches, int64_t groups, double dropout)
 {
     struct weft_rehearsal s;
     struct weft_sums plain = {0};
@@ -181,11 +183,12 @@ enum weft_status weft_gate_stepped(const struct weft_trial *t)
     static const int64_t divisions[][2] = {{1, 1}, {3, 2}, {7, 5}, {8, 8}};
     const struct weft_optim *optim;
     for (size_t i = 0; i < sizeof divisions / sizeof *divisions; i++)
-        TRY(check_steps(t, divisions[i][0], divisions[i][1], 0));
-    TRY(check_steps(t, 3, 2, DROPOUT));
+        TRY(weft_check_steps(t, divisions[i][0], divisions[i][1], 0));
+    TRY(weft_check_steps(t, 3, 2, DROPOUT));
     TRY(check_precision(t));
     for (int i = 0; (optim = weft_optim_at(i)); i++)
         TRY(check_optim(t, optim));
+    TRY(weft_check_seeds(t));
     TRY(weft_check_dropout(t, t->model, DROPOUT, 16, weft_min(6, t->model->spec->context), 32));
     TRY(weft_check_dropout_scores(t, t->model->spec->compute, DROPOUT));
     return WEFT_OK;

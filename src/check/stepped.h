@@ -39,6 +39,13 @@ enum weft_status weft_sums_open(struct weft_sums *s, const struct weft_rehearsal
 void weft_sums_close(struct weft_sums *s);
 /* Gradient and losses of the trainer's next step. */
 void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re);
+/* Its parts: takes the weights over and counts the scored tokens of the step; and writes a micro-batch. */
+int64_t weft_sums_begin(struct weft_sums *s, const struct weft_rehearsal *re);
+void weft_sums_fill(struct weft_sums *s, const struct weft_rehearsal *re, int64_t micro_batch, double weight,
+                    double share);
+/* Whether the trainer summed the gradient that it has in the order that is defined: bit by bit (sum_order.c). */
+enum weft_status weft_check_sum_order(const struct weft_trial *t, struct weft_sums *s, const struct weft_rehearsal *re,
+                                      const char *what);
 /* The largest error of a gradient that the trainer summed, relative to its tensor's largest element, and which
  * tensor. */
 double weft_sums_error(const struct weft_sums *s, const struct weft_trainer *trainer, int *at);
@@ -96,11 +103,27 @@ struct weft_definition {
     /* Optional, of training samples: a number whose mean and standard deviation are known. */
     double (*number)(const struct weft_drawn *d);
     void (*expected)(const struct weft_drawn *d, double *mean, double *deviation);
+    /* Optional: whether the sample's token at a position is drawn uniformly from some tokens, and which. */
+    bool (*drawn_from)(const struct weft_drawn *d, int64_t position, int64_t *first, int64_t *count);
+    /* Optional: further checks, of what samples are made with. */
+    enum weft_status (*further)(const struct weft_trial *t, const struct weft_drawn *d, void *context);
 };
 extern const struct weft_definition weft_definition_recall, weft_definition_mqar, weft_definition_entailment,
     weft_definition_text;
 /* An option of the task. */
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name);
+/* Samples up to the last of the recipe (many_samples.c); the definition may be NULL. */
+enum weft_status weft_check_many_samples(const struct weft_trial *t, const struct weft_definition *definition,
+                                         const struct weft_drawn *drawn, void *context);
+/* What is drawn at every position, by the definition's drawn_from (marginals.c). */
+struct weft_marginals;
+enum weft_status weft_marginals_open(struct weft_marginals **m, const struct weft_definition *definition,
+                                     int64_t length);
+void weft_marginals_close(struct weft_marginals *m);
+void weft_marginals_add(struct weft_marginals *m, const struct weft_drawn *d);
+void weft_marginals_report(const struct weft_trial *t, const struct weft_marginals *m);
+/* The order of windows of texts, of these numbers of windows among others (order.c). */
+enum weft_status weft_check_order(const struct weft_trial *t, uint64_t seed, const int64_t *own, int own_count);
 
 /* ---- further parts of the gate */
 
@@ -111,6 +134,13 @@ void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r
 void weft_check_schedules(const struct weft_trial *t, const struct weft_recipe *like);
 enum weft_status weft_check_scores(const struct weft_trial *t, const struct weft_rehearsal *s);
 enum weft_status weft_check_targets(const struct weft_trial *t);
+/* Three steps on the twin, divided like this (stepped.c). */
+enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batches, int64_t groups, double dropout);
+/* First weights: of the model itself; and of the twin's size with other seeds and keys (first_weights.c). */
+enum weft_status weft_check_first_weights(const struct weft_trial *t);
+enum weft_status weft_check_seeds(const struct weft_trial *t);
+/* What the trainer wrote into its graph for the gradient that it has just computed; overwrites keys (inputs.c). */
+enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_trainer *trainer);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * stepped_itself.c - the trainer of the model itself does what its definition says: its samples, its learning rates,
- * and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
+ * its first weights and inputs, and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
  *
  * The first weights are trained and afterwards drawn again. Graphs of other gates make room, as a trainer takes as much
  * memory as training does.
  */
 #include "check/stepped.h"
 
-enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8 };
+enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_DIVIDED = 32 };
 
 /* Steps as training takes them, except that each is its gradient and its update. */
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_trainer *trainer, struct weft_updates *u)
@@ -17,6 +17,8 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_train
         TRY(weft_trainer_gradient(trainer));
         if (trainer->recipe->task->failure)
             TRY(trainer->recipe->task->failure(trainer->recipe->task_options));
+        if (i == 0)
+            TRY(weft_check_inputs(t, trainer));
         weft_updates_before(u);
         TRY(weft_trainer_update(trainer));
         weft_updates_after(u);
@@ -75,12 +77,37 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
     return weft_trial_refused(t, status, "the model itself");
 }
 
+/* The recipe's own division of a step, on the twin. */
+static enum weft_status check_division(const struct weft_trial *t)
+{
+    const struct weft_recipe *r = t->itself->recipe;
+    struct weft_spec tiny;
+    struct weft_model *twin = NULL;
+    struct weft_threads_scope one;
+    if (r->micro_batches == 1)
+        return WEFT_OK;
+    weft_threads_enter(&one, 1);
+    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
+    if (status == WEFT_OK)
+        status = weft_twin_create(&twin, &tiny);
+    if (status == WEFT_OK)
+        status = weft_check_steps(&(struct weft_trial){t->gate, twin, NULL, t->report},
+                                  weft_min(MOST_DIVIDED, r->micro_batches),
+                                  weft_min(MOST_DIVIDED, weft_recipe_groups(r)), 0);
+    weft_model_free(twin);
+    weft_spec_release(&tiny);
+    weft_threads_leave(&one);
+    return status;
+}
+
 enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
 {
     struct weft_itself *it = t->itself;
     struct weft_recipe recipe = *it->recipe;
     recipe.micro_batches = weft_min(MICRO_BATCHES, recipe.micro_batches);
     TRY(weft_itself_train(it)); /* measures the time that there is */
+    TRY(weft_check_first_weights(t));
+    TRY(check_division(t));
     weft_check_schedule(t, &recipe);
     TRY(weft_check_targets(t));
     if (it->model->spec->dropout > 0)

@@ -112,21 +112,33 @@ static void add_gradients(struct weft_sums *s)
     }
 }
 
-void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re)
+int64_t weft_sums_begin(struct weft_sums *s, const struct weft_rehearsal *re)
 {
     const struct weft_params *p = &re->model.params;
-    int64_t M = re->recipe.micro_batches, scored = 0;
-    memset(s->grads, 0, (size_t)p->total * sizeof *s->grads);
-    s->losses.count = 0;
+    int64_t scored = 0;
     weft_convert(s->probe.weights, s->probe.dtype, p->weights, WEFT_F32, p->total);
-    for (int64_t m = 0; m < M; m++)
+    for (int64_t m = 0; m < re->recipe.micro_batches; m++)
         scored += draw(s, re, m);
-    double weight = 1 / (double)weft_max(1, scored), share = 1 / (double)M;
+    return weft_max(1, scored);
+}
+
+void weft_sums_fill(struct weft_sums *s, const struct weft_rehearsal *re, int64_t micro_batch, double weight,
+                    double share)
+{
+    draw(s, re, micro_batch);
+    set_masks(s, re, micro_batch);
+    weft_tensor_set(input(s, s->probe.net.weight), 0, weight);
+    weft_tensor_set(input(s, s->probe.net.share), 0, share);
+}
+
+void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re)
+{
+    int64_t M = re->recipe.micro_batches;
+    memset(s->grads, 0, (size_t)re->model.params.total * sizeof *s->grads);
+    s->losses.count = 0;
+    double weight = 1 / (double)weft_sums_begin(s, re), share = 1 / (double)M;
     for (int64_t m = 0; m < M; m++) {
-        draw(s, re, m);
-        set_masks(s, re, m);
-        weft_tensor_set(input(s, s->probe.net.weight), 0, weight);
-        weft_tensor_set(input(s, s->probe.net.share), 0, share);
+        weft_sums_fill(s, re, m, weight, share);
         weft_probe_run(&s->probe);
         add_losses(s, re, weight, share);
         add_gradients(s);
