@@ -183,6 +183,10 @@ enum weft_status weft_check_targets(const struct weft_trial *t)
         check_seed(t, &s);
     if (status == WEFT_OK && s.definition && s.definition->number)
         check_mean(t, &s);
+    if (status == WEFT_OK)
+        status = weft_check_many_samples(t, s.definition, &s.drawn, s.context);
+    if (status == WEFT_OK && s.definition && s.definition->further)
+        status = s.definition->further(t, &s.drawn, s.context);
     if (s.definition && s.definition->close)
         s.definition->close(s.context);
     free(s.all);

@@ -40,8 +40,19 @@ static void expected_recall(const struct weft_drawn *d, double *mean, double *de
     uniform(0, d->spec->vocab, mean, deviation);
 }
 
-const struct weft_definition weft_definition_recall = {"recall", true, .wrong = wrong_recall, .number = first_token,
-                                                       .expected = expected_recall};
+static bool recall_from(const struct weft_drawn *d, int64_t position, int64_t *first, int64_t *count)
+{
+    *first = 0;
+    *count = d->spec->vocab;
+    return 2 * position < d->length; /* the others are the same again */
+}
+
+const struct weft_definition weft_definition_recall = {"recall",
+                                                       true,
+                                                       .wrong = wrong_recall,
+                                                       .number = first_token,
+                                                       .expected = expected_recall,
+                                                       .drawn_from = recall_from};
 
 /* ---- mqar: n keys with their values, then every key again at an even distance, where its value is the target */
 
@@ -115,5 +126,14 @@ static void expected_mqar(const struct weft_drawn *d, double *mean, double *devi
     *deviation = sqrt(fmax(0, squares / weights - *mean * *mean));
 }
 
-const struct weft_definition weft_definition_mqar = {"mqar", true, .wrong = wrong_mqar, .number = first_gap,
-                                                     .expected = expected_mqar};
+static bool mqar_from(const struct weft_drawn *d, int64_t position, int64_t *first, int64_t *count)
+{
+    int64_t pairs = weft_drawn_option(d, "mqar_pairs"), half = d->spec->vocab / 2;
+    bool key = position < 2 * pairs && position % 2 == 0, value = position < 2 * pairs && position % 2;
+    *first = key ? 1 : value ? half : 0;
+    *count = key ? half - 1 : value ? d->spec->vocab - half : d->spec->vocab;
+    return key || value || (d->targets[position] == -1 && weft_drawn_option(d, "mqar_fill") != 0);
+}
+
+const struct weft_definition weft_definition_mqar = {
+    "mqar", true, .wrong = wrong_mqar, .number = first_gap, .expected = expected_mqar, .drawn_from = mqar_from};

@@ -88,5 +88,22 @@ static const char *wrong_text(const struct weft_drawn *d, void *context)
                                                                  : "the last target is not the token that follows";
 }
 
+/* The order that is taken for granted above; and that validation and test share their windows out. */
+static enum weft_status check_windows(const struct weft_trial *t, const struct weft_drawn *d, void *context)
+{
+    const struct files *files = context;
+    int64_t windows[SPLITS] = {0};
+    for (int i = 0; i < SPLITS; i++)
+        windows[i] = files->split[i] ? weft_shards_windows(files->split[i], d->length) : 0;
+    int64_t val = weft_recipe_held_out(d->recipe, WEFT_HELD_OUT, INT64_MAX),
+            test = weft_recipe_held_out(d->recipe, WEFT_TEST, INT64_MAX);
+    if (windows[VAL] > 0)
+        weft_trial_report(t, val + test == windows[VAL] + windows[TEST], (double)(val + test),
+                          (double)(windows[VAL] + windows[TEST]), "windows of validation and test together",
+                          "%lld and %lld", (long long)val, (long long)test);
+    TRY(weft_check_order(t, (uint64_t)d->spec->seed, windows, SPLITS));
+    return WEFT_OK;
+}
+
 const struct weft_definition weft_definition_text = {
-    .task = "text", .open = open_files, .close = close_files, .wrong = wrong_text};
+    .task = "text", .open = open_files, .close = close_files, .wrong = wrong_text, .further = check_windows};

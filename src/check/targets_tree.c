@@ -114,5 +114,5 @@ static void expected_answer(const struct weft_drawn *d, double *mean, double *de
     *mean = *deviation = 0.5;
 }
 
-const struct weft_definition weft_definition_entailment = {"entailment",     true,   open_tree,      close_tree,
-                                                           wrong_entailment, answer, expected_answer};
+const struct weft_definition weft_definition_entailment = {
+    "entailment", true, open_tree, close_tree, wrong_entailment, .number = answer, .expected = expected_answer};
