@@ -139,9 +139,25 @@ static void read_heads(struct masks *m, struct site *s)
         }
 }
 
-static void run(struct masks *m, uint64_t seed, uint64_t step)
+/* What a run is of: near steps, and far steps and samples that a short counter would confuse with them. */
+struct moment {
+    uint64_t step, sample;
+};
+
+static struct moment moment_of(int number)
 {
-    weft_net_step_key(&m->probe.net, m->probe.exec, seed, step, 0);
+    const uint64_t one = 1;
+    const struct moment far[] = {
+        {0, 0},    {1, 0},    {2, 0},     {64, 0},        {65, 0},        {128, 0},       {512, 0},       {1000, 0},
+        {1024, 0}, {4096, 0}, {10000, 0}, {one << 16, 0}, {one << 20, 0}, {one << 31, 0}, {one << 32, 0}, {0, 64},
+        {0, 1024}, {0, 4096}, {0, 10000}, {0, one << 16}, {0, one << 20}, {0, one << 31}};
+    int count = sizeof far / sizeof *far;
+    return number < count ? far[number] : (struct moment){(uint64_t)number, 0};
+}
+
+static void run(struct masks *m, uint64_t seed, struct moment at)
+{
+    weft_net_step_key(&m->probe.net, m->probe.exec, seed, at.step, at.sample);
     weft_probe_run(&m->probe);
     for (int i = 0; i < m->sites; i++)
         m->site[i].in_attention ? read_heads(m, &m->site[i]) : read_elements(m, &m->site[i]);
@@ -177,6 +193,18 @@ static void look(struct worst *w, double sigmas, const char *what, const struct 
         *w = (struct worst){sigmas, what, s->node->label};
 }
 
+/* The same of equal elements in two runs. */
+static double likeness(const struct masks *m, const struct site *s, int r, int other)
+{
+    int64_t both = 0, all = 0;
+    const unsigned char *x = s->masks + r * s->kept, *y = s->masks + other * s->kept;
+    for (int64_t i = 0; i < s->kept; i++) {
+        both += x[i] == 1 && y[i] == 1;
+        all += x[i] != UNKNOWN && y[i] != UNKNOWN;
+    }
+    return weft_count_sigmas(both, all, m->p * m->p);
+}
+
 static void check_independence(const struct weft_trial *t, const struct masks *m)
 {
     struct worst w = {.what = ""};
@@ -186,6 +214,9 @@ static void check_independence(const struct weft_trial *t, const struct masks *m
             if (m->site[j].in_attention == s->in_attention)
                 look(&w, dependence(m, s, &m->site[j], 0, 0), "two places", s);
         look(&w, dependence(m, s, s, 0, 1), "two steps or seeds", s);
+        for (int r = 0; r < m->runs; r++)
+            for (int other = 0; other < r; other++)
+                look(&w, likeness(m, s, r, other), "two far steps or samples", s);
         for (int64_t lag = 1; lag < s->row; lag *= 4) /* random words serve 16 or 64 columns */
             look(&w, dependence(m, s, s, lag, 0), "elements of a row", s);
         look(&w, dependence(m, s, s, s->row, 0), "neighbouring rows", s);
@@ -231,15 +262,15 @@ static enum weft_status check_training(const struct weft_trial *t, struct masks 
 {
     uint64_t seed = (uint64_t)model->spec->seed;
     TRY(open_masks(m, model, WEFT_TRAIN));
-    run(m, seed, 0);
+    run(m, seed, moment_of(0));
     uint64_t first = hash(&m->probe);
     for (int i = 1; i < m->most_runs - 2; i++)
-        run(m, seed, (uint64_t)i);
-    run(m, seed + 1, (uint64_t)m->runs - 1); /* the step before, with another seed */
+        run(m, seed, moment_of(i));
+    run(m, seed + 1, moment_of(m->runs - 1)); /* the step before, with another seed */
     check_places(t, m);
     check_counts(t, m);
     check_independence(t, m);
-    run(m, seed, 0);
+    run(m, seed, moment_of(0));
     weft_trial_report(t, hash(&m->probe) == first, hash(&m->probe) != first, 0,
                       "dropout: gradients differ with the same key", "a mask depends on more than its key");
     return WEFT_OK;

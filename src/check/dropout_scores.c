@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { T = 160, B = 2, ROWS = B * T, HEADS = 2, WIDTH = 8, TILES = (T + WEFT_KEY_TILE - 1) / WEFT_KEY_TILE };
-enum { CALLS = 2, STEPS = 2, BITS = B * HEADS * T * T }; /* calls: of two layers */
+enum { CALLS = 2, STEPS = 8, BITS = B * HEADS * T * T }; /* calls: of two layers */
 
 struct scores {
     struct weft_graph *g;
@@ -62,7 +62,6 @@ static void fill(const struct scores *s)
             weft_tensor_set(weft_exec_tensor(s->exec, s->v), (r * HEADS + h) * T + r % T, 1);
     }
     for (int b = 0; b < B; b++) {
-        ints(s, s->at.sample)[b] = 5 + b;
         for (int j = 0; j < TILES; j++)
             ints(s, s->at.tiles)[b * TILES + j] = b * T + j * WEFT_KEY_TILE;
     }
@@ -104,15 +103,17 @@ static double dependence(const unsigned char *a, const unsigned char *b, int lag
 static void report(const struct weft_trial *t, const struct found *f, double p)
 {
     const unsigned char *own = f->bits[0][0];
+    double worst = 0, rate = weft_count_sigmas(f->dropped, f->all, p);
+    const char *where = "two steps or far samples";
     const struct {
         const char *what;
         const unsigned char *other;
         int lag;
-    } pairs[] = {{"two steps", f->bits[1][0], 0}, {"two layers", f->bits[0][1], 0}, {"two samples", own, HEADS * T * T},
-                 {"two heads", own, T * T},       {"neighbouring queries", own, T}, {"neighbouring keys", own, 1},
-                 {"keys 16 apart", own, 16},      {"keys 64 apart", own, 64}};
-    double worst = 0, rate = weft_count_sigmas(f->dropped, f->all, p);
-    const char *where = "";
+    } pairs[] = {{"two layers", f->bits[0][1], 0}, {"two samples", own, HEADS * T * T}, {"two heads", own, T * T},
+                 {"neighbouring queries", own, T}, {"neighbouring keys", own, 1},       {"keys 16 apart", own, 16},
+                 {"keys 64 apart", own, 64}};
+    for (int step = 1; step < STEPS; step++)
+        worst = fmax(worst, dependence(own, f->bits[step][0], 0, p));
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         double sigmas = dependence(own, pairs[i].other, pairs[i].lag, p);
         if (!(sigmas <= worst)) {
@@ -131,6 +132,8 @@ static void report(const struct weft_trial *t, const struct found *f, double p)
 
 enum weft_status weft_check_dropout_scores(const struct weft_trial *t, enum weft_dtype compute, double dropout)
 {
+    static const int64_t steps[STEPS] = {0, 1, 64, 1000, 4096, (int64_t)1 << 32},
+                         samples[STEPS] = {[STEPS - 2] = 4096, [STEPS - 1] = 10000};
     static struct found f;
     struct scores s = {0};
     enum weft_status status = build(&s, compute, dropout);
@@ -138,7 +141,10 @@ enum weft_status weft_check_dropout_scores(const struct weft_trial *t, enum weft
     if (status == WEFT_OK)
         fill(&s);
     for (int step = 0; status == WEFT_OK && step < STEPS; step++) {
-        ints(&s, s.at.step_key)[2] = step;
+        for (int b = 0; b < B; b++)
+            ints(&s, s.at.sample)[b] = (int32_t)(5 + b + samples[step]);
+        ints(&s, s.at.step_key)[2] = (int32_t)steps[step];
+        ints(&s, s.at.step_key)[3] = (int32_t)(steps[step] >> 32);
         status = weft_exec_prepare(s.exec);
         if (status == WEFT_OK)
             status = weft_exec_run(s.exec);
