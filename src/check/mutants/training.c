@@ -78,6 +78,8 @@ SAMPLE(target_is_token, , if (targets[i] >= 0) targets[i] = tokens[i])
 SAMPLE(score_everything, , if (targets[i] < 0) targets[i] = tokens[(i + 1) % length])
 SAMPLE(score_less, , if (i % 4 == 0) targets[i] = -1)
 SAMPLE(repeat_samples, index = index / WEFT_HELD_OUT * WEFT_HELD_OUT, )
+SAMPLE(repeat_late, index = index < WEFT_HELD_OUT ? index % 4096 : index, )
+SAMPLE(leave_out_token, spec.vocab--, )
 SAMPLE(train_on_validation, index %= WEFT_HELD_OUT, )
 SAMPLE(ignore_index, index += 7 * drawn++, )
 SAMPLE(ignore_seed, spec.seed = 1, )
@@ -127,12 +129,14 @@ static void halve_rate(struct dropout *d, int32_t key[4]) { d->p /= 2; }
 static void share_layers(struct dropout *d, int32_t key[4]) { d->layer = 0; }
 static void share_sites(struct dropout *d, int32_t key[4]) { d->site = 0; }
 static void forget_step(struct dropout *d, int32_t key[4]) { key[2] = key[3] = 0; }
+static void count_to_64(struct dropout *d, int32_t key[4]) { key[2] &= 63; }
 static void forget_seed(struct dropout *d, int32_t key[4]) { key[0] = key[1] = 0; }
 
 static void drop_half(void) { break_dropout(halve_rate); }
 static void drop_alike_in_layers(void) { break_dropout(share_layers); }
 static void drop_alike_at_sites(void) { break_dropout(share_sites); }
 static void drop_alike_in_steps(void) { break_dropout(forget_step); }
+static void drop_alike_later(void) { break_dropout(count_to_64); }
 static void drop_alike_by_seeds(void) { break_dropout(forget_seed); }
 
 /* ---- the list */
@@ -160,6 +164,10 @@ const struct weft_mutant weft_mutants_training[] = {
     {"a quarter of the answers is not scored", SMALL, SAMPLES, .change_recipe = score_less},
     {"all samples are the same", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = repeat_samples},
+    {"samples come again after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
+     .change_recipe = repeat_late},
+    {"a token is never drawn", SMALL, .gate = WEFT_GATE_STEPPED, .check = "drawn as often as others",
+     .change_recipe = leave_out_token},
     {"validation samples are training samples", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = train_on_validation},
     {"samples depend on what was drawn before", SMALL, .gate = WEFT_GATE_STEPPED,
@@ -171,6 +179,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"all layers drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_layers},
     {"all sites drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_at_sites},
     {"all steps drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_steps},
+    {"masks come again after 64 steps", SMALL "dropout=0.2", MASKS, .install = drop_alike_later},
     {"all seeds drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_by_seeds},
     {0},
 };
