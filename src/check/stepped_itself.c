@@ -10,14 +10,16 @@
 
 enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_DIVIDED = 32 };
 
-/* Steps as training takes them, except that each is its gradient and its update. */
+/* Steps as training takes them, except that each is its gradient and its update, and the third is the recipe's last. */
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_trainer *trainer, struct weft_updates *u)
 {
     for (int i = 0; i < STEPS && (i == 0 || weft_itself_has_time(t->itself, 0.1)); i++) {
+        if (i == STEPS - 1)
+            trainer->step = weft_max(i, trainer->recipe->steps - 1);
         TRY(weft_trainer_gradient(trainer));
         if (trainer->recipe->task->failure)
             TRY(trainer->recipe->task->failure(trainer->recipe->task_options));
-        if (i == 0)
+        if (i == 0 || i == STEPS - 1)
             TRY(weft_check_inputs(t, trainer));
         weft_updates_before(u);
         TRY(weft_trainer_update(trainer));
