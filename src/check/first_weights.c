@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ELEMENTS = 1 << 14, CUTS = 7, PIECE = 4, MOST_PIECES = 1 << 18, PLACES_KEY = 95 };
+enum { MOST_ELEMENTS = 1 << 14, CUTS = 7, PIECE = 4, MOST_PIECES = 1 << 18, PLACES_KEY = 95, MANY = 1 << 14 };
 
 static bool is_random(const struct weft_param *w) { return w->init != WEFT_INIT_CONSTANT && w->init_value != 0; }
 
@@ -63,8 +63,8 @@ static double share_below(const struct weft_param *w, double cut)
 
 /* What was found in one weight. */
 struct found {
-    int64_t looked, wrong, wrong_at;
-    double sigmas;
+    int64_t looked, wrong, wrong_at, drawn;
+    double sigmas, squares; /* squares: the sum of how far x^2 is from what is expected, in its standard deviations */
 };
 struct looking {
     const struct weft_params *params;
@@ -88,16 +88,21 @@ static void look_at_all(const struct looking *l, const struct weft_param *w, str
 {
     static const double cuts[] = {-2, -1, -0.5, 0, 0.5, 1, 2}; /* in standard deviations, or 0.4 of the bound */
     double unit = w->init == WEFT_INIT_NORMAL ? 1 : 0.4;
-    int64_t below[CUTS] = {0}, drawn = 0;
+    /* mean and deviation of the square, relative to init_value: of a normal or a uniform number */
+    double mean = w->init == WEFT_INIT_NORMAL ? 1 : 1.0 / 3,
+           deviation = sqrt(w->init == WEFT_INIT_NORMAL ? 2 : 4.0 / 45);
+    int64_t below[CUTS] = {0};
     const float *x = l->params->weights + w->offset;
     for (int64_t i = 0; i < w->count; i++) {
         bool out = is_left_out(w, i);
-        drawn += !out;
+        double z = x[i] / w->init_value;
+        f->drawn += !out;
+        f->squares += out ? 0 : (z * z - mean) / deviation;
         for (int c = 0; !out && c < CUTS; c++)
             below[c] += x[i] < cuts[c] * unit * w->init_value;
     }
     for (int c = 0; c < CUTS; c++)
-        f->sigmas = fmax(f->sigmas, weft_count_sigmas(below[c], drawn, share_below(w, cuts[c] * unit)));
+        f->sigmas = fmax(f->sigmas, weft_count_sigmas(below[c], f->drawn, share_below(w, cuts[c] * unit)));
 }
 
 static void look_at(void *context, int64_t i, int thread)
@@ -112,13 +117,16 @@ static void look_at(void *context, int64_t i, int thread)
 
 static void report_found(const struct weft_trial *t, const struct weft_params *p, const struct found *found)
 {
-    int64_t looked = 0, wrong = 0;
+    int64_t looked = 0, wrong = 0, drawn = 0;
+    double squares = 0;
     int first = 0, worst = 0;
     char name[160];
     for (int i = 0; i < p->count; i++) {
         first = wrong == 0 ? i : first;
         looked += found[i].looked;
         wrong += found[i].wrong;
+        drawn += found[i].drawn;
+        squares += found[i].squares;
         worst = found[i].sigmas > found[worst].sigmas ? i : worst;
     }
     snprintf(name, sizeof name, "first weights that are not as declared (%lld of %lld elements)", (long long)looked,
@@ -128,6 +136,10 @@ static void report_found(const struct weft_trial *t, const struct weft_params *p
     weft_trial_report(t, found[worst].sigmas <= 6, found[worst].sigmas, 6,
                       "first weights: their distribution against the declared one, in sigmas", "%s",
                       p->list[worst].name);
+    squares = fabs(squares) / sqrt((double)weft_max(1, drawn));
+    if (drawn >= MANY) /* else the sum is not nearly normal */
+        weft_trial_report(t, squares <= 6, squares, 6, "first weights: squares of all random ones, in sigmas",
+                          "the scale of random numbers");
 }
 
 /* ---- what recurs */
