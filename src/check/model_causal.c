@@ -13,8 +13,8 @@
  * keeps its tokens, so that all its rows must keep their bits.
  *
  * Agreement: without dropout, TRAIN and EVAL give every row's loss the same bits; the logits of FORWARD give it up to
- * rounding. So what holds for one of them holds for all: FORWARD is compared at every row with a model that was fed
- * token by token and has not seen the later ones (gate cached).
+ * rounding, and the prediction with it. So what holds for one of them holds for all: FORWARD is compared at every row
+ * with a model that was fed token by token and has not seen the later ones (gate cached).
  */
 #include "check/gate.h"
 
@@ -88,6 +88,7 @@ static int64_t least_rounds(const struct weft_itself *it, int passes)
 struct losses {
     int64_t rows;
     float *nll, *lse;
+    int32_t *prediction;
 };
 
 static void free_losses(struct losses *l)
@@ -101,12 +102,14 @@ static enum weft_status copy_losses(const struct weft_probe *p, struct losses *t
     const struct weft_tensor *nll = weft_exec_tensor(p->exec, p->net.nll), *lse = weft_exec_tensor(p->exec, p->net.lse);
     to->rows = weft_tensor_count(nll);
     if (!to->nll)
-        to->nll = malloc(2 * (size_t)to->rows * sizeof(float));
+        to->nll = malloc((size_t)to->rows * (2 * sizeof(float) + sizeof(int32_t)));
     if (!to->nll)
         return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
     to->lse = to->nll + to->rows;
     memcpy(to->nll, nll->data, (size_t)to->rows * sizeof(float));
     memcpy(to->lse, lse->data, (size_t)to->rows * sizeof(float));
+    to->prediction = (int32_t *)(to->lse + to->rows);
+    memcpy(to->prediction, weft_exec_tensor(p->exec, p->net.prediction)->data, (size_t)to->rows * sizeof(int32_t));
     return WEFT_OK;
 }
 
@@ -330,25 +333,56 @@ static enum weft_status check_train_as_eval(const struct weft_trial *t, const st
     return status;
 }
 
-static double loss_of(const float *logits, int64_t vocab, int32_t target)
+/* A row by FORWARD's logits: its loss, and how far the logit of a prediction is below the highest. */
+struct by_logits {
+    double loss, below;
+};
+
+static struct by_logits look_at(const float *logits, int64_t vocab, int32_t target, int32_t prediction)
 {
     double top = -INFINITY, sum = 0;
     for (int64_t i = 0; i < vocab; i++)
         top = fmax(top, logits[i]);
     for (int64_t i = 0; i < vocab; i++)
         sum += exp(logits[i] - top);
-    return top + log(sum) - logits[target];
+    bool is_token = prediction >= 0 && prediction < vocab;
+    return (struct by_logits){top + log(sum) - logits[target], is_token ? top - logits[prediction] : INFINITY};
+}
+
+static void compare_rows(const struct weft_trial *t, const float *logits, int64_t rows, const struct losses *eval)
+{
+    const double limit = 1e-4;
+    const struct weft_probe *p = &t->itself->eval;
+    const int32_t *targets = weft_exec_tensor(p->exec, p->net.targets)->data;
+    int64_t V = t->itself->model->spec->vocab, at = 0, below_at = 0;
+    double worst = 0, below = 0;
+    char name[160];
+    for (int64_t row = 0; row < rows; row++) {
+        struct by_logits found = look_at(logits + row * V, V, targets[row], eval->prediction[row]);
+        double error = fabs(found.loss - eval->nll[row]);
+        if (!(error <= worst)) {
+            worst = error;
+            at = row;
+        }
+        if (!(found.below <= below)) {
+            below = found.below;
+            below_at = row;
+        }
+    }
+    snprintf(name, sizeof name, "loss by FORWARD's logits against EVAL's (%lld rows)", (long long)rows);
+    weft_trial_report(t, worst <= limit, worst, limit, name, "position %lld", (long long)at);
+    snprintf(name, sizeof name, "EVAL's predictions below the highest of FORWARD's logits (%lld rows)",
+             (long long)rows);
+    weft_trial_report(t, below <= limit, below, limit, name, "position %lld: token %d", (long long)below_at,
+                      (int)eval->prediction[below_at]);
 }
 
 /* The first sequence, or as much of it as has room for its logits. */
 static enum weft_status check_forward_as_eval(const struct weft_trial *t, const struct losses *eval)
 {
-    const double limit = 1e-4;
     struct weft_itself *it = t->itself;
     struct weft_probe p;
-    int64_t V = it->model->spec->vocab, length = weft_max(1, weft_min(it->length, WEFT_MOST_LOGITS / V)), at = 0;
-    double worst = 0;
-    char name[160];
+    int64_t V = it->model->spec->vocab, length = weft_max(1, weft_min(it->length, WEFT_MOST_LOGITS / V));
     enum weft_status status =
         weft_probe_open(&p, it->model, WEFT_FORWARD,
                         (struct weft_net_size){.sequences = 1, .length = it->length, .rows = length}, WEFT_FAST);
@@ -357,17 +391,7 @@ static enum weft_status check_forward_as_eval(const struct weft_trial *t, const 
         weft_probe_fill(&p, TOKENS_KEY);
         weft_probe_run(&p);
         weft_probe_fill(&it->eval, TOKENS_KEY);
-        const int32_t *targets = weft_exec_tensor(it->eval.exec, it->eval.net.targets)->data;
-        const float *logits = weft_exec_tensor(p.exec, p.net.logits)->data;
-        for (int64_t row = 0; row < length; row++) {
-            double error = fabs(loss_of(logits + row * V, V, targets[row]) - eval->nll[row]);
-            if (!(error <= worst)) {
-                worst = error;
-                at = row;
-            }
-        }
-        snprintf(name, sizeof name, "loss by FORWARD's logits against EVAL's (%lld rows)", (long long)length);
-        weft_trial_report(t, worst <= limit, worst, limit, name, "position %lld", (long long)at);
+        compare_rows(t, weft_exec_tensor(p.exec, p.net.logits)->data, length, eval);
     }
     weft_probe_close(&p);
     return status;

@@ -110,6 +110,30 @@ static void multiply_twice(const struct weft_call *call)
 }
 static void work_twice(void) { weft_break_op(WEFT_OP_linear)->fwd.run = multiply_twice; }
 
+/* Tokens from 256 on are never predicted. Predictions are the fourth output. */
+static void predict_few(const struct weft_call *call, void (*kernel)(const struct weft_call *))
+{
+    enum { PREDICTION = 3, TOKENS = 256 };
+    const struct weft_tensor *out = call->out[PREDICTION];
+    kernel(call);
+    for (int64_t i = 0; i < weft_tensor_count(out); i++)
+        ((int32_t *)out->data)[i] %= TOKENS;
+}
+static void predict_few_run(const struct weft_call *call)
+{
+    predict_few(call, weft_sound_op(WEFT_OP_cross_entropy)->fwd.run);
+}
+static void predict_few_back(const struct weft_call *call)
+{
+    predict_few(call, weft_sound_op(WEFT_OP_cross_entropy)->bwd.run);
+}
+static void forget_tokens(void)
+{
+    struct weft_op *op = weft_break_op(WEFT_OP_cross_entropy);
+    op->fwd.run = predict_few_run;
+    op->bwd.run = predict_few_back;
+}
+
 const struct weft_mutant weft_mutants_kernels[] = {
     {"attention reads one tile of keys", "context=200", .gate = WEFT_GATE_GRADIENT, .check = "against f64 (2 layers",
      .install = forget_tiles},
@@ -117,6 +141,8 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = declare_half},
     {"products are computed twice", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED,
      .check = "multiply-adds of products, counted", .install = work_twice},
+    {"tokens from 256 on are never predicted", "vocab=300", .gate = WEFT_GATE_CAUSAL, .check = "EVAL's predictions",
+     .install = forget_tokens},
     {"the cache is written one row late", "attn=full", .gate = WEFT_GATE_CACHED, .check = "rows that differ",
      .install = shift_cache},
     {"a sum in the order of threads", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "tensors that differ",
