@@ -52,6 +52,32 @@ double weft_sums_error(const struct weft_sums *s, const struct weft_trainer *tra
 /* The same of the losses. */
 double weft_sums_loss_error(const struct weft_sums *s, const struct weft_losses *losses, const char **at);
 
+/* ---- scores (scored.c) */
+
+/* Sums over the recipe's held-out samples from `first` on. */
+struct weft_plain_score {
+    double loss;
+    int64_t right, tokens, ties; /* ties: tokens whose best logit is not clearly the best */
+};
+enum weft_status weft_score_plainly(const struct weft_rehearsal *s, uint64_t first, struct weft_plain_score *sum);
+/* How far a mean loss is off, relative to 1 + the plain one; and an accuracy, beyond what near ties allow. */
+double weft_score_loss_error(const struct weft_plain_score *plain, double loss);
+double weft_score_accuracy_error(const struct weft_plain_score *plain, double accuracy);
+
+/* ---- a run's log (logged.c) */
+
+/* What plain code says about a step. */
+struct weft_expected {
+    struct weft_losses losses;
+    double lr, norm; /* norm: of the gradient; NAN: an optimiser that limits it first has another */
+    int64_t tokens;  /* read so far */
+    bool scored, tested;
+    struct weft_plain_score val, test;
+};
+/* Compares the records of all steps, the first in steps[0]; `what` says which run it was. */
+enum weft_status weft_check_log(const struct weft_trial *t, const char *folder, const struct weft_expected *steps,
+                                int count, const char *what);
+
 /* ---- updates (updates.c): every element, or of large models a part of every tensor */
 
 struct weft_updates {
@@ -141,6 +167,8 @@ enum weft_status weft_check_first_weights(const struct weft_trial *t);
 enum weft_status weft_check_seeds(const struct weft_trial *t);
 /* What the trainer wrote into its graph for the gradient that it has just computed; overwrites keys (inputs.c). */
 enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_trainer *trainer);
+/* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
+enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 

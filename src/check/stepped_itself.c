@@ -118,5 +118,7 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     weft_probe_close(&it->eval);
     enum weft_status status = check_updates(t, &recipe);
     TRY(weft_model_init(it->model));
-    return status;
+    TRY(status);
+    TRY(weft_check_rehearsed(t));
+    return WEFT_OK;
 }

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rehearsed.c - a whole run on a twin of the model: the loop that trains, with its log, its scores of validation and
+ * test, and its checkpoints, in a folder of its own that is removed afterwards.
+ *
+ * The step that comes next is computed by plain code before the loop takes it, and weights are scored by plain code
+ * when the loop has scored them. A second run is stopped on the way and resumed by a new trainer: its weights and
+ * moments end with the same bits.
+ */
+#define _GNU_SOURCE
+#include "check/stepped.h"
+#include "train/record.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 8, STOP = 3, EVAL_EVERY = 3, EVAL_SAMPLES = 7, MOST_SAMPLES = 4096, MICRO_BATCHES = 3, GROUPS = 2 };
+#define DROPOUT 0.1
+
+/* ---- folders */
+
+static enum weft_status make_folder(char folder[256])
+{
+    const char *own = getenv("TMPDIR"), *in[] = {own && *own ? own : "/dev/shm", "/tmp"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(folder, 256, "%s/weft-XXXXXX", in[i]);
+        if (mkdtemp(folder))
+            return WEFT_OK;
+    }
+    return FAIL(WEFT_IO, "no temporary folder can be made in %s or /tmp: %s. Set TMPDIR to a folder", in[0],
+                strerror(errno));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void remove_folder(const char *folder) { nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+
+/* ---- what is expected of each step */
+
+struct following {
+    struct weft_rehearsal *s;
+    struct weft_sums plain; /* of the next step */
+    struct weft_expected steps[STEPS];
+    struct weft_scores scores; /* as the loop gave them at the end */
+    double gradients, losses;  /* the largest errors */
+    int gradients_at;
+    const char *losses_at;
+    enum weft_status status;
+};
+
+static double norm_of(const struct weft_sums *plain)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < plain->probe.model->params.total; i++)
+        sum += plain->grads[i] * plain->grads[i];
+    return sqrt(sum);
+}
+
+static void foresee(struct following *f)
+{
+    const struct weft_rehearsal *s = f->s;
+    int64_t step = s->trainer->step;
+    if (step >= STEPS)
+        return;
+    weft_sums_run(&f->plain, s);
+    struct weft_expected *e = &f->steps[step];
+    e->losses = f->plain.losses;
+    e->lr = weft_plain_lr(&s->recipe, step + 1);
+    e->norm = s->recipe.optim->limit ? NAN : norm_of(&f->plain);
+    e->tokens = (step + 1) * MICRO_BATCHES * s->spec.batch * s->length;
+    e->tested = step + 1 == STEPS;
+    e->scored = e->tested || (step + 1) % EVAL_EVERY == 0;
+}
+
+static void compare(struct following *f, const struct weft_progress *now)
+{
+    const char *loss = "";
+    int at = 0;
+    double error = weft_sums_loss_error(&f->plain, &now->losses, &loss);
+    if (!(error <= f->losses)) {
+        f->losses = error;
+        f->losses_at = loss;
+    }
+    error = f->s->recipe.optim->limit ? 0 : weft_sums_error(&f->plain, f->s->trainer, &at);
+    if (!(error <= f->gradients)) {
+        f->gradients = error;
+        f->gradients_at = at;
+    }
+}
+
+/* After every step of the loop. */
+static void follow(void *context, const struct weft_progress *now)
+{
+    struct following *f = context;
+    struct weft_expected *e = &f->steps[now->step - 1];
+    compare(f, now);
+    if (e->scored && f->status == WEFT_OK)
+        f->status = weft_score_plainly(f->s, WEFT_HELD_OUT, &e->val);
+    if (e->tested && f->status == WEFT_OK)
+        f->status = weft_score_plainly(f->s, WEFT_TEST, &e->test);
+    foresee(f);
+}
+
+/* ---- runs */
+
+static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t,
+                                       const struct weft_model *twin)
+{
+    const struct weft_recipe *own = t->itself->recipe;
+    TRY(weft_rehearsal_open(s, twin, own->optim, DROPOUT, MICRO_BATCHES, GROUPS));
+    s->settings.preset_name = twin->spec->preset;
+    s->recipe.steps = STEPS;
+    s->recipe.choice.schedule = own->choice.schedule;
+    s->recipe.log_every = 1;
+    s->recipe.eval_every = EVAL_EVERY;
+    s->recipe.eval_samples = EVAL_SAMPLES;
+    s->recipe.checkpoint_every = 0;
+    return WEFT_OK;
+}
+
+/* The loop as `weft train` runs it, until it is done or stopped. */
+static enum weft_status run_loop(struct weft_rehearsal *s, struct weft_record *record, weft_progress_fn *report,
+                                 void *context, atomic_int *stop, struct weft_scores *scores)
+{
+    struct weft_loop loop;
+    bool finished;
+    TRY(weft_record_begin(record, s->trainer));
+    TRY(weft_loop_init(&loop, s->trainer));
+    loop.record = record;
+    loop.report = report;
+    loop.context = context;
+    loop.stop = stop;
+    TRY(weft_train(&loop, &finished, scores));
+    return WEFT_OK;
+}
+
+static enum weft_status run_in(const char *folder, bool resume, struct weft_rehearsal *s, weft_progress_fn *report,
+                               void *context, atomic_int *stop, struct weft_scores *scores)
+{
+    struct weft_record record = {0};
+    enum weft_status status = weft_record_open(&record, folder, resume, &s->recipe, &s->settings);
+    if (status == WEFT_OK)
+        status = run_loop(s, &record, report, context, stop, scores);
+    weft_record_close(&record);
+    return status;
+}
+
+/* ---- the whole run */
+
+static void report_scores(const struct weft_trial *t, const struct following *f)
+{
+    const double limit = 1e-4;
+    const struct weft_expected *last = &f->steps[STEPS - 1];
+    const struct weft_score *val = &f->scores.val, *test = &f->scores.test;
+    double of_val =
+        fmax(weft_score_loss_error(&last->val, val->loss), weft_score_accuracy_error(&last->val, val->accuracy));
+    double of_test =
+        fmax(weft_score_loss_error(&last->test, test->loss), weft_score_accuracy_error(&last->test, test->accuracy));
+    bool counted = val->tokens == last->val.tokens && test->tokens == last->test.tokens;
+    weft_trial_report(t, counted && of_val <= limit && of_test <= limit, fmax(of_val, of_test), limit,
+                      "a whole run: final scores against plain ones", "%s",
+                      counted ? of_test > of_val ? "the test" : "validation" : "the number of scored tokens");
+}
+
+static enum weft_status follow_run(const struct weft_trial *t, struct following *f, const char *folder)
+{
+    const double limit = 1e-4;
+    TRY(weft_sums_open(&f->plain, f->s, WEFT_FAST));
+    foresee(f);
+    TRY(run_in(folder, false, f->s, follow, f, NULL, &f->scores));
+    TRY(f->status);
+    weft_trial_report(t, f->gradients <= limit, f->gradients, limit, "a whole run: gradients against plain sums", "%s",
+                      f->s->model.params.list[f->gradients_at].name);
+    weft_trial_report(t, f->losses <= limit, f->losses, limit, "a whole run: losses against plain sums", "%s",
+                      f->losses_at);
+    report_scores(t, f);
+    TRY(weft_check_log(t, folder, f->steps, STEPS, "a whole run"));
+    return WEFT_OK;
+}
+
+/* ---- a run that is stopped */
+
+static void stop_early(void *context, const struct weft_progress *now)
+{
+    if (now->step == STOP)
+        atomic_store((atomic_int *)context, 1);
+}
+
+/* Both by trainers of their own, which begin with the same first weights. */
+static enum weft_status take_part(const struct weft_trial *t, const struct weft_model *twin, const char *folder,
+                                  bool resume, struct weft_rehearsal *s)
+{
+    struct weft_scores scores;
+    atomic_int stop = 0;
+    TRY(open_rehearsal(s, t, twin));
+    TRY(run_in(folder, resume, s, resume ? NULL : stop_early, &stop, &stop, &scores));
+    return WEFT_OK;
+}
+
+static void compare_ends(const struct weft_trial *t, const struct weft_trainer *whole, const struct weft_trainer *parts)
+{
+    const struct weft_params *p = &whole->model->params;
+    const float *a[] = {p->weights, whole->moments[0], whole->moments[1]};
+    const float *b[] = {parts->model->params.weights, parts->moments[0], parts->moments[1]};
+    static const char *const names[] = {"its value", "its first moment", "its second moment"};
+    int differing = 0, at = 0, what = 0;
+    for (int i = 0; i < p->count; i++)
+        for (int k = 0; k < 3; k++) {
+            const struct weft_param *w = &p->list[i];
+            if (memcmp(a[k] + w->offset, b[k] + w->offset, (size_t)w->count * sizeof(float)) != 0) {
+                differing++;
+                at = i;
+                what = k;
+            }
+        }
+    weft_trial_report(t, differing == 0 && parts->step == whole->step, differing, 0,
+                      "stopped and resumed: weights and moments that differ from a whole run's", "%s: %s",
+                      p->list[at].name, names[what]);
+}
+
+static enum weft_status stop_and_resume(const struct weft_trial *t, const struct weft_model *twin,
+                                        const struct following *f, const char *folder)
+{
+    struct weft_rehearsal s;
+    enum weft_status status = take_part(t, twin, folder, false, &s);
+    weft_rehearsal_close(&s);
+    TRY(status);
+    status = take_part(t, twin, folder, true, &s);
+    if (status == WEFT_OK)
+        compare_ends(t, f->s->trainer, s.trainer);
+    if (status == WEFT_OK)
+        status = weft_check_log(t, folder, f->steps, STEPS, "stopped and resumed");
+    weft_rehearsal_close(&s);
+    return status;
+}
+
+/* ---- all of it */
+
+static enum weft_status check_runs(const struct weft_trial *t, const struct weft_model *twin, struct weft_rehearsal *s,
+                                   const char *folder)
+{
+    char whole[300], parts[300];
+    struct following f = {.s = s, .losses_at = ""};
+    snprintf(whole, sizeof whole, "%s/whole", folder);
+    snprintf(parts, sizeof parts, "%s/parts", folder);
+    enum weft_status status = follow_run(t, &f, whole);
+    if (status == WEFT_OK)
+        status = stop_and_resume(t, twin, &f, parts);
+    weft_sums_close(&f.plain);
+    TRY(status);
+    s->recipe.eval_samples = weft_min(t->itself->recipe->eval_samples, MOST_SAMPLES);
+    TRY(weft_check_scores(t, s));
+    return WEFT_OK;
+}
+
+static enum weft_status rehearse(const struct weft_trial *t, const struct weft_model *twin)
+{
+    struct weft_rehearsal s;
+    char folder[256];
+    enum weft_status status = open_rehearsal(&s, t, twin);
+    if (status == WEFT_OK)
+        status = make_folder(folder);
+    if (status == WEFT_OK) {
+        status = check_runs(t, twin, &s, folder);
+        remove_folder(folder);
+    }
+    weft_rehearsal_close(&s);
+    return weft_trial_refused(t, status, "a whole run");
+}
+
+enum weft_status weft_check_rehearsed(const struct weft_trial *t)
+{
+    struct weft_spec tiny;
+    struct weft_model *twin = NULL;
+    struct weft_threads_scope one;
+    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
+    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
+    if (status == WEFT_OK)
+        status = weft_twin_create(&twin, &tiny);
+    if (status == WEFT_OK)
+        status = rehearse(t, twin);
+    weft_model_free(twin);
+    weft_spec_release(&tiny);
+    weft_threads_leave(&one);
+    return status;
+}
