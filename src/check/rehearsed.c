@@ -282,6 +282,8 @@ enum weft_status weft_check_rehearsed(const struct weft_trial *t)
     struct weft_spec tiny;
     struct weft_model *twin = NULL;
     struct weft_threads_scope one;
+    if (WEFT_SANITIZED) /* three runs, each of which hashes the program */
+        return WEFT_OK;
     enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
     weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
     if (status == WEFT_OK)
