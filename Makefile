@@ -118,10 +118,11 @@ TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC)
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
-# Scripts of tests/cli run the program, in every flavour; the others kill it, judge or rebuild the tree, or run long: once is
-# enough.
+# Scripts of tests/cli run the program, in every flavour, but under ThreadSanitizer, which is slow, only those that run
+# all of its threads; the others kill it, judge or rebuild the tree, or run long: once is enough.
 ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
-SCRIPTS := $(sort $(wildcard tests/cli/*.sh) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
+CLI := $(if $(filter tsan,$(FLAVOUR)),$(addprefix tests/cli/,data.sh eval.sh text.sh tokenizer.sh verify.sh),$(wildcard tests/cli/*.sh))
+SCRIPTS := $(sort $(CLI) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
 
 A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
