@@ -114,6 +114,8 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
+# Gates run for minutes each under ThreadSanitizer; verify.sh runs some there.
+TEST_SRC := $(filter-out $(if $(filter tsan,$(FLAVOUR)),tests/gates.c tests/unit/stepped.c tests/unit/run.c tests/unit/parts.c),$(TEST_SRC))
 TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
