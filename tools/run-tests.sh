@@ -7,13 +7,14 @@
 #
 # Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line,
 # others by exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only
-# failures and skips are shown. The last line is the total; if WEFT_TOTALS is set, "passed failed skipped" is also
+# failures and skips are shown, failures again at the end. The last line is the total; if WEFT_TOTALS is set, "passed failed skipped" is also
 # appended to that file. WEFT_WRAP is a command to run programs (not scripts) with, such as valgrind.
 set -u
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 passed=0 failed=0 skipped=0
+failures=()
 SECONDS=0
 limit=${WEFT_TEST_TIMEOUT:-900}
 jobs=${WEFT_JOBS:-$(nproc)}
@@ -46,10 +47,11 @@ report() {
     fi
     printf '%-48s %4d passed %3d failed %3d skipped %7s s\n' "$1" $p $f $s "$seconds"
     if ((f)); then
+        failures+=("$1 $log")
         sed 's/^/    /' "$log"
         ((status == 124)) && echo "    stopped after $limit s"
     elif ((s)); then
-        grep -E '# SKIP|^skip' "$log" | sed 's/^/    /'
+        sed -nE 's/^(not )?ok\>.*# SKIP/    skip:/p; s/^skip/    skip/p' "$log"
     fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
@@ -91,5 +93,9 @@ done
 
 [[ -z ${WEFT_TOTALS:-} ]] || echo "$passed $failed $skipped" >>"$WEFT_TOTALS"
 echo "took $SECONDS s"
+for failure in "${failures[@]}"; do
+    echo "failed: ${failure% *}, the end of what it printed:"
+    tail -n 20 "${failure##* }" | sed 's/^/    /'
+done
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))
