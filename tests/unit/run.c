@@ -151,6 +151,7 @@ static void gives_the_same_weights(void **state)
     stopped.stop_at = 2;
     check(train_in_silence(&stopped.run));
     assert_true(!stopped.run.finished && stopped.run.progress.step == 2 && stopped.steps == 2);
+    int gates_checks = stopped.run.gates_checks; /* there may be more on a faster machine */
     close_caller(&stopped);
 
     open_caller(&resumed, path, ""); /* the folder is the model, too */
@@ -163,7 +164,7 @@ static void gives_the_same_weights(void **state)
     assert_string_equal(resumed.run.weights_sha256, plain.run.weights_sha256);
     assert_string_equal(resumed.run.stream_sha256, stream);
     assert_true(resumed.run.scores.test.loss == plain.run.scores.test.loss);
-    assert_true(resumed.run.gates_checks == plain.run.gates_checks);
+    assert_true(resumed.run.gates_checks == gates_checks && gates_checks > 0);
     close_caller(&resumed);
     close_caller(&whole);
     close_caller(&plain);
