@@ -17,16 +17,19 @@
 
 #include <cmocka.h>
 
-/* Sanitizers are slow and replace malloc: some tests do less under them. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
-#elif defined __has_feature
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED true
+/* Sanitizers are slow, that of threads the most, and replace malloc: some tests do less under them. */
+#ifndef __has_feature
+#define __has_feature(name) 0
 #endif
+#if defined __SANITIZE_THREAD__ || __has_feature(thread_sanitizer)
+#define THREADS_SANITIZED true
+#else
+#define THREADS_SANITIZED false
 #endif
-#ifndef SANITIZED
-#define SANITIZED false
+#if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
+#define SANITIZED true
+#else
+#define SANITIZED THREADS_SANITIZED
 #endif
 
 /* ---- statuses; a failure names the line of the caller */

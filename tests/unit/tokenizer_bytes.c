@@ -5,6 +5,7 @@
  */
 #include "tokenizer.h"
 
+#include <math.h>
 #include <time.h>
 
 /* ---- merging */
@@ -139,7 +140,7 @@ static void windows_agree(struct weft_tokenizer *t, const char *text, size_t siz
 static void windows_join(void **state)
 {
     (void)state;
-    enum { SIZE = 60000, KEYS = SANITIZED ? 20 : 100, SYMBOLS = SANITIZED ? 4 : 20 };
+    enum { SIZE = 60000, KEYS = THREADS_SANITIZED ? 5 : SANITIZED ? 20 : 100, SYMBOLS = SANITIZED ? 4 : 20 };
     char *text = malloc(SIZE);
     for (uint64_t key = 1; key <= KEYS; key++) {
         size_t period = 1 + weft_below(key, 0, 40);
@@ -184,7 +185,7 @@ static void random_bytes_round_trip(void **state)
     (void)state;
     enum { LONGEST = 160 };
     const char *asked = getenv("WEFT_STRINGS"), *folder = getenv("WEFT_DATA");
-    long strings = asked ? atol(asked) : SANITIZED ? 20000 : 100000;
+    long strings = asked ? atol(asked) : THREADS_SANITIZED ? 5000 : SANITIZED ? 20000 : 100000;
     struct weft_tokenizer *t[2] = {load(GOLDEN), folder ? load(data("gpt2-bpe")) : NULL};
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, 1);
@@ -264,7 +265,7 @@ static void race(const struct weft_tokenizer *t, struct runner *r, int runners, 
             clock_t start = clock();
             encode(t, r[i].text, r[i].size, false, tokens);
             double s = (double)(clock() - start) / CLOCKS_PER_SEC;
-            r[i].seconds = round == 0 || s < r[i].seconds ? s : r[i].seconds;
+            r[i].seconds = r[i].seconds == 0 || s < r[i].seconds ? s : r[i].seconds;
         }
 }
 
@@ -304,8 +305,12 @@ static void time_is_linear(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct runner r[] = {{prose.bytes, MEGABYTE, 0}, {text, MEGABYTE, 0}, {text, 4 * MEGABYTE, 0}};
         fill(text, 4 * MEGABYTE, kinds[i].parts, kinds[i].count);
-        race(t, r, 3, tokens);
-        double to_prose = r[1].seconds / r[0].seconds, to_one = r[2].seconds / r[1].seconds;
+        double to_prose = INFINITY, to_one = INFINITY;
+        for (int races = 0; races < 8 && !(to_prose <= 10 && to_one <= 5); races++) { /* a busy machine needs more */
+            race(t, r, 3, tokens);
+            to_prose = r[1].seconds / r[0].seconds;
+            to_one = r[2].seconds / r[1].seconds;
+        }
         print_message("# %s: %.1f ms, %.2f times prose; 4 MB %.2f times that\n", kinds[i].name, r[1].seconds * 1e3,
                       to_prose, to_one);
         assert_true(to_prose <= 10);
