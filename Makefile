@@ -88,10 +88,11 @@ ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
 LEVELS := $(if $(filter release,$(FLAVOUR)),v3 v4)
 AMX := yes
 endif
-ifeq ($(LEVELS),)
-FLAGS += -DWEFT_BASE_ONLY
-endif
 MARCH_v3 := -march=x86-64-v3
+# One level only; for sanitizers, which are slow, one with vectors.
+ifeq ($(LEVELS),)
+FLAGS += -DWEFT_BASE_ONLY $(if $(AMX),$(if $(filter asan tsan,$(FLAVOUR)),$(MARCH_v3)))
+endif
 MARCH_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 MARCH_amx := $(MARCH_v4) -mamx-tile -mamx-bf16 -mavx512bf16
 
@@ -114,8 +115,8 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
-# Gates run for minutes each under ThreadSanitizer; verify.sh runs some there.
-TEST_SRC := $(filter-out $(if $(filter tsan,$(FLAVOUR)),tests/gates.c tests/unit/stepped.c tests/unit/run.c tests/unit/parts.c),$(TEST_SRC))
+# Parts from outside run the ops of other models; ten minutes for ThreadSanitizer.
+TEST_SRC := $(filter-out $(if $(filter tsan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
 TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * models.c - combinations in which all pairs of choices occur pass the gates, and every mutant is noticed by its own.
+ * models.c - a third of the combinations in which all pairs of choices occur pass the gates (tests/long/mutants.sh has
+ * all of them), and every mutant is noticed by its own.
  */
 #include "check/check.h"
 #include "unit/test.h"
 
 #include <assert.h>
 
-static struct weft_combinations pairs;
+static struct weft_combinations pairs, some;
 
 struct sum {
     int models, checks, failed;
@@ -20,7 +21,7 @@ static void add(void *context, const struct weft_sweep_result *r)
     sum->checks += r->checks;
     sum->failed += r->failed;
     if (r->failed)
-        print_message("%s: %s: %s\n", weft_dtype_name(r->dtype), r->message, pairs.rows[r->row]);
+        print_message("%s: %s: %s\n", weft_dtype_name(r->dtype), r->message, some.rows[r->row]);
 }
 
 /* First of all, since it starts processes. */
@@ -30,10 +31,13 @@ static void pass(void **state)
     struct sum sum = {0};
     double start = weft_seconds();
     assert_int_equal(weft_combinations_cover(&pairs, 2, 1), WEFT_OK);
-    assert_int_equal(weft_sweep(&pairs, add, &sum), WEFT_OK);
-    print_message("%d combinations with %lld pairs (%lld impossible): %d models, %d checks in %.1f s\n", pairs.count,
-                  (long long)pairs.tuples, (long long)pairs.impossible, sum.models, sum.checks, weft_seconds() - start);
-    assert_int_equal(sum.models, 2 * pairs.count);
+    for (int i = 0; i < pairs.count; i += 3)
+        some.rows[some.count++] = pairs.rows[i];
+    assert_int_equal(weft_sweep(&some, add, &sum), WEFT_OK);
+    print_message("%d of %d combinations with %lld pairs (%lld impossible): %d models, %d checks in %.1f s\n",
+                  some.count, pairs.count, (long long)pairs.tuples, (long long)pairs.impossible, sum.models, sum.checks,
+                  weft_seconds() - start);
+    assert_int_equal(sum.models, 2 * some.count);
     assert_int_equal(sum.failed, 0);
 }
 

@@ -7,8 +7,9 @@
 #
 # Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line,
 # others by exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only
-# failures and skips are shown, failures again at the end. The last line is the total; if WEFT_TOTALS is set, "passed failed skipped" is also
-# appended to that file. WEFT_WRAP is a command to run programs (not scripts) with, such as valgrind.
+# failures and skips are shown, failures again at the end. The last line is the total; if WEFT_TOTALS is set, "passed
+# failed skipped" is also appended to that file. WEFT_WRAP is a command to run programs (not scripts) with, such as
+# valgrind.
 set -u
 
 logs=$(mktemp -d)

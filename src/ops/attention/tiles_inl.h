@@ -54,17 +54,24 @@ VINLINE void block(int rows, int parts, int64_t depth, struct left a, const floa
                    int64_t c_row)
 {
     vpart sum[BLOCK_ROWS][BLOCK_PARTS], right[BLOCK_PARTS];
+#pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
         for (int x = 0; x < parts; x++)
             sum[r][x] = part_load(c + r * c_row + x * PART);
     for (int64_t t = 0; t < depth; t++) {
+#pragma GCC unroll 4
         for (int x = 0; x < parts; x++)
             right[x] = part_load(b + t * b_row + x * PART);
+#pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
             for (int x = 0; x < parts; x++)
                 sum[r][x] = part_fma(part_set(a.at[r * a.row + t * a.step]), right[x], sum[r][x]);
     }
+#pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
         for (int x = 0; x < parts; x++)
             memcpy(c + r * c_row + x * PART, &sum[r][x], sizeof(vpart));
 }
