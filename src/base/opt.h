@@ -34,6 +34,11 @@ struct weft_opt {
     const char *symbol; /* Kconfig symbol; if NULL, WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
     const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect */
+    /* For the gate live, which checks that every value other than the default changes the model: only_plan: what
+     * changes is the plan of a step, and no number that is computed; idle (optional): whether this value changes
+     * nothing by definition, given the model's spec and the owner's struct. */
+    bool only_plan;
+    bool (*idle)(const void *model, const void *options);
 };
 
 /* An owner and its table. A name such as "pos=rope" or "m1=yes" means that the owner exists only with that setting. */

@@ -75,6 +75,29 @@ enum weft_status weft_slope_error(struct weft_probe *train, struct weft_probe *l
 double weft_tensor_rms(const struct weft_tensor *x);
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
 
+/* ---- options of a model with their values (options.c) */
+
+enum { WEFT_MAX_OPTIONS = 256 };
+struct weft_options {
+    const struct weft_spec *spec;
+    struct weft_option {
+        const struct weft_opt *opt;
+        char value[WEFT_MAX_VALUE];
+    } list[WEFT_MAX_OPTIONS];
+    int count;
+};
+void weft_options_find(struct weft_options *all, const struct weft_spec *spec);
+/* Whether "name=value" or "name!=value" holds (NULL: always does), and what that option needs as well. */
+bool weft_options_met(const struct weft_options *all, const char *needs);
+/* Whether an option is one of this part's. */
+bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt);
+/* Whether its value is not the default, and makes a difference by definition. */
+bool weft_option_matters(const struct weft_options *all, const struct weft_option *o);
+/* Whether two models differ in what is known before they run: weights and their first values; or in the plan of a step
+ * with their own batch and context. */
+enum weft_status weft_models_begin_alike(const struct weft_model *a, const struct weft_model *b, bool *alike);
+enum weft_status weft_models_plan_alike(const struct weft_model *a, const struct weft_model *b, bool *alike);
+
 /* ---- what a model can do without (switches.c): every option that has a value which switches something off */
 
 struct weft_switch {

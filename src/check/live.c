@@ -4,6 +4,8 @@
  *   - every weight has a gradient (except where it is 0 by mathematics, which the part declares);
  *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is, in all layers
  *     and in each of them (switches.c);
+ *   - every option that is not at its default changes something: weights, their first values, logits or gradients, or
+ *     where its table says so, the plan;
  *   - auxiliary losses give a gradient of their own;
  *   - relative positions depend only on distances: moving all positions changes nothing.
  * A mechanism that is declared and counted but not wired in fails here, and so does a loss without gradient.
@@ -175,6 +177,70 @@ static enum weft_status check_switches(const struct weft_trial *t, const struct 
     return status;
 }
 
+/* ---- options that are not at their defaults */
+
+static enum weft_status has_effect(const struct base *base, const struct weft_model *twin,
+                                   const struct weft_model *other, bool only_plan, bool *has)
+{
+    bool alike;
+    double effect = 0;
+    TRY(weft_models_begin_alike(twin, other, &alike));
+    if (alike && only_plan)
+        TRY(weft_models_plan_alike(twin, other, &alike));
+    else if (alike) {
+        TRY(effect_on(base, other, NULL, -1, &effect));
+        alike = !(effect > ROUNDING);
+    }
+    *has = !alike;
+    return WEFT_OK;
+}
+
+/* With its default a model may be impossible, so that it does something. */
+static enum weft_status check_default(const struct weft_trial *t, const struct base *base, const struct weft_opt *opt,
+                                      bool *has)
+{
+    char setting[128];
+    struct weft_spec spec;
+    struct weft_model *model = NULL;
+    snprintf(setting, sizeof setting, "%s=%s", opt->name, opt->initial);
+    *has = true;
+    enum weft_status status = weft_spec_vary(&spec, t->model->spec, setting);
+    if (status == WEFT_INVALID) {
+        weft_error_clear();
+        status = WEFT_OK;
+    } else if (status == WEFT_OK) {
+        status = weft_twin_create(&model, &spec);
+        if (status == WEFT_OK)
+            status = has_effect(base, t->model, model, opt->only_plan, has);
+    }
+    weft_model_free(model);
+    weft_spec_release(&spec);
+    return status;
+}
+
+/* A sequence shorter than windows and the like does not show them. */
+static enum weft_status check_defaults(const struct weft_trial *t, const struct base *base)
+{
+    struct weft_options all;
+    char name[128];
+    const struct weft_option *first = NULL;
+    int tried = 0, dead = 0;
+    weft_options_find(&all, t->model->spec);
+    for (int i = 0; t->model->spec->context >= LENGTH && i < all.count; i++) {
+        bool has;
+        if (!weft_option_matters(&all, &all.list[i]))
+            continue;
+        TRY(check_default(t, base, all.list[i].opt, &has));
+        tried++;
+        if (!has && dead++ == 0)
+            first = &all.list[i];
+    }
+    snprintf(name, sizeof name, "options of %d that are not at their defaults, but change nothing", tried);
+    weft_trial_report(t, dead == 0, dead, 0, name, "%s=%s: the model is the same with the default, %s",
+                      first ? first->opt->name : "", first ? first->value : "", first ? first->opt->initial : "");
+    return WEFT_OK;
+}
+
 /* ---- losses */
 
 /* The gradient without the cross-entropy, where parts have losses of their own. */
@@ -222,6 +288,7 @@ static enum weft_status check(const struct weft_trial *t, struct base *base)
     TRY(run(&base->forward, t->model, WEFT_FORWARD, NULL, -1));
     check_weights(t, &base->trained);
     TRY(check_switches(t, base));
+    TRY(check_defaults(t, base));
     TRY(check_positions(t, base));
     check_losses(t, &base->trained);
     return WEFT_OK;

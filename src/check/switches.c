@@ -17,78 +17,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options with their values */
-
-enum { MAX_OPTIONS = 256 };
-struct option {
-    const struct weft_opt *opt;
-    char value[WEFT_MAX_VALUE];
-};
-struct options {
-    struct option list[MAX_OPTIONS];
-    int count;
-};
-
-static void note_option(void *context, const struct weft_opt *opt, const char *value)
+static bool is_on(const struct weft_options *all, const struct weft_option *o)
 {
-    struct options *all = context;
-    if (all->count == MAX_OPTIONS)
-        return;
-    all->list[all->count].opt = opt;
-    snprintf(all->list[all->count++].value, WEFT_MAX_VALUE, "%s", value);
-}
-
-/* A number can be written in several ways. */
-static bool has_value(const struct option *o, const char *value)
-{
-    if (o->opt->type == WEFT_OPT_REAL || o->opt->type == WEFT_OPT_INT)
-        return strtod(o->value, NULL) == strtod(value, NULL);
-    return strcmp(o->value, value) == 0;
-}
-
-/* Whether the condition of an option, "name=value" or "name!=value", is met. */
-static bool has_needs(const struct options *all, const char *needs)
-{
-    size_t n = needs ? strcspn(needs, "!=") : 0;
-    for (int i = 0; needs && i < all->count; i++) {
-        const struct option *o = &all->list[i];
-        if (strlen(o->opt->name) != n || strncmp(o->opt->name, needs, n) != 0)
-            continue;
-        bool unlike = needs[n] == '!';
-        return has_value(o, needs + n + (unlike ? 2 : 1)) != unlike;
-    }
-    return !needs;
-}
-
-static bool is_on(const struct options *all, const struct option *o)
-{
-    return o->opt->off && !has_value(o, o->opt->off) && has_needs(all, o->opt->needs);
+    return o->opt->off && !weft_opt_same(o->opt, o->value, o->opt->off) && weft_options_met(all, o->opt->needs);
 }
 
 /* ---- the part that is switched, or whose option it is */
 
-static bool owns(const struct weft_chosen *c, const struct weft_opt *opt)
-{
-    const struct weft_owner *owner = &c->part->owner;
-    return opt >= owner->options && opt < owner->options + owner->count;
-}
-
 static void find_part(const struct weft_spec *spec, const struct weft_opt *opt, struct weft_switch *s)
 {
     for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
-        if (opt->choices == weft_part_names[kind] || owns(&spec->part[kind], opt))
+        if (opt->choices == weft_part_names[kind] || weft_chosen_owns(&spec->part[kind], opt))
             s->part = &spec->part[kind];
     for (int i = 0; i < spec->mechanism_count; i++) {
         const struct weft_chosen *c = &spec->mechanism[i];
-        s->of_mechanism |= owns(c, opt);
-        if (owns(c, opt) || strcmp(c->part->name, opt->name) == 0)
+        s->of_mechanism |= weft_chosen_owns(c, opt);
+        if (weft_chosen_owns(c, opt) || strcmp(c->part->name, opt->name) == 0)
             s->part = c;
     }
 }
 
 /* ---- the list */
 
-static enum weft_status add(struct weft_switches *all, const struct weft_spec *spec, const struct option *o)
+static enum weft_status add(struct weft_switches *all, const struct weft_spec *spec, const struct weft_option *o)
 {
     struct weft_switch *s = &all->list[all->count++];
     snprintf(s->name, sizeof s->name, "%s=%s", o->opt->name, o->value);
@@ -101,9 +52,9 @@ static enum weft_status add(struct weft_switches *all, const struct weft_spec *s
 
 enum weft_status weft_switches_find(struct weft_switches *all, const struct weft_spec *spec)
 {
-    struct options options = {.count = 0};
+    struct weft_options options;
     *all = (struct weft_switches){0};
-    weft_spec_each(spec, &options, note_option);
+    weft_options_find(&options, spec);
     all->list = calloc((size_t)options.count + 1, sizeof *all->list);
     if (!all->list)
         return FAIL(WEFT_NOMEM, "not enough memory to check a model with");

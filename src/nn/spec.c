@@ -29,26 +29,48 @@ static const struct weft_opt of_parts[] = {
      .help = "norms before attention and feed-forward, or after the residual sums (and no final norm)"},
 };
 
+static bool has_no_mechanism(const void *model, const void *own)
+{
+    return ((const struct weft_spec *)model)->mechanism_count == 0;
+}
+
+/* Whether no part has an option of auxiliary losses that is not switched off. */
+static bool has_no_losses(const void *model, const void *own)
+{
+    char text[WEFT_MAX_VALUE];
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++) {
+        const struct weft_chosen *c = &((const struct weft_spec *)model)->part[kind];
+        for (const struct weft_opt *o = c->part->owner.options; o < c->part->owner.options + c->part->owner.count; o++)
+            if (o->needs && o->off && strcmp(o->needs, "aux=yes") == 0 &&
+                !weft_opt_same(o, weft_opt_text(o, (const char *)c->options + o->offset, text), o->off))
+                return false;
+    }
+    return true;
+}
+
 static const struct weft_opt of_model[] = {
-    {"learn_alpha", WEFT_OPT_BOOL, AT(learn_alpha), "no", .help = "mixing weights of M1, M2, M3 are learned"},
-    {"detach", WEFT_OPT_BOOL, AT(detach), "no", .help = "stop the gradient into what M1, M2, M3 read"},
+    {"learn_alpha", WEFT_OPT_BOOL, AT(learn_alpha), "no", .idle = has_no_mechanism,
+     .help = "mixing weights of M1, M2, M3 are learned"},
+    {"detach", WEFT_OPT_BOOL, AT(detach), "no", .idle = has_no_mechanism,
+     .help = "stop the gradient into what M1, M2, M3 read"},
     {"output_gate", WEFT_OPT_BOOL, AT(output_gate), "no", .off = "no",
      .help = "attention's output times sigmoid(x Wg), per head and channel"},
     {"ra_alpha", WEFT_OPT_REAL, AT(ra_alpha), "0", -1e3, 1e3, .symbol = "RA_MLA_RA_ALPHA", .off = "0",
      .help = "reciprocal attention: factor of the score from j to i in the score from i to j; 0: none"},
     {"ra_window", WEFT_OPT_INT, AT(ra_window), "64", 1, 1 << 20, .symbol = "RA_MLA_RA_WINDOW", .needs = "ra_alpha!=0",
      .help = "number of earlier tokens that reciprocal attention reaches"},
-    {"dtype", WEFT_OPT_CHOICE, AT(choice.dtype), "bf16", .choices = dtype_names,
+    {"dtype", WEFT_OPT_CHOICE, AT(choice.dtype), "bf16", .choices = dtype_names, .only_plan = true,
      .help = "dtype of products and saved activations; sums and weights are f32"},
     {"layers", WEFT_OPT_INT, AT(layers), "2", 1, 1024, .help = "N, number of blocks"},
     {"width", WEFT_OPT_INT, AT(width), "128", 1, 1 << 20, .help = "C, width of the residual stream"},
     {"heads", WEFT_OPT_INT, AT(heads), "4", 1, 4096, .help = "H, query heads; each is C/H wide"},
     {"ffn_width", WEFT_OPT_INT, AT(ffn_width), "0", 0, 1 << 22,
      .help = "F, width of the feed-forward; 0: 4C, or 8C/3 rounded up to a multiple of 64 if it is gated"},
-    {"context", WEFT_OPT_INT, AT(context), "128", 1, 1 << 24, .help = "T, number of tokens of the longest sequence"},
+    {"context", WEFT_OPT_INT, AT(context), "128", 1, 1 << 24, .only_plan = true,
+     .help = "T, number of tokens of the longest sequence"},
     {"vocab", WEFT_OPT_INT, AT(vocab), "0", 0, 1 << 24,
      .help = "V, size of the vocabulary; 0: that of the data if the task reads any, else 64"},
-    {"batch", WEFT_OPT_INT, AT(batch), "32", 1, 1 << 20, .help = "B, sequences in a micro-batch"},
+    {"batch", WEFT_OPT_INT, AT(batch), "32", 1, 1 << 20, .only_plan = true, .help = "B, sequences in a micro-batch"},
     {"dropout", WEFT_OPT_REAL, AT(dropout), "0", 0, 0.99,
      .help =
          "probability, applied to the embedding, attention probabilities, attention output and feed-forward output"},
@@ -56,8 +78,8 @@ static const struct weft_opt of_model[] = {
     {"tie", WEFT_OPT_BOOL, AT(tie), "yes", .help = "the output layer shares the embedding's matrix"},
     {"logits_z", WEFT_OPT_REAL, AT(logits_z), "0", 0, 1e6, .off = "0",
      .help = "factor of the squared log-sum-exp of the logits in the loss"},
-    {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .help = "auxiliary losses of parts are trained"},
-    {"recompute", WEFT_OPT_BOOL, AT(recompute), "no",
+    {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of parts are trained"},
+    {"recompute", WEFT_OPT_BOOL, AT(recompute), "no", .only_plan = true,
      .help = "recompute each layer's activations in the backward pass: less memory, one more forward pass, same bits"},
     {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "seed of weights, data and dropout"},
     {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,

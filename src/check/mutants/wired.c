@@ -37,6 +37,14 @@ static struct weft_value *rotate_keys_only(struct weft_build *b, const void *opt
 
 static void leave_queries(void) { WEFT_BREAK_PART(weft_pos, weft_pos_rope)->rotate = rotate_keys_only; }
 
+static struct weft_value *rotate_by_default(struct weft_build *b, const void *options, struct weft_value *x,
+                                            int64_t heads, enum weft_side side)
+{
+    return weft_rope(b->g, x, b->position, heads, 10000);
+}
+
+static void ignore_base(void) { WEFT_BREAK_PART(weft_pos, weft_pos_rope)->rotate = rotate_by_default; }
+
 /* per_head_scalar as it was published: zeros. */
 static void zero(struct weft_tensor *t)
 {
@@ -101,5 +109,7 @@ const struct weft_mutant weft_mutants_wired[] = {
      .install = detach_z},
     {"keys are rotated, queries are not", "pos=rope", .gate = WEFT_GATE_LIVE,
      .check = "only distances between positions", .install = leave_queries},
+    {"rope_base is ignored", "pos=rope rope_base=500", .gate = WEFT_GATE_LIVE, .check = "not at their defaults",
+     .install = ignore_base},
     {0},
 };

@@ -16,8 +16,13 @@ struct full {
     int64_t kv_heads;
 };
 
+static bool is_default(const void *model, const void *own)
+{
+    return ((const struct full *)own)->kv_heads == ((const struct weft_spec *)model)->heads;
+}
+
 static const struct weft_opt options[] = {
-    {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
+    {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096, .idle = is_default,
      .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
 };
 

@@ -30,14 +30,22 @@ struct latent {
 static const char *const heads_names[] = {"own", "shared", NULL};
 static const char *const scale_names[] = {"head", "latent", NULL};
 
+static bool has_one_head(const void *model, const void *own) { return ((const struct weft_spec *)model)->heads == 1; }
+
+static bool scales_alike(const void *model, const void *own)
+{
+    const struct weft_spec *spec = model;
+    return spec->qk_width == spec->latent || weft_spec_geom(spec)->own_scale;
+}
+
 #define AT(field) offsetof(struct latent, field)
 static const struct weft_opt options[] = {
     {"latent_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 20, .symbol = "RA_MLA_LATENT_DIM",
      .help = "L, of the latents that keys and values are made of"},
     {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one latent for keys and values"},
-    {"latent_heads", WEFT_OPT_CHOICE, AT(heads), "own", .choices = heads_names,
+    {"latent_heads", WEFT_OPT_CHOICE, AT(heads), "own", .choices = heads_names, .idle = has_one_head,
      .help = "every head makes its own keys and values of the latents, or all share one key and one value"},
-    {"latent_scale", WEFT_OPT_CHOICE, AT(scale), "head", .choices = scale_names,
+    {"latent_scale", WEFT_OPT_CHOICE, AT(scale), "head", .choices = scale_names, .idle = scales_alike,
      .help = "scores begin at 1/sqrt(width of k), or at 1/sqrt(L)"},
     {"latent_rope", WEFT_OPT_INT, AT(rope), "0", 0, 1 << 16, .needs = "pos=rope",
      .help = "R, columns that rope turns beside the latent ones; 0: half the width of a head"},

@@ -24,14 +24,20 @@ struct ws {
 static const char *const forms[] = {"block", "dense", NULL};
 static const char *const positives[] = {"self", "halves", NULL}; /* as enum weft_positives */
 
+static bool has_no_contrast(const void *model, const void *own)
+{
+    return !((const struct weft_spec *)model)->aux || ((const struct ws *)own)->lambda_c == 0;
+}
+
 #define AT(field) offsetof(struct ws, field)
 static const struct weft_opt options[] = {
     {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is split into"},
     {"ws_form", WEFT_OPT_CHOICE, AT(form), "block", .choices = forms,
      .help = "each head sees its own part of F, or all of it"},
-    {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives,
+    {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives, .idle = has_no_contrast,
      .help = "the positive of a context vector: itself, or the other half of its sequence"},
-    {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .help = "temperature of the contrastive loss"},
+    {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .idle = has_no_contrast,
+     .help = "temperature of the contrastive loss"},
     {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .needs = "aux=yes",
      .help = "factor of mean |z|^2"},
     {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .needs = "aux=yes",

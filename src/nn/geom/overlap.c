@@ -44,5 +44,6 @@ const struct weft_geom weft_geom_overlap = {
              .params = params},
     .qk = qk,
     .scale = scale,
+    .own_scale = true,
     .normed = true,
 };

@@ -11,8 +11,13 @@ struct relative {
     int64_t max;
 };
 
+static bool has_all(const void *model, const void *own)
+{
+    return ((const struct relative *)own)->max >= ((const struct weft_spec *)model)->context;
+}
+
 static const struct weft_opt options[] = {
-    {"relative_max", WEFT_OPT_INT, offsetof(struct relative, max), "0", 0, 1 << 24,
+    {"relative_max", WEFT_OPT_INT, offsetof(struct relative, max), "0", 0, 1 << 24, .idle = has_all,
      .help = "number of distances with a learned bias; 0: as many as the context has"},
 };
 

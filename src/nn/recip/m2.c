@@ -24,6 +24,15 @@ struct m2 {
 static const char *const forms[] = {"low", "full", NULL};
 static const char *const selects[] = {"topk", "rms", "none", NULL}; /* as enum weft_route_mode */
 
+static bool has_one_head(const void *model, const void *own) { return ((const struct weft_spec *)model)->heads == 1; }
+
+/* The mean of all probabilities, as it is. */
+static bool sums_to_one(const void *model, const void *own)
+{
+    const struct m2 *o = own;
+    return o->select == WEFT_ROUTE_NONE && (o->head_average || has_one_head(model, own));
+}
+
 #define AT(field) offsetof(struct m2, field)
 static const struct weft_opt options[] = {
     {"m2_alpha", WEFT_OPT_REAL, AT(alpha), "0.3", 0, 10, .off = "0", .help = "factor of what is gathered"},
@@ -37,9 +46,9 @@ static const struct weft_opt options[] = {
     {"m2_rms", WEFT_OPT_REAL, AT(rms), "0.5", 0, 1e6, .symbol = "RA_MLA_MLP_SPARSE_RMS_THRESHOLD",
      .needs = "m2_select=rms", .help = "threshold in units of the root mean square over the visible tokens"},
     {"m2_renormalise", WEFT_OPT_BOOL, AT(renormalise), "yes", .symbol = "RA_MLA_MLP_SPARSE_NORMALIZE",
-     .help = "the chosen weights sum to 1"},
+     .idle = sums_to_one, .help = "the chosen weights sum to 1"},
     {"m2_head_average", WEFT_OPT_BOOL, AT(head_average), "yes", .symbol = "RA_MLA_MLP_SPARSE_HEAD_AVERAGE",
-     .help = "the mean over heads, else the maximum"},
+     .idle = has_one_head, .help = "the mean over heads, else the maximum"},
 };
 
 static void shrink(const struct weft_spec *spec, void *opts)
