@@ -195,23 +195,34 @@ static enum weft_status has_effect(const struct base *base, const struct weft_mo
     return WEFT_OK;
 }
 
+/* Whether the default stands for the value that the option has, such as 0 for as many heads as there are. */
+static bool stands_for_it(const struct weft_spec *with_default, const struct weft_option *o)
+{
+    struct weft_options all;
+    weft_options_find(&all, with_default);
+    for (int i = 0; i < all.count; i++)
+        if (all.list[i].opt == o->opt)
+            return strcmp(all.list[i].value, o->value) == 0;
+    return false;
+}
+
 /* With its default a model may be impossible, so that it does something. */
-static enum weft_status check_default(const struct weft_trial *t, const struct base *base, const struct weft_opt *opt,
+static enum weft_status check_default(const struct weft_trial *t, const struct base *base, const struct weft_option *o,
                                       bool *has)
 {
     char setting[128];
     struct weft_spec spec;
     struct weft_model *model = NULL;
-    snprintf(setting, sizeof setting, "%s=%s", opt->name, opt->initial);
+    snprintf(setting, sizeof setting, "%s=%s", o->opt->name, o->opt->initial);
     *has = true;
     enum weft_status status = weft_spec_vary(&spec, t->model->spec, setting);
     if (status == WEFT_INVALID) {
         weft_error_clear();
         status = WEFT_OK;
-    } else if (status == WEFT_OK) {
+    } else if (status == WEFT_OK && !stands_for_it(&spec, o)) {
         status = weft_twin_create(&model, &spec);
         if (status == WEFT_OK)
-            status = has_effect(base, t->model, model, opt->only_plan, has);
+            status = has_effect(base, t->model, model, o->opt->only_plan, has);
     }
     weft_model_free(model);
     weft_spec_release(&spec);
@@ -230,7 +241,7 @@ static enum weft_status check_defaults(const struct weft_trial *t, const struct 
         bool has;
         if (!weft_option_matters(&all, &all.list[i]))
             continue;
-        TRY(check_default(t, base, all.list[i].opt, &has));
+        TRY(check_default(t, base, &all.list[i], &has));
         tried++;
         if (!has && dead++ == 0)
             first = &all.list[i];

@@ -16,13 +16,8 @@ struct full {
     int64_t kv_heads;
 };
 
-static bool is_default(const void *model, const void *own)
-{
-    return ((const struct full *)own)->kv_heads == ((const struct weft_spec *)model)->heads;
-}
-
 static const struct weft_opt options[] = {
-    {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096, .idle = is_default,
+    {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
      .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
 };
 
