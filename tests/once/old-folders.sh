@@ -17,7 +17,8 @@ same() {
 import json, sys
 old, new = (json.load(open(name)) for name in ("old", "new"))
 different = [f"{key}: {old[key]}, now {new.get(key)}" for key in sys.argv[1:] if old[key] != new.get(key)]
-print("\n".join(different), end="")
+for line in different:
+    print(line)
 sys.exit(bool(different))
 END_PYTHON
 }
