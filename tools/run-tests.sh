@@ -52,7 +52,7 @@ report() {
         sed 's/^/    /' "$log"
         ((status == 124)) && echo "    stopped after $limit s"
     elif ((s)); then
-        sed -nE 's/^(not )?ok\>.*# SKIP/    skip:/p; s/^skip/    skip/p' "$log"
+        sed -nE 's/^(not )?ok *[0-9]* *-? *(.*)# SKIP */    skip: \2/p; s/^skip/    skip/p' "$log"
     fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }

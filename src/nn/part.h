@@ -62,12 +62,11 @@ struct weft_geom {
     struct weft_part part;
     /* Norms are made when asked for. */
     struct weft_qk (*qk)(struct weft_build *b, const void *options, const struct weft_qk_raw *raw, bool norms);
-    /* Optional: the factor of the scores, f32 [H]. Without it 1/sqrt(scale_width). own_scale: it does not depend on
-     * that width. */
-    bool own_scale;
+    /* Optional: the factor of the scores, f32 [H]. Without it 1/sqrt(scale_width). */
     struct weft_value *(*scale)(struct weft_build *b, const void *options);
-    bool linear; /* a key is linear in its mean: it can be absorbed into the queries */
-    bool normed; /* queries and keys have norms */
+    bool own_scale; /* that factor does not depend on scale_width */
+    bool linear;    /* a key is linear in its mean: it can be absorbed into the queries */
+    bool normed;    /* queries and keys have norms */
 };
 
 /* ---- attention: what queries, keys and values are made of, and what is cached */

@@ -7,7 +7,6 @@ set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 
-field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 # oneDNN's bf16 takes minutes for this model where there is no AMX.
 [[ $("$weft" version --json | field isa) == amx ]] && dtype=bf16 || dtype=f32
 train() { "$weft" train gpt2 --set task=recall --set steps=5 --set dtype=$dtype --json "$@" 2>"$scratch/err"; }
