@@ -11,6 +11,7 @@
 #   make check-long         run the slow tests too, in order; long-NAME runs one of them
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run the quick tests under AddressSanitizer, or ThreadSanitizer
+#   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512
 #   make check-onednn       with ONEDNN=yes: compare the own products with oneDNN's
 #   make coverage           run the quick tests and count lines
 #   make fuzz               give 20000 hostile inputs to each reader of files; fuzz-NAME RUNS=n to one
@@ -55,6 +56,7 @@ OPT_release := -O3 -g
 OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O2 -g -fsanitize=thread
 OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+OPT_emulated := -O2 -g -DWEFT_EMULATE_AMX -Itests/emulated
 OPT_coverage := -O1 -g --coverage
 # What forks after threads ran is tested too.
 ifeq ($(FLAVOUR),tsan)
@@ -85,7 +87,7 @@ ONEDNN_LIBS := $(if $(filter yes,$(ONEDNN)),-ldnnl -lgomp)
 
 LEVELS :=
 ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
-LEVELS := $(if $(filter release,$(FLAVOUR)),v3 v4)
+LEVELS := $(if $(filter release emulated,$(FLAVOUR)),v3 v4)
 AMX := yes
 endif
 MARCH_v3 := -march=x86-64-v3
@@ -103,7 +105,7 @@ SRC := $(if $(AMX),$(SRC),$(filter-out %_amx.c,$(SRC)))
 CMD_SRC := src/main.c $(filter src/cmd/%,$(SRC))
 ONEDNN_SRC := $(filter src/dnn/onednn/%,$(SRC))
 LIB_SRC := $(filter-out src/cmd/% $(ONEDNN_SRC),$(SRC))
-LEVEL_SRC := $(filter-out src/ops/registry.c,$(filter src/ops/%.c src/dnn/loop_f32.c,$(LIB_SRC)))
+LEVEL_SRC := $(filter-out src/ops/registry.c,$(filter src/ops/%.c src/dnn/loop%.c,$(LIB_SRC)))
 LIB_OBJ := $(LIB_SRC:src/%.c=$(OUT)/obj/%.o)
 LEVEL_OBJ := $(foreach level,$(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj-$(level)/%.o))
 CMD_OBJ := $(CMD_SRC:src/%.c=$(OUT)/obj/%.o)
@@ -118,14 +120,21 @@ TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tes
 # Parts from outside run the ops of other models; ten minutes for ThreadSanitizer.
 TEST_SRC := $(filter-out $(if $(filter tsan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
 TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
+# What depends on the instructions.
+TEST_SRC := $(if $(filter emulated,$(FLAVOUR)),tests/ops.c tests/unit/dnn.c tests/unit/products.c,$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
 # Scripts of tests/cli run the program, in every flavour, but under ThreadSanitizer, which is slow, only those that run
-# all of its threads; the others kill it, judge or rebuild the tree, or run long: once is enough.
+# all of its threads, and under AddressSanitizer not those that train dozens of runs, with all gates before each
+# (long-asan does); the others kill it, judge or rebuild the tree, or run long: once is enough.
 ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
-CLI := $(if $(filter tsan,$(FLAVOUR)),$(addprefix tests/cli/,data.sh eval.sh tokenizer.sh verify.sh),$(wildcard tests/cli/*.sh))
+TRAINING := tests/cli/train.sh tests/cli/text.sh
+CLI_tsan := $(addprefix tests/cli/,data.sh eval.sh tokenizer.sh verify.sh)
+CLI_asan := $(filter-out $(TRAINING),$(wildcard tests/cli/*.sh))
+CLI := $(or $(CLI_$(FLAVOUR)),$(wildcard tests/cli/*.sh))
 SCRIPTS := $(sort $(CLI) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
+SCRIPTS := $(if $(filter emulated,$(FLAVOUR)),$(wildcard tests/emulated/*.sh),$(SCRIPTS))
 
 A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
@@ -238,7 +247,7 @@ savedefconfig: build
 
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
-LONG := long-levels long-clang long-valgrind $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
+LONG := emulated long-levels long-clang long-valgrind long-asan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG)
 
 check: build $(TESTS)
@@ -252,7 +261,7 @@ check-onednn: build $(ONEDNN_TESTS)
 check-install: build
 	@$(RUN) tests/install/*.sh
 
-asan tsan:
+asan tsan emulated:
 	@$(MAKE) --no-print-directory FLAVOUR=$@ check
 
 coverage:
@@ -264,12 +273,16 @@ check-long:
 	@for target in check check-install asan tsan $(LONG); do $(MAKE) --no-print-directory $$target || exit 1; done
 
 long-resume: $(OUT)/tests/fault/shim.so
+long-hashes: $(OUT)/tests/unit/products
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
 	@WEFT_TEST_TIMEOUT=$${WEFT_TEST_TIMEOUT:-3600} $(RUN) tests/long/$*.sh
 
 # The paths below the best one of this machine.
 long-levels: build $(TESTS)
 	@for isa in base v3 v4; do echo "WEFT_ISA=$$isa" && WEFT_ISA=$$isa $(RUN) $(TESTS) || exit 1; done
+
+long-asan:
+	@WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory FLAVOUR=asan CLI="$(TRAINING)" TESTS= check
 
 long-clang:
 	@$(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/clang check

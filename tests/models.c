@@ -89,7 +89,9 @@ static void is_noticed(void **state)
     const struct weft_mutant *m = *state;
     bool caught = false, alarm = true;
     char message[400];
-    assert_int_equal(weft_mutant_run(m, 1u << m->gate, &caught, &alarm, message), WEFT_OK);
+    /* What an earlier gate may hide runs with all of them, as before training. */
+    unsigned gates = m->gate == WEFT_GATE_ACCOUNTED ? WEFT_GATES_ALL : 1u << m->gate;
+    assert_int_equal(weft_mutant_run(m, gates, &caught, &alarm, message), WEFT_OK);
     print_message("%s\n", message);
     assert_false(alarm);
     assert_true(caught);

@@ -59,6 +59,9 @@ static inline int64_t weft_max(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ---- element types; here because vmath_inl.h loads and stores them. tensor.h has their properties. */
 
 enum weft_dtype { WEFT_F32, WEFT_BF16, WEFT_F64, WEFT_I32 };
+/* The bits of 2^-56 as f32. What becomes bf16 and is smaller becomes 0: products of two bf16 numbers are then multiples
+ * of 2^-126, and no sum of them is denormal, which processors treat differently. */
+#define WEFT_BF16_FLOOR 0x23800000
 
 /* ---- arena (arena.c): many small allocations with one lifetime. Zeroed, 64-byte aligned. */
 
@@ -141,6 +144,15 @@ enum weft_isa weft_isa(void);
 const char *weft_isa_name(enum weft_isa isa);
 /* Fails if WEFT_ISA is not one of these names, which weft_isa ignores. */
 enum weft_status weft_isa_check(void);
+
+/* ---- elementary functions (elementary.c), in double and without libm: the same bits on every machine */
+
+double weft_exp(double x);
+double weft_exp2(double x);
+double weft_expm1(double x);
+double weft_log(double x);
+double weft_pow(double x, double y); /* x > 0, or y a whole number */
+double weft_cos_pi(double x);        /* cos(pi x) */
 
 /* ---- randomness (rng.c): Random123's Philox 4x32-10, a function of a key and a counter */
 

@@ -49,24 +49,6 @@ uint64_t weft_below(uint64_t key, uint64_t element, uint64_t n)
     return (uint64_t)(((unsigned __int128)u * n) >> 64);
 }
 
-/* ln x from the exponent and the atanh series; x must not be subnormal. */
-static double natural_log(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    int e = (int)(bits >> 52) - 1022;
-    bits = (bits & 0xfffffffffffffULL) | 0x3fe0000000000000ULL;
-    memcpy(&x, &bits, sizeof x); /* in [0.5, 1) */
-    if (x < 0.70710678118654752) {
-        x *= 2;
-        e--;
-    }
-    double s = (x - 1) / (x + 1), z = s * s, p = 0;
-    for (int i = 25; i >= 1; i -= 2)
-        p = p * z + 1.0 / i;
-    return 2 * s * p + e * 0.69314718055994530942;
-}
-
 static double ratio(const double *p, const double *q, double r)
 {
     double a = 0, b = 0;
@@ -116,7 +98,7 @@ static double normal_quantile(double p)
     double q = p - 0.5;
     if (q >= -0.425 && q <= 0.425)
         return q * ratio(a, b, 0.180625 - q * q);
-    double r = sqrt(-natural_log(q < 0 ? p : 1 - p));
+    double r = sqrt(-weft_log(q < 0 ? p : 1 - p));
     double x = r <= 5 ? ratio(c, d, r - 1.6) : ratio(e, f, r - 5);
     return q < 0 ? -x : x;
 }

@@ -7,8 +7,9 @@
  * a row is accumulated in sixteen lanes, which are then added in one fixed tree. Contraction is off (see Makefile); a
  * fused multiply-add is always an explicit vfma, so every copy of a formula rounds the same way.
  *
- * The header is compiled into each user at each instruction-set level. Without 512-bit registers, the compiler splits
- * the vectors. tests/unit/vmath.c measures the accuracy against libm in double.
+ * The header is compiled into each user at each instruction-set level, and gives the same bits on all of them; only the
+ * payload of a NaN may differ. Without 512-bit registers, the compiler splits the vectors. tests/unit/vmath.c measures
+ * the accuracy against libm in double, and compares the levels.
  */
 #ifndef WEFT_VMATH_H
 #define WEFT_VMATH_H
@@ -19,6 +20,8 @@
 #include <string.h>
 #if defined(__FMA__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* The 512-bit level uses masks: for tails, without going through memory, and for selects. */
@@ -42,18 +45,66 @@ VINLINE vi vseti(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x,
 /* a where the mask lane is all ones, b where it is zero. */
 VINLINE vf vpick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
-/* a * b + c, rounded once if the level has FMA, else twice. */
+/* One register of floats, and a * b + c of it, rounded once. */
+#if defined(__AVX512F__)
+typedef vf vpart;
+VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return (vpart)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#elif defined(__FMA__)
+typedef float vpart __attribute__((vector_size(32)));
+VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return (vpart)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#else
+typedef float vpart __attribute__((vector_size(16)));
+#if defined(__aarch64__)
+VINLINE vpart part_fma(vpart a, vpart b, vpart c)
+{
+    return (vpart)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
+/* Without the instruction: the product is exact in double. The sum is rounded to odd, that is, its last bit is set if
+ * it is not exact; rounding that to float is the same as rounding the exact sum (S. Boldo and G. Melquiond, Emulation
+ * of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008). */
+static __attribute__((noinline, unused)) vpart part_fma(vpart a, vpart b, vpart c)
+{
+    typedef double wide __attribute__((vector_size(32)));
+    typedef int64_t wide_bits __attribute__((vector_size(32)));
+    wide x = __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide), y = __builtin_convertvector(c, wide);
+    wide sum = x + y, rest = sum - x, error = (x - (sum - rest)) + (y - rest);
+    wide_bits bits = (wide_bits)sum, inexact = (error < 0) | (error > 0), even = (bits & 1) - 1;
+    wide_bits towards = ((error > 0) ^ (sum < 0)) & 2; /* 2: away from 0 */
+    return __builtin_convertvector((wide)(bits + (inexact & even & (towards - 1))), vpart);
+}
+#endif
+#endif
+enum { PART = sizeof(vpart) / sizeof(float) };
+
+VINLINE vpart part_set(float x) { return x - (vpart){0}; }
+
+VINLINE vpart part_load(const float *p)
+{
+    vpart x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+/* a * b + c, rounded once. */
 VINLINE vf vfma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
-    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    return part_fma(a, b, c);
 #elif defined(__FMA__)
-#define VLOW(v) (__m256) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
-#define VHIGH(v) (__m256) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-    __m256 low = _mm256_fmadd_ps(VLOW(a), VLOW(b), VLOW(c)), high = _mm256_fmadd_ps(VHIGH(a), VHIGH(b), VHIGH(c));
+#define VLOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define VHIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+    vpart low = part_fma(VLOW(a), VLOW(b), VLOW(c)), high = part_fma(VHIGH(a), VHIGH(b), VHIGH(c));
     return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
-    return a * b + c;
+    vpart x[4], y[4], z[4];
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    memcpy(z, &c, sizeof z);
+    for (int i = 0; i < 4; i++)
+        z[i] = part_fma(x[i], y[i], z[i]);
+    memcpy(&c, z, sizeof c);
+    return c;
 #endif
 }
 
@@ -75,6 +126,27 @@ VINLINE vf vmin(vf a, vf b)
     return vpick(a < b, a, b);
 #endif
 }
+
+/* Bit l of a mask: whether lane l is set. And back. */
+VINLINE uint16_t vbits(vi mask)
+{
+#if defined(VMASKS)
+    return (uint16_t)_mm512_movepi32_mask((__m512i)mask);
+#else
+    uint16_t bits = 0;
+    for (int i = 0; i < VLANES; i++)
+        bits |= (uint16_t)((uint32_t)mask[i] >> 31 << i);
+    return bits;
+#endif
+}
+
+VINLINE vi vlanes(uint16_t bits)
+{
+    vi bit = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+    return (vseti(bits) & bit) != vseti(0);
+}
+
+VINLINE bool vany(vi mask) { return vbits(mask) != 0; }
 
 VINLINE vf vabs(vf a) { return (vf)((vi)a & vseti(0x7fffffff)); }
 
@@ -100,17 +172,20 @@ VINLINE vf vwiden(vh h)
 #endif
 }
 
-/* Rounds to bf16, to nearest even; a NaN keeps its sign and becomes quiet. */
+/* As weft_bf16_from_f32. */
 VINLINE vh vnarrow(vf x)
 {
     vu u = (vu)x, r = u + 0x7fff + ((u >> 16) & 1);
 #if defined(VMASKS)
     __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
-    r = (vu)_mm512_mask_or_epi32((__m512i)r, nan, (__m512i)u, _mm512_set1_epi32(0x400000));
+    __mmask16 small = _mm512_cmplt_epu32_mask((__m512i)(u & 0x7fffffff), _mm512_set1_epi32(WEFT_BF16_FLOOR));
+    r = (vu)_mm512_mask_and_epi32((__m512i)r, small, (__m512i)u, _mm512_set1_epi32((int)0x80000000));
+    r = (vu)_mm512_mask_mov_epi32((__m512i)r, nan, _mm512_set1_epi32(0x7fc00000));
     return (vh)_mm512_cvtepi32_epi16((__m512i)(r >> 16));
 #else
-    vu nan = (vu)(x != x);
-    r = (nan & (u | 0x400000)) | (~nan & r);
+    vi small = (vi)(u & 0x7fffffff) < vseti(WEFT_BF16_FLOOR);
+    r = (vu)vpick(small, (vf)(u & 0x80000000), (vf)r);
+    r = (vu)vpick(x != x, (vf)vseti(0x7fc00000), (vf)r);
     return __builtin_convertvector(r >> 16, vh);
 #endif
 }

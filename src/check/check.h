@@ -150,4 +150,15 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, bo
 /* ---- the four checks of the RA-MLA study's code (source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);
 
+/* ---- the same bits on every machine (hashes.c) */
+
+struct weft_hashes_case {
+    const char *model, *settings, *dtype;
+    const char *wanted; /* the hash that every machine must get */
+    char hash[65];      /* what this one got */
+};
+typedef void weft_hashes_fn(void *context, const struct weft_hashes_case *c);
+/* Trains the models of hashes.def one after the other, all or those of one preset. */
+enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, void *context);
+
 #endif

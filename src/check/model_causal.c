@@ -342,7 +342,7 @@ static struct by_logits look_at(const float *logits, int64_t vocab, int32_t targ
 {
     double top = -INFINITY, sum = 0;
     for (int64_t i = 0; i < vocab; i++)
-        top = fmax(top, logits[i]);
+        top = logits[i] > top ? logits[i] : top;
     for (int64_t i = 0; i < vocab; i++)
         sum += exp(logits[i] - top);
     bool is_token = prediction >= 0 && prediction < vocab;

@@ -6,7 +6,7 @@
  * Half of the rows are a sequence at the end of the context: position schemes see late positions there. A bf16 number
  * is off by up to u = 2^-9 of itself. The roundings on the way to a gradient are independent of each other, so its
  * relative error grows with the root of their number, which grows with the layers: the bound is FACTOR u sqrt(1 + N),
- * or four times what rounding every result of exact kernels gives, where that is more. Errors of single elements
+ * or four times what the roundings of the definition do to exact kernels, where that is more. Errors of single elements
  * average out over a tensor: its scale (the gradient's projection on the reference) is known better than its elements
  * are. A weight with a small gradient gets the roundings of larger ones that cancel in it.
  */

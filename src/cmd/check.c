@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * check - runs every op of the registry through the harness, on this machine.
+ * check - runs every op of the registry through the harness, on this machine, or compares the bits of trained models
+ * with those of every other machine.
  */
 #include "check/check.h"
 #include "base/json.h"
@@ -15,11 +16,17 @@ static const char *op_at(int i) { return i < WEFT_OP_COUNT ? weft_op((enum weft_
 struct args {
     struct weft_common common;
     const char *op;
+    const char *model;
+    bool hashes;
 };
 
 static const struct weft_arg table[] = {
     {"op", 'o', "NAME", WEFT_ARG_TEXT, offsetof(struct args, op), .help = "Check this op only, and list its cases",
      .choice_at = op_at},
+    {"hashes", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, hashes),
+     .help = "Instead, train small models and compare their bits with those of every machine"},
+    {"model", 'm', "NAME", WEFT_ARG_TEXT, offsetof(struct args, model),
+     .help = "With --hashes: models of this preset only", .choice_at = weft_preset_name_at},
     {0},
 };
 
@@ -62,9 +69,54 @@ static void add_case(void *context, const struct weft_opcheck_case *c)
                c->error);
 }
 
+/* ---- hashes */
+
+struct hashes {
+    const struct args *args;
+    int models, differ;
+};
+
+static void add_hash(void *context, const struct weft_hashes_case *c)
+{
+    struct hashes *h = context;
+    bool same = strcmp(c->hash, c->wanted) == 0;
+    h->models++;
+    h->differ += !same;
+    if (!h->args->common.json)
+        printf("%-7s %-4s %s%s%s\n        %s\n", same ? "same" : "DIFFERS", c->dtype, c->model, *c->settings ? " " : "",
+               c->settings, c->hash);
+    if (!same)
+        weft_say(stderr, "weft check: %s %s %s: %s, and not %s\n", c->model, c->settings, c->dtype, c->hash, c->wanted);
+}
+
+static enum weft_status run_hashes(const struct args *a)
+{
+    struct hashes h = {.args = a};
+    TRY(weft_hashes_run(a->model, add_hash, &h));
+    if (h.models == 0)
+        return FAIL(WEFT_INVALID, "there are no hashes of %s: `weft help models` lists the presets", a->model);
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "models", h.models);
+    weft_result_int(r, "differ", h.differ);
+    weft_result_text(r, "isa", weft_dnn_path());
+    enum weft_status status = weft_result_print(r, stdout, a->common.json);
+    weft_result_free(r);
+    if (status == WEFT_OK && h.differ)
+        return FAIL(WEFT_CHECK,
+                    "%d of %d models have other bits than on every other machine; please report it, with the output "
+                    "of `weft version`",
+                    h.differ, h.models);
+    return status;
+}
+
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
+    if (a->hashes ? a->op != NULL : a->model != NULL)
+        return FAIL(WEFT_INVALID,
+                    a->hashes ? "--op has no hashes: they are of whole models" : "--model needs --hashes");
+    if (a->hashes)
+        return run_hashes(a);
     struct weft_opcheck sum;
     struct tally tally = {.args = a, .gradient_error = NAN};
     enum weft_status status = weft_opcheck_run(a->op, &sum, add_case, &tally);
@@ -89,7 +141,10 @@ const struct weft_cmd weft_cmd_check = {
     .name = "check",
     .summary = "check every op on this machine",
     .doc = "Checks every op against its reference in double precision, its derivative against finite differences, and "
-           "its bits against other thread counts, row counts and memory layouts. --verbose lists every case.",
+           "its bits against other thread counts, row counts and memory layouts. --verbose lists every case. With "
+           "--hashes it trains small models for 20 steps and compares hashes of their losses and weights with those "
+           "that every "
+           "machine must get.",
     .notes = "Errors are in units of what is allowed: above 1 fails.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

@@ -20,16 +20,24 @@
 
 /* ---- engines */
 
-static const struct weft_dnn_engine *loop(void)
-{
+static const struct level {
+    const struct weft_dnn_engine *f32, *bf16;
+    const struct weft_dnn_tiles *tiles;
+} levels[] = {
+    [WEFT_ISA_BASE] = {&weft_dnn_loop, &weft_dnn_loop, &weft_dnn_tiles_loop},
 #ifndef WEFT_BASE_ONLY
-    if (weft_isa() >= WEFT_ISA_V4)
-        return &weft_dnn_loop_v4;
-    if (weft_isa() >= WEFT_ISA_V3)
-        return &weft_dnn_loop_v3;
+    [WEFT_ISA_V3] = {&weft_dnn_loop_v3, &weft_dnn_loop_v3, &weft_dnn_tiles_loop_v3},
+    [WEFT_ISA_V4] = {&weft_dnn_loop_v4, &weft_dnn_loop_v4, &weft_dnn_tiles_loop_v4},
+    [WEFT_ISA_AMX] = {&weft_dnn_loop_v4, &weft_dnn_amx, &weft_dnn_tiles_amx},
 #endif
-    return &weft_dnn_loop;
+};
+
+static const struct level *level(void)
+{
+    return &levels[weft_min((int)weft_isa(), (int)(sizeof levels / sizeof *levels) - 1)];
 }
+
+const struct weft_dnn_tiles *weft_dnn_tiles(void) { return level()->tiles; }
 
 const struct weft_dnn_rival *weft_dnn_rival;
 
@@ -52,11 +60,7 @@ static const struct weft_dnn_engine *engine_of(enum weft_dtype dtype)
 {
     if (rival_wanted())
         return weft_dnn_rival->engine;
-#if defined(__x86_64__)
-    if (dtype == WEFT_BF16 && weft_isa() >= WEFT_ISA_AMX)
-        return &weft_dnn_amx;
-#endif
-    return loop();
+    return dtype == WEFT_BF16 ? level()->bf16 : level()->f32;
 }
 
 static enum weft_status choose_engine(enum weft_dtype dtype, const struct weft_dnn_engine **engine)
@@ -81,13 +85,15 @@ const char *weft_dnn_path(void)
     return text;
 }
 
-bool weft_dnn_bf16_emulated(void) { return engine_of(WEFT_BF16) == loop(); }
+bool weft_dnn_same_bits(const char *path, const char *other)
+{
+    return strcmp(path, other) == 0 || (!strchr(path, '-') && !strchr(other, '-'));
+}
 
 const char *weft_dnn_describe(void)
 {
     static _Thread_local char text[96];
-    snprintf(text, sizeof text, "f32: %s; bf16: %s%s", engine_of(WEFT_F32)->name, engine_of(WEFT_BF16)->name,
-             weft_dnn_bf16_emulated() ? " (emulated)" : "");
+    snprintf(text, sizeof text, "f32: %s; bf16: %s", engine_of(WEFT_F32)->name, engine_of(WEFT_BF16)->name);
     return text;
 }
 
@@ -284,10 +290,8 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
     if (!p)
         return FAIL(WEFT_NOMEM, "not enough memory to plan a product of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
-    if (s->dtype == WEFT_BF16 && weft_dnn_bf16_emulated())
-        weft_note_once("bf16",
-                       "bf16 products need AMX: on this processor they are emulated in f32; dtype=f32 is as fast and "
-                       "more exact");
+    if (s->dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
+        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
     *p = (struct weft_dnn_product){.shape = *s, .plan = plan_of(s, false), .out = out};
     TRY(choose_engine(s->dtype, &p->engine));
     TRY(p->engine->plan(&p->plan));

@@ -13,12 +13,12 @@
  *    is, its neighbours, the chunk, or the number of threads. Rows are padded rather than the kernel changed; a
  *    reduction is never split.
  *  - Products run on tiles of the output through weft_parallel; nothing here is created or allocated after planning.
- *  - bf16 operands multiply exactly and sum in f32. (AMX reads denormal bf16 as 0.)
+ *  - They do not depend on the processor either. f32: one sum per element, by fused multiply-add, in order. bf16: the
+ *    sums of the AMX instruction (pairs_inl.h), of operands that are 0 or not below WEFT_BF16_FLOOR.
  *
  * Engines behind this one door, chosen by rule:
- *   f32                          own vector loop, compiled per instruction-set level
  *   bf16, AMX                    own tile loop
- *   bf16, anything less          the f32 loop on widened operands; reported as emulated
+ *   all else                     own vector loop, compiled per instruction-set level
  * The library has no other. A program can also be linked with oneDNN (src/dnn/onednn): benches compare with it, tests
  * use it as a reference, and WEFT_ENGINE=onednn makes it the engine of both types (it allocates in every call).
  */
@@ -40,12 +40,13 @@ struct weft_dnn_shape {
     int64_t max_rows;
 };
 
-/* What the machine runs, e.g. "f32: avx512 loop; bf16: amx tile loop", and whether bf16 is emulated. */
+/* What the machine runs, e.g. "f32: avx512 loop; bf16: amx tile loop". */
 const char *weft_dnn_describe(void);
-bool weft_dnn_bf16_emulated(void);
-/* What the bits of results depend on: the instruction set, such as "amx", with an engine that is not our own
+/* The instruction set, such as "amx"; with an engine that is not our own, on which the bits of results depend,
  * "amx-onednn". */
 const char *weft_dnn_path(void);
+/* Whether results of two such paths have the same bits: own engines have, those of others only on the same path. */
+bool weft_dnn_same_bits(const char *path, const char *other);
 
 /* Bytes of `groups` packed [depth, width] matrices, and packing from f32 or bf16. For WEFT_PACK_Y the source is W
  * [groups, width, depth]; for WEFT_PACK_DX it is W [groups, depth, width]. Runs in parallel. */
@@ -70,25 +71,27 @@ enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft
 void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void *dy, const void *x, float *dw,
                         void *scratch, void *local, size_t local_stride);
 
-/* AMX tiles for an op that works between two products (tile_attention_amx.c). Only where weft_isa() is WEFT_ISA_AMX,
- * and products only between begin and end, which set up and release the tile registers of the calling thread.
- * All sizes are multiples of 32, the caller pads with zeros (rows and columns of a product: of 16). Left operands are
- * bf16 [rows][depth]; right operands [depth, width] are packed as panels of 16 columns, a panel [depth/2][16] pairs.
- * Every element is one chain of sums over the depth in order, which `add` continues from what stands in c. */
-void weft_dnn_tiles_begin(void);
-void weft_dnn_tiles_end(void);
-/* A dummy product that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
- * up. Call it now and then during short vector work between two products. It overwrites tile register 0. */
-#if defined(__x86_64__)
-static inline void weft_dnn_tiles_keep_awake(void) { __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0"); }
-#endif
-void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b,
-                            float *c, bool add);
-/* Right operands from x [depth][width], and from x [width][depth]; a left operand [width][rows] from x [rows][width].
- */
-void weft_dnn_tiles_pack(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
-void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
-void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a);
+/* bf16 products of small blocks, for an op that works between two of them: on AMX tiles (tile_attention_amx.c), or with
+ * the same bits on vectors (loop_tiles.c). Products only between begin and end, which set up and release the tile
+ * registers of the calling thread. All sizes are multiples of 32, the caller pads with zeros (rows and columns of a
+ * product: of 16). Left operands are bf16 [rows][depth]; right operands [depth, width] are packed as panels of 16
+ * columns, a panel [depth/2][16] pairs. What `add` continues in c must be a multiple of 2^-126, as all sums of products
+ * are: else a sum could be denormal, which AMX takes for 0. */
+struct weft_dnn_tiles {
+    bool amx;
+    void (*begin)(void);
+    void (*end)(void);
+    void (*product)(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b, float *c,
+                    bool add);
+    /* Right operands from x [depth][width], and from x [width][depth]; a left operand [width][rows] from x
+     * [rows][width]. */
+    void (*pack)(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
+    void (*pack_transposed)(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b);
+    void (*transpose)(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a);
+};
+const struct weft_dnn_tiles *weft_dnn_tiles(void);
+/* The smallest number of which all floats that are at least as large are multiples of 2^-126. */
+#define WEFT_DNN_TILES_SMALLEST 0x1p-103f
 
 /* Bare products, for benches: one of the three on random operands of its own, as often as it is run. What a training
  * step pays for every product is part of a run: packing activations, and oneDNN's reorders. */

@@ -65,6 +65,17 @@ struct weft_dnn_engine {
 
 extern const struct weft_dnn_engine weft_dnn_amx;
 extern const struct weft_dnn_engine weft_dnn_loop, weft_dnn_loop_v3, weft_dnn_loop_v4;
+extern const struct weft_dnn_tiles weft_dnn_tiles_amx;
+extern const struct weft_dnn_tiles weft_dnn_tiles_loop, weft_dnn_tiles_loop_v3, weft_dnn_tiles_loop_v4;
+
+/* In a source that is compiled once per level: the name at the level it is compiled for. */
+#ifdef WEFT_LEVEL
+#define WEFT_DNN_PASTE_(name, level) name##_##level
+#define WEFT_DNN_PASTE(name, level) WEFT_DNN_PASTE_(name, level)
+#define WEFT_DNN_LEVEL(name) WEFT_DNN_PASTE(name, WEFT_LEVEL)
+#else
+#define WEFT_DNN_LEVEL(name) name
+#endif
 
 /* Another library's products, in programs that are linked with them (src/dnn/onednn): an engine, which
  * WEFT_ENGINE=<name> chooses, and bare products for benches. */

@@ -13,9 +13,8 @@
  *
  * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time.
  */
+#include "dnn/amx.h"
 #include "dnn/store_inl.h"
-
-#include <immintrin.h>
 
 #define STEP 32  /* depth of a tile */
 #define BLOCK 32 /* rows, and columns of a panel */

@@ -6,18 +6,12 @@
  * tiles, so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; what is left over of rows or
  * columns goes one tile wide. Each element is one chain over the depth in steps of 32, so its bits know neither the
  * blocking nor its neighbours.
- *
- * The packers move 32-bit pairs: a right operand holds the pairs (2p, 2p+1) along the depth, so packing rows that lie
- * across the depth is a transposition of pairs, and packing rows that lie along it interleaves two rows.
  */
-#include "base/vmath_inl.h"
-#include "dnn/dnn.h"
+#include "dnn/amx.h"
+#include "dnn/engine.h"
+#include "dnn/tiles_pack_inl.h"
 
-#include <immintrin.h>
-
-enum { TILE = 16, STEP = 32, TILE_BYTES = 1024 };
-
-void weft_dnn_tiles_begin(void)
+static void begin(void)
 {
     struct {
         uint8_t palette, start, reserved[14];
@@ -33,7 +27,7 @@ void weft_dnn_tiles_begin(void)
     _tile_loadconfig(&config);
 }
 
-void weft_dnn_tiles_end(void) { _tile_release(); }
+static void end(void) { _tile_release(); }
 
 /* ---- products */
 
@@ -67,7 +61,7 @@ static inline __attribute__((always_inline)) void block(const struct operands *o
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t s = 0; s < o->steps; s++, a += 2 * STEP, b += TILE_BYTES) {
+    for (int64_t s = 0; s < o->steps; s++, a += 2 * TILE_STEP, b += TILE_BYTES) {
         _tile_loadd(6, b, 64);
         _tile_loadd(4, a, o->a_stride);
         _tile_dpbf16ps(0, 4, 6);
@@ -110,7 +104,7 @@ static inline __attribute__((always_inline)) void strip(const struct operands *o
             _tile_zero(1);
         }
         _tile_loadd(2, a, o->a_stride);
-        _tile_loadd(3, a + 2 * STEP, o->a_stride);
+        _tile_loadd(3, a + 2 * TILE_STEP, o->a_stride);
         _tile_dpbf16ps(0, 2, 4);
         _tile_dpbf16ps(1, 2, 6);
         _tile_dpbf16ps(0, 3, 5);
@@ -120,10 +114,10 @@ static inline __attribute__((always_inline)) void strip(const struct operands *o
     }
 }
 
-void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b,
-                            float *c, bool add)
+static void product(int64_t rows, int64_t columns, int64_t depth, const uint16_t *a, const uint16_t *b, float *c,
+                    bool add)
 {
-    struct operands o = {depth / STEP, (const char *)a, (const char *)b, depth * 2, depth * 32, c, columns, add};
+    struct operands o = {depth / TILE_STEP, (const char *)a, (const char *)b, depth * 2, depth * 32, c, columns, add};
     int64_t row = 0, column;
     __asm__ volatile("" ::: "memory");
     if (o.steps == 2 && columns % (2 * TILE) == 0) {
@@ -145,76 +139,12 @@ void weft_dnn_tiles_product(int64_t rows, int64_t columns, int64_t depth, const 
     __asm__ volatile("" ::: "memory");
 }
 
-/* ---- packing */
-
-/* Transposes 16 x 16 pairs in four rounds: at distance D, bit D of the row's number changes places with bit D of the
- * lane's. */
-#define LANE(D, l) ((l) & (D) ? 16 + (l) - (D) : (l))
-#define LANES(D, x)                                                                                                    \
-    LANE(D, 0) + x, LANE(D, 1) + x, LANE(D, 2) + x, LANE(D, 3) + x, LANE(D, 4) + x, LANE(D, 5) + x, LANE(D, 6) + x,    \
-        LANE(D, 7) + x, LANE(D, 8) + x, LANE(D, 9) + x, LANE(D, 10) + x, LANE(D, 11) + x, LANE(D, 12) + x,             \
-        LANE(D, 13) + x, LANE(D, 14) + x, LANE(D, 15) + x
-#define ROUND(D)                                                                                                       \
-    for (int i = 0; i < 16; i++)                                                                                       \
-        if (!(i & (D))) {                                                                                              \
-            vu low = v[i], high = v[i + (D)];                                                                          \
-            v[i] = __builtin_shufflevector(low, high, LANES(D, 0));                                                    \
-            v[i + (D)] = __builtin_shufflevector(low, high, LANES(D, (D)));                                            \
-        }
-
-/* A square of 16 x 16 pairs; strides in bytes. */
-static inline void transpose(char *to, int64_t to_stride, const char *from, int64_t from_stride)
-{
-    vu v[16];
-    for (int i = 0; i < 16; i++)
-        memcpy(&v[i], from + i * from_stride, sizeof *v);
-    ROUND(1)
-    ROUND(2)
-    ROUND(4)
-    ROUND(8)
-    for (int i = 0; i < 16; i++)
-        memcpy(to + i * to_stride, &v[i], sizeof *v);
-}
-
-/* Pairs of two rows at 32 columns, as sixteen and sixteen. */
-static inline void interleave(char *low, char *high, const uint16_t *x, int64_t stride)
-{
-    typedef uint16_t vw __attribute__((vector_size(64)));
-    vw first, second;
-    memcpy(&first, x, sizeof first);
-    memcpy(&second, x + stride, sizeof second);
-    vw a = __builtin_shufflevector(first, second, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41,
-                                   10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
-    vw b = __builtin_shufflevector(first, second, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24,
-                                   56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
-    memcpy(low, &a, sizeof a);
-    memcpy(high, &b, sizeof b);
-}
-
-void weft_dnn_tiles_pack(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b)
-{
-    char *to = (char *)b;
-    for (int64_t column = 0; column < width; column += STEP, to += depth * 64)
-        for (int64_t d = 0; d < depth; d += 2)
-            interleave(to + d * 32, to + (depth + d) * 32, x + d * width + column, width);
-}
-
-void weft_dnn_tiles_pack_transposed(int64_t depth, int64_t width, const uint16_t *x, uint16_t *b)
-{
-    char *to = (char *)b;
-    for (int64_t panel = 0; panel < width; panel += TILE)
-        for (int64_t d = 0; d < depth; d += STEP, to += TILE_BYTES)
-            transpose(to, 64, (const char *)(x + panel * depth + d), depth * 2);
-}
-
-void weft_dnn_tiles_transpose(int64_t rows, int64_t width, const uint16_t *x, uint16_t *a)
-{
-    char pairs[2][TILE_BYTES];
-    for (int64_t column = 0; column < width; column += STEP)
-        for (int64_t r = 0; r < rows; r += STEP) {
-            for (int64_t p = 0; p < TILE; p++)
-                interleave(pairs[0] + p * 64, pairs[1] + p * 64, x + (r + 2 * p) * width + column, width);
-            for (int64_t half = 0; half < 2; half++)
-                transpose((char *)(a + (column + half * TILE) * rows + r), rows * 2, pairs[half], 64);
-        }
-}
+const struct weft_dnn_tiles weft_dnn_tiles_amx = {
+    .amx = true,
+    .begin = begin,
+    .end = end,
+    .product = product,
+    .pack = tiles_pack,
+    .pack_transposed = tiles_pack_transposed,
+    .transpose = tiles_transpose,
+};

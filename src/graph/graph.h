@@ -159,9 +159,9 @@ struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *co
 /* ---- planning and running (plan.c, exec.c) */
 
 /* WEFT_REFERENCE runs the reference kernels with every float as f64. WEFT_ROUNDED also rounds each result to the dtype
- * the graph gives it: exact kernels with bf16 storage. WEFT_GUARDED runs the fast kernels, but no two values share
- * memory and all lie between guard bytes (NaN when read as floats). WEFT_UNBACKED is planned and counted like
- * WEFT_FAST but has no memory and cannot run: for models larger than the machine. */
+ * the graph gives it, and operands where a kernel rounds them: all else is exact. WEFT_GUARDED runs the fast kernels,
+ * but no two values share memory and all lie between guard bytes (NaN when read as floats). WEFT_UNBACKED is planned
+ * and counted like WEFT_FAST but has no memory and cannot run: for models larger than the machine. */
 enum weft_mode { WEFT_FAST, WEFT_UNBACKED, WEFT_GUARDED, WEFT_REFERENCE, WEFT_ROUNDED };
 static inline bool weft_mode_is_reference(enum weft_mode mode) { return mode >= WEFT_REFERENCE; }
 struct weft_exec;

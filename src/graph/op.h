@@ -12,7 +12,8 @@
  *  - The summation order of an output element depends only on reduction lengths, widths and dtypes: never on the number
  *    of rows, the row's index, or the number of threads.
  *  - Outputs are overwritten, except gradients listed in `accumulates`, which are added to.
- *  - `ref` sees every float tensor as f64 and is written in plain loops: it is the specification.
+ *  - `ref` sees every float tensor as f64 and is written in plain loops: it is the specification. If the call says so,
+ *    it rounds to bf16 what the kernel rounds between its own products, too: that is part of the specification.
  */
 #ifndef WEFT_OP_H
 #define WEFT_OP_H
@@ -31,6 +32,7 @@ struct weft_grads;
  *   backward: reads gout[] and those in[] and out[] that the op's masks name (others are NULL), writes gin[] */
 struct weft_call {
     const void *attr; /* the node's attributes, as passed to weft_graph_emit */
+    bool rounds;      /* for ref: round what the kernel rounds to bf16 between its own products */
     void *plan;       /* result of plan(), or NULL */
     const struct weft_tensor *in[WEFT_MAX_ARGS];
     struct weft_tensor *out[WEFT_MAX_ARGS];
@@ -114,7 +116,7 @@ struct weft_op {
     void (*build)(struct weft_graph *graph, const struct weft_case *c);
     bool (*fill)(const struct weft_case *c, const char *input, struct weft_tensor *t);
     double tolerance;      /* relative error allowed against ref in f32, 0: the harness's default */
-    double tolerance_bf16; /* likewise in bf16: larger if a kernel rounds between its own products */
+    double tolerance_bf16; /* likewise in bf16 */
 };
 
 /* weft_op_gelu at the base level, weft_op_gelu_v3 and weft_op_gelu_v4 at the others. */

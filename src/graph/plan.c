@@ -230,6 +230,7 @@ static void link_call(struct weft_exec *exec, struct step *step)
     const struct weft_node *n = step->node;
     struct weft_call *c = &step->call;
     c->attr = n->attr;
+    c->rounds = exec->mode == WEFT_ROUNDED && weft_graph_compute(exec->graph) == WEFT_BF16;
     for (int i = 0; i < WEFT_MAX_ARGS; i++) {
         c->in[i] = n->in[i] ? &exec->tensors[n->in[i]->id] : NULL;
         c->out[i] = n->out[i] ? &exec->tensors[n->out[i]->id] : NULL;

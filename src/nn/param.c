@@ -169,7 +169,39 @@ void weft_param_hash(const struct weft_params *p, int i, char hex[65])
     weft_sha256_hex(&sha, hex);
 }
 
-void weft_params_hash(const struct weft_params *p, char hex[65])
+/* Blocks of a weight are hashed side by side, and then their hashes, in order. */
+enum { BLOCK = 1 << 18, BLOCKS = 256 };
+
+struct blocks {
+    const float *values;
+    int64_t count;
+    char hex[BLOCKS][65];
+};
+
+static void hash_block(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    struct blocks *b = context;
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, b->values + i * BLOCK, (size_t)weft_min(BLOCK, b->count - i * BLOCK) * sizeof(float));
+    weft_sha256_hex(&sha, b->hex[i]);
+}
+
+static void add_blocks(struct weft_sha256 *sha, const float *values, int64_t count)
+{
+    struct blocks b;
+    for (int64_t at = 0; at < count; at += (int64_t)BLOCK * BLOCKS) {
+        b.values = values + at;
+        b.count = weft_min((int64_t)BLOCK * BLOCKS, count - at);
+        int64_t n = weft_div_up(b.count, BLOCK);
+        weft_parallel(n, hash_block, &b);
+        for (int64_t i = 0; i < n; i++)
+            weft_sha256_add(sha, b.hex[i], 64);
+    }
+}
+
+void weft_array_hash(const struct weft_params *p, const float *array, char hex[65])
 {
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
@@ -177,7 +209,9 @@ void weft_params_hash(const struct weft_params *p, char hex[65])
         const struct weft_param *w = &p->list[i];
         weft_sha256_add(&sha, w->name, strlen(w->name) + 1);
         weft_sha256_add(&sha, w->dim, (size_t)w->ndim * sizeof w->dim[0]);
-        weft_sha256_add(&sha, p->weights + w->offset, (size_t)w->count * sizeof(float));
+        add_blocks(&sha, array + w->offset, w->count);
     }
     weft_sha256_hex(&sha, hex);
 }
+
+void weft_params_hash(const struct weft_params *p, char hex[65]) { weft_array_hash(p, p->weights, hex); }

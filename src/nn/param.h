@@ -64,5 +64,7 @@ int weft_params_find(const struct weft_params *p, const char *name); /* -1: none
 void weft_param_hash(const struct weft_params *p, int i, char hex[65]);
 /* SHA-256 of every name, shape and f32 weight in order. */
 void weft_params_hash(const struct weft_params *p, char hex[65]);
+/* Likewise of another array with a place for every weight. */
+void weft_array_hash(const struct weft_params *p, const float *array, char hex[65]);
 
 #endif

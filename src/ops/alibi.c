@@ -31,7 +31,7 @@ static double slope(int64_t h, int64_t heads)
     while (2 * power <= heads)
         power *= 2;
     double step = h < power ? (double)(h + 1) : (double)(h - power) + 0.5;
-    return exp2(-8 * step / (double)power);
+    return weft_exp2(-8 * step / (double)power);
 }
 
 static void ref(const struct weft_call *call)

@@ -155,7 +155,7 @@ static void row_tile(void *context, int64_t i, int thread)
     l[pos] = -INFINITY;
     for (int64_t j = 0; j < room; j += VLANES)
         others += vexp(vload_f32(l + j, VLANES) - vset(top));
-    nll[i] = (float)((double)top - hit + log((double)vexp1(hit - top) + vsum(others)));
+    nll[i] = (float)((double)top - hit + weft_log((double)vexp1(hit - top) + vsum(others)));
     lse[i] = hit + nll[i];
 }
 
@@ -193,7 +193,7 @@ static void coefficients(const struct weft_call *call, int64_t i, float *l)
         vf logit = vload_f32(l + j, VLANES);
         vstore_f32(l + j, VLANES, vexp(logit - vset(lse[i])) + vexp(logit - vload_f32(lse + j, n - j)));
     }
-    l[pos] = (float)(expm1(-nll[i]) + expm1(-nll[pos]));
+    l[pos] = (float)(weft_expm1(-nll[i]) + weft_expm1(-nll[pos]));
 }
 
 /* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower,

@@ -1,27 +1,58 @@
 /* SPDX-License-Identifier: MIT
  *
- * power_inl.h - 2^x on AVX-512, at a third of the cost of vexp: for probabilities computed from bf16 scores.
+ * power_inl.h - 2^x, with AVX-512 at a third of the cost of vexp: for probabilities computed from bf16 scores.
  */
 #ifndef WEFT_POWER_H
 #define WEFT_POWER_H
 
 #include "base/vmath_inl.h"
 
-#include <immintrin.h>
-
 #define LOG2E 1.44269504088896341f
+
+/* The fraction x - floor(x), rounded down, and 2^floor(x) times y. The instructions do this; without them, numbers out
+ * of range are brought to where the power is 0 or infinite. */
+#if defined(VMASKS)
+VINLINE vf fraction(vf x) { return (vf)_mm512_reduce_ps((__m512)x, 0x09); } /* 0 for infinities */
+VINLINE vf times_power(vf y, vf x) { return (vf)_mm512_scalef_ps((__m512)y, (__m512)x); }
+#else
+VINLINE vf bring_in(vf x) { return vmin(vmax(x, vset(-300)), vset(300)); } /* -300 for NaN */
+
+VINLINE vi whole(vf x)
+{
+    vi k = __builtin_convertvector(x, vi);
+    return k + (__builtin_convertvector(k, vf) > x); /* a true lane is -1 */
+}
+
+VINLINE vf fraction(vf x)
+{
+    x = bring_in(x);
+    vf k = __builtin_convertvector(whole(x), vf), f = x - k;
+    return (vf)((vi)f + (f + k > x)); /* its predecessor if it was rounded up */
+}
+
+/* In two steps, of which the first is exact. */
+VINLINE vf times_power(vf y, vf x)
+{
+    vi k = whole(bring_in(x));
+    k = (vi)vpick(k < vseti(-252), (vf)vseti(-252), (vf)k);
+    k = (vi)vpick(k > vseti(254), (vf)vseti(254), (vf)k);
+    vi half = k >> 1;
+    y = y * (vf)((half + 127) << 23) * (vf)((k - half + 127) << 23);
+    return vpick(x != x, x, y);
+}
+#endif
 
 /* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (own fit, relative error 3e-6, exactly 1 at 0),
  * scaled by the integer part through the exponent. */
 VINLINE vf power(vf x)
 {
-    vf f = (vf)_mm512_reduce_ps((__m512)x, 0x09); /* x - floor(x); 0 for -inf */
+    vf f = fraction(x);
     vf p = vset(1.342668943e-2f);
     p = vfma(p, f, vset(5.224246532e-2f));
     p = vfma(p, f, vset(2.412802130e-1f));
     p = vfma(p, f, vset(6.930448413e-1f));
     p = vfma(p, f, vset(1.0f));
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
+    return times_power(p, x);
 }
 
 #endif

@@ -82,7 +82,7 @@ static enum weft_status plan_for(const struct weft_call *max, const struct weft_
     if (!frequency)
         return WEFT_NOMEM;
     for (int64_t i = 0; i < wide / 2; i++)
-        frequency[i] = pow(attr->base, -2 * (double)i / (double)wide);
+        frequency[i] = weft_pow(attr->base, -2 * (double)i / (double)wide);
     booking->plan = frequency;
     booking->local = 2 * (size_t)padded * sizeof(float);
     return WEFT_OK;

@@ -56,7 +56,9 @@ uint16_t weft_bf16_from_f32(float x)
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     if (x != x)
-        return (uint16_t)(u >> 16 | 0x40);
+        return 0x7fc0;
+    if ((u & 0x7fffffff) < WEFT_BF16_FLOOR)
+        return (uint16_t)(u >> 16 & 0x8000);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 

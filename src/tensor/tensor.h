@@ -38,7 +38,7 @@ int64_t weft_tensor_rows(const struct weft_tensor *t);
 static inline int64_t weft_tensor_width(const struct weft_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
 enum weft_status weft_tensor_bytes(const struct weft_tensor *t, size_t *bytes);
 
-/* Rounds to nearest even; NaN stays NaN. */
+/* Rounds to nearest even; below WEFT_BF16_FLOOR it is 0 with x's sign, and there is one NaN. */
 uint16_t weft_bf16_from_f32(float x);
 float weft_f32_from_bf16(uint16_t x);
 

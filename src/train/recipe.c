@@ -155,7 +155,7 @@ double weft_recipe_lr(const struct weft_recipe *r, int64_t step)
     if (step <= r->warmup)
         return r->lr * (double)step / (double)r->warmup;
     double done = (double)(step - r->warmup) / (double)weft_max(1, r->steps - r->warmup);
-    double left[] = {[COSINE] = 0.5 * (1 + cos(3.14159265358979323846 * done)), [LINEAR] = 1 - done, [CONSTANT] = 1};
+    double left[] = {[COSINE] = 0.5 * (1 + weft_cos_pi(done)), [LINEAR] = 1 - done, [CONSTANT] = 1};
     return r->lr * (0.1 + 0.9 * left[r->choice.schedule]);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "base/vmath_inl.h"
 
+#include "ops/power_inl.h"
+
 #include "tensor/tensor.h"
 #include "test.h"
 
@@ -185,6 +187,58 @@ static void reductions(void **state)
     assert_true(vmax(vset(-1), vset(2))[0] == 2 && vmin(vset(-1), vset(2))[0] == -1 && vabs(vset(-3))[0] == 3);
 }
 
+/* ---- the levels have the same bits: hashes of results, recorded */
+
+static vf apply_power(vf x) { return power(x); }
+static vf apply_sqrt(vf x) { return vsqrt(x); }
+static vf apply_narrow(vf x) { return vwiden(vnarrow(x)); }
+
+/* One multiply-add of x with numbers of all sizes, denormal ones among them, often such that the sum nearly cancels. */
+static vf apply_fma(vf x)
+{
+    vu word[4], seed = (vu)x;
+    vphilox(9, seed, seed >> 7, seed << 5, seed, word);
+    vf y = (vf)word[0], close = -(x * y), far = (vf)word[1];
+    return vfma(x, y, vpick((vi)(word[2] & 1) == vseti(1), (vf)((vi)close + (vi)(word[3] & 7)), far));
+}
+
+static uint64_t hash_of(vf (*apply)(vf x), uint64_t stride)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, of words */
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += VLANES * stride) {
+        vf x;
+        for (int i = 0; i < VLANES; i++)
+            x[i] = float_of((uint32_t)(bits + (uint64_t)i * stride));
+        vf y = apply(x);
+        for (int i = 0; i < VLANES; i++)
+            hash = (hash ^ (isnan(y[i]) ? 0x7fc00000 : bits_of(y[i]))) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static void same_on_all_levels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        vf (*apply)(vf x);
+        uint64_t hash;
+    } rows[] = {
+        {"exp", apply_exp, 0x57688d6a4bb472bc},       {"log", apply_log, 0x0a4d66ccfa5c01dd},
+        {"tanh", apply_tanh, 0xca3e0b9f7bedf2d8},     {"sigmoid", apply_sigmoid, 0x91fc3a71bb535c02},
+        {"power", apply_power, 0x88a260ec8f9be1c8},   {"sqrt", apply_sqrt, 0xdf2edd181c965750},
+        {"narrow", apply_narrow, 0xe38d300381ce44e5}, {"fma", apply_fma, 0xe028c029ed1a42b5},
+    };
+    int differ = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t hash = hash_of(rows[i].apply, 499);
+        bool same = hash == rows[i].hash;
+        differ += !same;
+        printf("# %s: 0x%016llx%s\n", rows[i].name, (unsigned long long)hash, same ? "" : ", which is not recorded");
+    }
+    assert_int_equal(differ, 0);
+}
+
 int main(void)
 {
 #ifdef WEFT_LEVEL
@@ -197,7 +251,7 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sweep),     cmocka_unit_test(special_values), cmocka_unit_test(same_bits_everywhere),
-        cmocka_unit_test(narrowing), cmocka_unit_test(reductions),
+        cmocka_unit_test(narrowing), cmocka_unit_test(reductions),     cmocka_unit_test(same_on_all_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

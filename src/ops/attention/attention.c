@@ -28,12 +28,10 @@
  * start at position 0. q_tiles and k_own have no derivative.
  */
 #include "ops/attention/backward_inl.h"
+#include "ops/attention/bf16_backward_inl.h"
+#include "ops/attention/bf16_forward_inl.h"
 #include "ops/attention/forward_inl.h"
 #include "ops/attention/logits_cases_inl.h"
-#if defined(__AVX512F__)
-#include "ops/attention/amx_backward_inl.h"
-#include "ops/attention/amx_forward_inl.h"
-#endif
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -57,8 +55,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths. The choice depends only on the machine and the attributes, so training and decoding use the same one
- */
+/* ---- two paths. The choice depends only on the dtype and the attributes: it is part of what is computed */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
@@ -70,15 +67,9 @@ struct path {
 static const struct path *path_of(const struct weft_call *call)
 {
     static const struct path vectors = {vector_plan, vector_run, vector_bwd_plan, vector_bwd};
-#if defined(__AVX512F__)
     static const struct path tiles = {tiles_plan, tiles_run, tiles_bwd_plan, tiles_bwd};
     const struct attr *a = call->attr;
-    if (weft_isa() >= WEFT_ISA_AMX && call->in[Q]->dtype == WEFT_BF16 && a->logits.ra_window == 0)
-        return &tiles;
-#else
-    (void)call;
-#endif
-    return &vectors;
+    return call->in[Q]->dtype == WEFT_BF16 && a->logits.ra_window == 0 ? &tiles : &vectors;
 }
 
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
@@ -220,7 +211,6 @@ const struct weft_op WEFT_OP(attention) = {
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
     .fill = fill,
-    .tolerance_bf16 = 1.0 / 32, /* P and dS are rounded as operands, and rows have very different magnitudes */
 };
 
 struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attention *a)

@@ -49,7 +49,7 @@ struct sizes {
     int64_t slots, longest;               /* sequences, and the maximum number of positions of one */
     int64_t v, v_padded;                  /* attention: width of one head's value */
     int64_t u, u_padded;                  /* route: width of u */
-    int64_t k_amx;                        /* route: k rounded up to a multiple of AMX's depth */
+    int64_t k_tiles;                      /* route: k rounded up to whole steps of tiles */
     int64_t topk;                         /* route: 0 in the other modes */
 };
 
@@ -227,7 +227,13 @@ struct query {
     const struct attr *attr; /* the op's */
     struct sizes n;
     int64_t row, h, seq, i;
+    bool rounds; /* what is multiplied by vectors is rounded to bf16 first */
 };
+
+static double ref_operand(const struct query *q, double x)
+{
+    return q->rounds ? weft_f32_from_bf16(weft_bf16_from_f32((float)x)) : x;
+}
 
 static double dot(const double *a, const double *b, int64_t n)
 {
@@ -333,9 +339,9 @@ static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
 SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
-    double one = 1, scale = ref_scale(q);
-    ref_add(call->gin[Q], (q->row * q->n.heads + q->h) * q->n.k, scale * ds, ref_k(q, j), q->n.k);
-    ref_add(call->gin[K], ref_key(q, j, q->n.k), scale * ds, ref_q(q), q->n.k);
+    double one = 1, operand = ref_operand(q, ref_scale(q) * ds);
+    ref_add(call->gin[Q], (q->row * q->n.heads + q->h) * q->n.k, operand, ref_k(q, j), q->n.k);
+    ref_add(call->gin[K], ref_key(q, j, q->n.k), operand, ref_q(q), q->n.k);
     ref_add(call->gin[SCALE], q->h, ds * dot(ref_q(q), ref_k(q, j), q->n.k), &one, 1);
     ref_add(call->gin[KEY_BIAS], ref_key_bias(q, j), ds, &one, 1);
     ref_add(call->gin[POS_BIAS], ref_offset(q, j), ds, &one, 1);

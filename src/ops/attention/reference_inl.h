@@ -47,7 +47,9 @@ static uint32_t mask_bits(uint64_t key, int64_t h, int64_t i, int64_t j)
 
 static struct query query_of(const struct weft_call *call, int64_t row, int64_t h)
 {
-    return (struct query){call, call->attr, sizes_of(call), row, h, ints(call, SEQ)[row], ints(call, POS)[row]};
+    struct sizes n = sizes_of(call);
+    bool rounds = call->rounds && n.window == 0;
+    return (struct query){call, call->attr, n, row, h, ints(call, SEQ)[row], ints(call, POS)[row], rounds};
 }
 
 static double ref_keep(const struct query *q, int64_t j)
@@ -61,7 +63,7 @@ static double ref_keep(const struct query *q, int64_t j)
 
 static void ref_row(const struct query *q)
 {
-    double top = -INFINITY, sum = 0;
+    double top = -INFINITY, sum = 0, high = -INFINITY;
     double *o = (double *)q->call->out[O]->data + (q->row * q->n.heads + q->h) * q->n.v;
     for (int64_t j = 0; j <= q->i; j++)
         top = fmax(top, ref_logit(q, j));
@@ -71,7 +73,9 @@ static void ref_row(const struct query *q)
         o[d] = 0;
     for (int64_t j = 0; j <= q->i; j++) {
         const double *v = (const double *)q->call->in[V]->data + ref_key(q, j, q->n.v);
-        double weight = ref_keep(q, j) * exp(ref_logit(q, j) - top) / sum;
+        for (int64_t x = j; j % WEFT_KEY_TILE == 0 && x <= weft_min(q->i, j + WEFT_KEY_TILE - 1); x++)
+            high = fmax(high, ref_logit(q, x)); /* the largest up to the end of j's tile: P is rounded relative to it */
+        double weight = ref_operand(q, ref_keep(q, j) * exp(ref_logit(q, j) - high)) * exp(high - top) / sum;
         for (int64_t d = 0; d < q->n.v; d++)
             o[d] += weight * v[d];
     }
@@ -88,21 +92,32 @@ static void ref(const struct weft_call *call)
         }
 }
 
+/* <a, b>, where a may have to be rounded first. */
+static double dot_operand(const struct query *q, const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t d = 0; d < n; d++)
+        sum += ref_operand(q, a[d]) * b[d];
+    return sum;
+}
+
 static void bwd_ref_row(const struct query *q)
 {
     const struct weft_call *call = q->call;
     const struct sizes *n = &q->n;
     int64_t at = q->row * n->heads + q->h, v_wide = call->gout[O] ? n->v : 0;
     const double *go = v_wide ? (const double *)call->gout[O]->data + at * n->v : NULL;
-    double delta = dot(go, (const double *)call->out[O]->data + at * n->v, v_wide);
+    double delta = dot_operand(q, go, (const double *)call->out[O]->data + at * n->v, v_wide);
     double lse = ((const double *)call->out[LSE]->data)[at];
     if (call->gout[LSE])
         delta -= ((const double *)call->gout[LSE]->data)[at];
     for (int64_t j = 0; j <= q->i; j++) {
         int64_t v_at = ref_key(q, j, n->v);
-        double p = exp(ref_logit(q, j) - lse), keep = ref_keep(q, j);
-        ref_add(call->gin[V], v_at, keep * p, go, v_wide);
-        bwd_ref_logit(q, j, p * (keep * dot(go, (const double *)call->in[V]->data + v_at, v_wide) - delta));
+        double p = exp(ref_logit(q, j) - lse), keep = ref_keep(q, j), operand = ref_operand(q, keep * p);
+        for (int64_t d = 0; call->gin[V] && d < v_wide; d++)
+            ((double *)call->gin[V]->data)[v_at + d] += operand * ref_operand(q, go[d]);
+        double dp = dot_operand(q, go, (const double *)call->in[V]->data + v_at, v_wide);
+        bwd_ref_logit(q, j, p * (keep * dp - delta));
     }
 }
 

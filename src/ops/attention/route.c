@@ -367,7 +367,6 @@ const struct weft_op WEFT_OP(route) = {
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
     .fill = fill,
-    .tolerance_bf16 = 1.0 / 32, /* that of attention, which the chained cases use; others need a tenth of it */
 };
 
 struct weft_value *weft_route(struct weft_graph *g, const struct weft_route *r)

@@ -25,7 +25,7 @@ static struct sizes sizes_of(const struct weft_call *call)
     struct sizes n = logit_sizes(call);
     n.u = weft_tensor_width(call->in[U]);
     n.u_padded = weft_round_up(n.u, VLANES);
-    n.k_amx = weft_round_up(n.k, 2 * VLANES); /* in bf16 not more bytes than k_padded in f32 */
+    n.k_tiles = weft_round_up(n.k, 2 * VLANES); /* in bf16 not more bytes than k_padded in f32 */
     n.topk = a->mode == WEFT_ROUTE_TOPK ? a->topk : 0;
     return n;
 }

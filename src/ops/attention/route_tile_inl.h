@@ -2,18 +2,16 @@
  *
  * route_tile_inl.h - shared by forward and backward routing in addition to the logits: a tile of R.
  *
- * On a machine with AMX, the scores in bf16, most of the work, use AMX instead of vector products. Both guarantee that
- * a row computed alone equals the row computed with others. With the reciprocal term everything uses vectors, as in
- * attention.
+ * In bf16 the scores, most of the work, are products of tiles (struct weft_dnn_tiles), in f32 of vectors. Both
+ * guarantee that a row computed alone equals the row computed with others. With the reciprocal term everything uses
+ * vectors, as in attention.
  */
 #ifndef WEFT_ROUTE_TILE_H
 #define WEFT_ROUTE_TILE_H
 
 #include "ops/attention/logits_tile_inl.h"
-#if defined(__AVX512F__)
-#include "ops/power_inl.h"
-#endif
 #include "ops/attention/route_reference_inl.h"
+#include "ops/power_inl.h"
 
 /* Replaces products by probabilities, and updates R: the sum or the maximum over the heads so far. */
 static void add_head(const struct job *job, const struct tile *t, float *p, float *R)
@@ -27,7 +25,6 @@ static void add_head(const struct job *job, const struct tile *t, float *p, floa
         }
 }
 
-#if defined(__AVX512F__)
 /* The same for bf16 scores without biases, with powers of two. */
 static void add_plain_head(const struct job *job, const struct tile *t, float *p, float *R)
 {
@@ -44,40 +41,29 @@ static void add_plain_head(const struct job *job, const struct tile *t, float *p
             vstore_f32(R + at, VLANES, job->attr->head_max ? vmax(x, so_far) : x + so_far);
         }
 }
-#else
-#define add_plain_head add_head
-#endif
 
-/* The operands of scores, in f32 for vectors or in bf16 for AMX. The choice depends only on the machine, the dtype and
- * the reciprocal term. */
+/* The operands of scores, in f32 for vectors or in bf16 for tiles. The choice depends only on the dtype and the
+ * reciprocal term. */
 struct operands {
+    const struct weft_dnn_tiles *tiles;
     void *q;        /* queries of all heads: [heads][ROW_TILE] rows */
     void *k;        /* keys of one head, transposed */
-    uint16_t *rows; /* AMX: the keys before transposing */
+    uint16_t *rows; /* tiles: the keys before transposing */
     struct reciprocal ra;
 };
-
-/* A constant, checked at each call, so that levels without AMX contain no call to functions they do not have. */
-#if defined(__AVX512F__)
-enum { MAY_HAVE_AMX = 1 };
-#else
-enum { MAY_HAVE_AMX = 0 };
-#endif
 
 static struct operands lay_operands(const struct sizes *n, struct space *s)
 {
     return (struct operands){
+        .tiles = weft_dnn_tiles(),
         .q = take_floats(s, n->heads * ROW_TILE, n->k_padded),
         .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
-        .rows = take(s, WEFT_KEY_TILE, n->k_amx, sizeof(uint16_t)),
+        .rows = take(s, WEFT_KEY_TILE, n->k_tiles, sizeof(uint16_t)),
         .ra = lay_reciprocal(n, n->own_heads, s),
     };
 }
 
-static bool on_amx(const struct job *job)
-{
-    return MAY_HAVE_AMX && weft_isa() >= WEFT_ISA_AMX && job->call->in[K]->dtype == WEFT_BF16 && !job->n.window;
-}
+static bool on_tiles(const struct job *job) { return job->call->in[K]->dtype == WEFT_BF16 && !job->n.window; }
 
 /* to[64][padded] = the rows, padded with zeros. */
 static void stage(uint16_t *to, int64_t padded, struct head from, int64_t rows)
@@ -93,8 +79,8 @@ static void set_queries(const struct job *job, const struct tile *t, const struc
     start_reciprocal(job, t, &o->ra, 0, n->heads);
     for (int64_t h = 0; h < n->heads; h++) {
         struct head q = head_of(job->call->in[Q], t->row, h, n->heads);
-        if (on_amx(job))
-            stage((uint16_t *)o->q + h * ROW_TILE * n->k_amx, n->k_amx, q, t->rows);
+        if (on_tiles(job))
+            stage((uint16_t *)o->q + h * ROW_TILE * n->k_tiles, n->k_tiles, q, t->rows);
         else
             widen((float *)o->q + h * ROW_TILE * n->k_padded, n->k_padded, q, t->rows);
     }
@@ -106,13 +92,13 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     const struct sizes *n = &job->n;
     struct head k = head_of(job->call->in[K], t->key_row, h / n->group, n->kv_heads);
     bool first = h % n->group == 0;
-    if (MAY_HAVE_AMX && on_amx(job)) {
+    if (on_tiles(job)) {
         if (first) {
-            stage(o->rows, n->k_amx, k, t->keys);
-            weft_dnn_tiles_pack_transposed(n->k_amx, WEFT_KEY_TILE, o->rows, o->k);
+            stage(o->rows, n->k_tiles, k, t->keys);
+            o->tiles->pack_transposed(n->k_tiles, WEFT_KEY_TILE, o->rows, o->k);
         }
-        weft_dnn_tiles_product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_amx,
-                               (const uint16_t *)o->q + h * ROW_TILE * n->k_amx, o->k, p, false);
+        o->tiles->product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_tiles,
+                          (const uint16_t *)o->q + h * ROW_TILE * n->k_tiles, o->k, p, false);
         return;
     }
     if (first)
@@ -120,10 +106,9 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     scores(t, (const float *)o->q + h * ROW_TILE * n->k_padded, n->k, n->k_padded, o->k, p);
 }
 
-/* Depends only on the machine and the inputs given. */
 static bool is_plain(const struct job *job)
 {
-    return on_amx(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
+    return on_tiles(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
 }
 
 /* R[rows][64] of a tile. The probabilities of head h are left at p + h * p_stride. */
@@ -132,8 +117,8 @@ static void set_routes(const struct job *job, struct tile *t, const struct opera
 {
     const struct sizes *n = &job->n;
     memset(R, 0, (size_t)(t->rows * WEFT_KEY_TILE) * sizeof *R);
-    if (MAY_HAVE_AMX && on_amx(job))
-        weft_dnn_tiles_begin();
+    if (on_tiles(job))
+        o->tiles->begin();
     for (int64_t h = 0; h < n->heads; h++) {
         set_head(job, t, h);
         set_pos_bias(job, t);
@@ -141,8 +126,8 @@ static void set_routes(const struct job *job, struct tile *t, const struct opera
         set_products(job, t, o, h, p + h * p_stride);
         (is_plain(job) ? add_plain_head : add_head)(job, t, p + h * p_stride, R);
     }
-    if (MAY_HAVE_AMX && on_amx(job))
-        weft_dnn_tiles_end();
+    if (on_tiles(job))
+        o->tiles->end();
     for (int64_t x = 0; !job->attr->head_max && x < t->rows * WEFT_KEY_TILE; x += VLANES)
         vstore_f32(R + x, VLANES, vload_f32(R + x, VLANES) * vset(1 / (float)n->heads));
 }

@@ -20,29 +20,14 @@
 
 /* ---- the product */
 
-/* One register of floats, and the number of sums kept in registers. An element's chain is the same for any width. */
+/* The number of sums kept in registers. An element's chain is the same for any width. */
 #if defined(__AVX512F__)
-typedef vf vpart;
-enum { PART = 16, BLOCK_ROWS = 4, BLOCK_PARTS = 4 };
-VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return vfma(a, b, c); }
+enum { BLOCK_ROWS = 4, BLOCK_PARTS = 4 };
 #elif defined(__FMA__)
-typedef float vpart __attribute__((vector_size(32)));
-enum { PART = 8, BLOCK_ROWS = 4, BLOCK_PARTS = 2 };
-VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return (vpart)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+enum { BLOCK_ROWS = 4, BLOCK_PARTS = 2 };
 #else
-typedef float vpart __attribute__((vector_size(16)));
-enum { PART = 4, BLOCK_ROWS = 2, BLOCK_PARTS = 4 };
-VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return a * b + c; }
+enum { BLOCK_ROWS = 2, BLOCK_PARTS = 4 };
 #endif
-
-VINLINE vpart part_set(float x) { return x - (vpart){0}; }
-
-VINLINE vpart part_load(const float *p)
-{
-    vpart x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
 
 /* The left operand: element (r,t) is at[r * row + t * step], so transposing it costs nothing. */
 struct left {

@@ -38,8 +38,8 @@ static inline void adam_update(const struct adam *o, const struct weft_update *u
     const float *restrict grads = u->grads + span->first;
     float b1 = (float)o->beta1, b2 = (float)o->beta2, eps = (float)o->eps, scale = u->grad_scale;
     float rate = (float)(share * u->lr), keep = (float)(span->decay ? 1 - u->lr * o->decay : 1);
-    float unbias1 = (float)(1 / (1 - pow(o->beta1, (double)n)));
-    float unbias2 = (float)(1 / (1 - pow(o->beta2, (double)n)));
+    float unbias1 = (float)(1 / (1 - weft_pow(o->beta1, (double)n)));
+    float unbias2 = (float)(1 / (1 - weft_pow(o->beta2, (double)n)));
     for (int64_t i = 0; i < span->count; i++) {
         float g = grads[i] * scale;
         m[i] = b1 * m[i] + (1 - b1) * g;

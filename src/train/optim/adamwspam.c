@@ -57,7 +57,7 @@ static void update(const void *opts, const struct weft_update *u, const struct w
         for (int m = 0; m < 2; m++)
             memset(u->moments[m] + span->first, 0, (size_t)span->count * sizeof(float));
     if (!first && since < o->warmup)
-        share = 1 - 0.99 * (1 + cos(3.14159265358979323846 * (double)since / (double)(o->warmup + 1))) / 2;
+        share = 1 - 0.99 * (1 + weft_cos_pi((double)since / (double)(o->warmup + 1))) / 2;
     adam_update(&o->adam, u, span, first ? u->step : since + 1, share);
 }
 

@@ -53,7 +53,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
         return FAIL(WEFT_NOMEM, "not enough memory for a task");
     double sum = 0;
     for (int64_t g = 0; g < space(o); g++)
-        o->reach[g] = sum += pow((double)(g + 1), 0.01 - 1);
+        o->reach[g] = sum += weft_pow((double)(g + 1), 0.01 - 1);
     return WEFT_OK;
 }
 

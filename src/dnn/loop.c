@@ -1,81 +1,65 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop_f32.c - f32 products in a plain vector loop, compiled once per instruction-set level; also emulated bf16.
+ * loop.c - products of f32 and bf16 in a plain vector loop, compiled once per instruction-set level.
  *
  * The inner kernel keeps ROWS x COLUMNS sums in registers and adds one outer product per step of the depth: a vector of
- * B times a number of A, one fused multiply-add per sum where the level has it. B is packed in panels,
- * [depth][COLUMNS]. A is read where it lies, along or across; what lies too short (the last rows) or is bf16 goes
- * through a copy.
+ * B times a number of A, one fused multiply-add per sum. B is packed in panels, [depth][COLUMNS]. A is read where it
+ * lies, along or across; what lies too short (the last rows) or is bf16 goes through a copy. bf16 operands are widened
+ * when packed or copied (f32 weights are rounded to bf16 first).
  *
- * The depth is walked in order with one sum per element, in chunks that keep a panel in the first-level cache; between
- * chunks sums wait in scratch, unrounded. So the bits depend on the numbers alone (and on the level: with or without
- * fused multiply-add).
- *
- * bf16 operands are widened when packed or copied (f32 weights are rounded to bf16 first), so products are exact and
- * sums f32, as in a true bf16 engine.
+ * The depth is walked in order, in chunks that keep a panel in the first-level cache; between chunks sums wait in
+ * scratch, unrounded. f32 has one sum per element. The sums of bf16 are those of the AMX instruction (pairs_inl.h). So
+ * the bits depend on the numbers alone.
  */
+#include "dnn/pairs_inl.h"
 #include "dnn/store_inl.h"
 
-/* Registers decide: 24 of 32 sums with AVX-512, 12 of 16 elsewhere. A piece is one register. */
+/* Registers decide: 24 of 32 sums, 12 of 16 where there are fewer. */
 #if defined(__AVX512F__)
-#define ROWS 12
-#define COLUMNS 32
-#define PIECE 16
-#elif defined(__FMA__)
-#define ROWS 6
-#define COLUMNS 16
-#define PIECE 8
+enum { ROWS = 12, COLUMNS = 32 };
+#elif defined(__FMA__) || defined(__aarch64__)
+enum { ROWS = 6, COLUMNS = 16 };
 #else
-#define ROWS 3
-#define COLUMNS 16
-#define PIECE 4
+enum { ROWS = 3, COLUMNS = 16 };
 #endif
-#define PIECES (COLUMNS / PIECE)
-#define BLOCKS 16
-#define PANELS (512 / COLUMNS)
-#define CHUNK 256
-
-typedef float piece __attribute__((vector_size(PIECE * 4)));
-typedef float piece_unaligned __attribute__((vector_size(PIECE * 4), aligned(4), may_alias));
-
-/* As vfma, of one register. */
-static inline __attribute__((always_inline)) piece fma_piece(float a, piece b, piece c)
-{
-#if defined(__AVX512F__)
-    return (piece)_mm512_fmadd_ps(_mm512_set1_ps(a), (__m512)b, (__m512)c);
-#elif defined(__FMA__)
-    return (piece)_mm256_fmadd_ps(_mm256_set1_ps(a), (__m256)b, (__m256)c);
-#else
-    return a * b + c;
-#endif
-}
+enum { PARTS = COLUMNS / PART, BLOCKS = 16, PANELS = 512 / COLUMNS, CHUNK = 256 };
 
 /* sum [ROWS, COLUMNS] (+)= A [ROWS, depth] B [depth, COLUMNS]; element (i, d) of A is a[i * row + d * step]. */
 static void multiply(const float *restrict a, int64_t row, int64_t step, const float *restrict b, int64_t depth,
                      bool fresh, float *restrict sum)
 {
-    piece s[ROWS][PIECES];
+    vpart s[ROWS][PARTS];
 #pragma GCC unroll 12
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < PIECES; j++)
-            s[i][j] = fresh ? (piece){0} : (piece) * (const piece_unaligned *)(sum + i * COLUMNS + j * PIECE);
+        for (int j = 0; j < PARTS; j++)
+            s[i][j] = fresh ? (vpart){0} : part_load(sum + i * COLUMNS + j * PART);
     for (int64_t d = 0; d < depth; d++, a += step, b += COLUMNS) {
-        piece x[PIECES];
+        vpart x[PARTS];
 #pragma GCC unroll 4
-        for (int j = 0; j < PIECES; j++)
-            x[j] = *(const piece_unaligned *)(b + j * PIECE);
+        for (int j = 0; j < PARTS; j++)
+            x[j] = part_load(b + j * PART);
 #pragma GCC unroll 12
         for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < PIECES; j++)
-                s[i][j] = fma_piece(a[i * row], x[j], s[i][j]);
+            for (int j = 0; j < PARTS; j++)
+                s[i][j] = part_fma(part_set(a[i * row]), x[j], s[i][j]);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < PIECES; j++)
-            *(piece_unaligned *)(sum + i * COLUMNS + j * PIECE) = s[i][j];
+        for (int j = 0; j < PARTS; j++)
+            memcpy(sum + i * COLUMNS + j * PART, &s[i][j], sizeof(vpart));
+}
+
+/* The same for bf16 operands, which have been widened. */
+static void multiply_pairs(const float *restrict a, int64_t row, int64_t step, const float *restrict b, int64_t depth,
+                           bool fresh, float *restrict sum)
+{
+    for (int64_t d = 0; d < depth; d += STEP) {
+        struct widened w = {a + d * step, b + d * COLUMNS, row, step, COLUMNS, weft_min(STEP, depth - d)};
+        add_step(ROWS, PARTS, &w, fresh && d == 0, sum, COLUMNS);
+    }
 }
 
 /* ---- packing */
@@ -123,14 +107,20 @@ struct strip {
     int64_t row, step;
 };
 
-/* A of one row block over a chunk: where it lies when it is whole f32 rows, else a copy, [depth][ROWS]. */
+/* A of one row block over a chunk: where it lies when it is whole f32 rows, else a copy. Rows that are not there are 0.
+ */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {
     struct weft_dnn_matrix a = job->a;
     if (a.dtype == WEFT_F32 && rows == ROWS && !a.across)
         return (struct strip){(const float *)a.data + row * a.stride + depth0, a.stride, 1};
-    a.across = !a.across; /* as [depth, rows] */
+    if (!a.across) {
+        copy(&a, job->plan->dtype, row, rows, depth0, depth, CHUNK, to);
+        memset(to + rows * CHUNK, 0, (size_t)((ROWS - rows) * CHUNK) * sizeof *to);
+        return (struct strip){to, CHUNK, 1};
+    }
+    a.across = false; /* as [depth, rows] */
     copy(&a, job->plan->dtype, depth0, depth, row, rows, ROWS, to);
     return (struct strip){to, 1, ROWS};
 }
@@ -138,6 +128,8 @@ static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t r
 static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
                              void *local)
 {
+    void (*add)(const float *, int64_t, int64_t, const float *, int64_t, bool, float *) =
+        job->plan->dtype == WEFT_BF16 ? multiply_pairs : multiply;
     int64_t panels = panel1 - panel0;
     float *sums = local, *copied = sums + BLOCKS * PANELS * ROWS * COLUMNS;
     for (int64_t d = 0; d < job->depth; d += CHUNK) {
@@ -150,7 +142,7 @@ static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64
             int64_t column = (panel0 + p) * COLUMNS;
             for (int64_t r = row0, i = 0; r < row1; r += ROWS, i++) {
                 float *sum = sums + (p * BLOCKS + i) * ROWS * COLUMNS;
-                multiply(strips[i].a, strips[i].row, strips[i].step, b, depth, d == 0, sum);
+                add(strips[i].a, strips[i].row, strips[i].step, b, depth, d == 0, sum);
                 if (d + depth == job->depth)
                     store_block(job, r, weft_min(ROWS, row1 - r), column, weft_min(COLUMNS, job->width - column), sum,
                                 COLUMNS);
@@ -167,15 +159,7 @@ static enum weft_status plan(struct weft_dnn_plan *p)
     return WEFT_OK;
 }
 
-#ifdef WEFT_LEVEL
-#define PASTE_(name, level) name##_##level
-#define PASTE(name, level) PASTE_(name, level)
-#define LEVEL(name) PASTE(name, WEFT_LEVEL)
-#else
-#define LEVEL(name) name
-#endif
-
-const struct weft_dnn_engine LEVEL(weft_dnn_loop) = {
+const struct weft_dnn_engine WEFT_DNN_LEVEL(weft_dnn_loop) = {
 #if defined(__AVX512F__)
     .name = "avx512 loop",
 #elif defined(__FMA__)

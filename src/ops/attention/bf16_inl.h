@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx_inl.h - attention.c for bf16 on AMX tiles, forward and backward.
+ * bf16_inl.h - attention.c for bf16 on tiles (struct weft_dnn_tiles), forward and backward.
  *
  * Scores are stored transposed, [64 keys][n queries]: then all statistics of a row (its maximum, sum, log-sum-exp,
  * delta) are lanes, no sum runs across lanes, and every product can use the previous one's result without reordering.
@@ -22,19 +22,17 @@
  * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V that are not finite are packed as zeros,
  * and the outputs of the queries that see them are set to NaN.
  */
-#ifndef WEFT_ATTENTION_AMX_H
-#define WEFT_ATTENTION_AMX_H
+#ifndef WEFT_ATTENTION_BF16_H
+#define WEFT_ATTENTION_BF16_H
 
+#include "dnn/awake_inl.h"
 #include "ops/attention/tile_inl.h"
 #include "ops/power_inl.h"
-
-/* Every processor with AMX also has the conversion to bf16. Both the conversion and the tiles treat denormals as 0. */
-#define WITH_BF16 __attribute__((target("avx512bf16")))
 
 enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
 #define LN2 0.693147180559945309f
 
-static int64_t pad_amx(int64_t width) { return weft_round_up(width, 32); }
+static int64_t pad_tiles(int64_t width) { return weft_round_up(width, 32); }
 
 static uint16_t *take_bf16(struct space *s, int64_t rows, int64_t width)
 {
@@ -52,17 +50,18 @@ static void prefetch(struct head h, int64_t rows)
             __builtin_prefetch(row + byte);
 }
 
-/* to[padded_rows][pad_amx(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
+/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
  * loads is a pattern that the hardware prefetcher detects. */
 static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
 {
-    int64_t padded = pad_amx(from.width);
+    int64_t padded = pad_tiles(from.width);
     memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
-    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += 32) {
-        __mmask32 there = _cvtu32_mask32((uint32_t)(((uint64_t)1 << weft_min(32, from.width - d)) - 1));
+    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += VLANES) {
         const uint16_t *x = (const uint16_t *)from.data + from.at + d;
-        for (int64_t r = 0; r < rows; r++, x += from.stride)
-            _mm512_storeu_si512(to + r * padded + d, _mm512_maskz_loadu_epi16(there, x));
+        for (int64_t r = 0; r < rows; r++, x += from.stride) {
+            vh half = vload_half(x, weft_max(0, from.width - d));
+            memcpy(to + r * padded + d, &half, sizeof half);
+        }
     }
     for (int64_t d = 0; d < padded && from.dtype != WEFT_BF16; d += VLANES)
         for (int64_t r = 0; r < rows; r++) {
@@ -71,8 +70,8 @@ static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_r
         }
 }
 
-/* `to` = the transpose of from [pad_amx(width)][stride], times a factor per column. */
-WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
+/* `to` = the transpose of from [pad_tiles(width)][stride], times a factor per column. */
+static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r += VLANES)
         for (int64_t d = 0; d < to.width; d += VLANES) {
@@ -80,14 +79,8 @@ WITH_BF16 static void unstage(struct head to, const float *from, int64_t stride,
             for (int i = 0; i < VLANES; i++) /* adding 0 turns -0 into 0, so that signs of masked zeros do not matter */
                 row[i] = vfma(vload_f32(from + (d + i) * stride + r, VLANES), vload_f32(factor + r, VLANES), vset(0));
             transpose(row);
-            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++) {
-                int64_t at = to.at + (r + i) * to.stride;
-                if (to.dtype == WEFT_BF16 && d + VLANES <= to.width)
-                    _mm256_storeu_si256((void *)((uint16_t *)to.data + at + d),
-                                        (__m256i)_mm512_cvtneps_pbh((__m512)row[i]));
-                else
-                    store_part(to, at, d, row[i]);
-            }
+            for (int64_t i = 0; i < weft_min(VLANES, rows - r); i++)
+                store_part(to, to.at + (r + i) * to.stride, d, row[i]);
         }
 }
 
@@ -140,8 +133,8 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
         for (int64_t r = 0; r < columns; r += VLANES) {
             vf b = vset(t->key_bias[c]) + vload_f32(t->pos_bias + r - c + EDGE - 1, VLANES);
             vf y = vfma(vset(t->factor), vload_f32(s + c * columns + r, VLANES), b);
-            __mmask16 seen = _mm512_cmpge_epi32_mask((__m512i)lane, (__m512i)vseti((int32_t)(t->j + c - t->i - r)));
-            vstore_f32(x + c * columns + r, VLANES, (vf)_mm512_mask_mov_ps((__m512)vset(-INFINITY), seen, (__m512)y));
+            vi seen = lane >= vseti((int32_t)(t->j + c - t->i - r));
+            vstore_f32(x + c * columns + r, VLANES, vpick(seen, y, vset(-INFINITY)));
         }
 }
 
@@ -149,8 +142,8 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
 
 /* The keys of a square that dropout keeps. */
 struct kept {
-    float factor;                           /* of the kept ones */
-    __mmask16 queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
+    float factor;                          /* of the kept ones */
+    uint16_t queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
 };
 
 /* Lanes are queries here but keys in mask_bits and on the vector path: the same counters give the same bits. */
@@ -164,28 +157,37 @@ static void set_kept(const struct job *job, const struct square *t, int64_t colu
             vphilox(t->mask_key, zero + (uint32_t)(t->j / 4 + c), zero, lane + (uint32_t)(t->i + r),
                     zero + (uint32_t)t->h, word);
             for (int w = 0; w < 4; w++)
-                kept->queries[w * VLANES + c][r / VLANES] =
-                    _mm512_cmpge_epu32_mask((__m512i)word[w], _mm512_set1_epi32((int)mask_threshold(dropout)));
+                kept->queries[w * VLANES + c][r / VLANES] = vbits((vi)(word[w] >= mask_threshold(dropout)));
         }
 }
 
 VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
 {
-    return (vf)_mm512_maskz_mul_ps(kept->queries[c][r / VLANES], (__m512)x, (__m512)vset(kept->factor));
+    return vpick(vlanes(kept->queries[c][r / VLANES]), x * vset(kept->factor), vset(0));
 }
 
-VINLINE vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); } /* b where a is NaN */
+/* ---- operands from sums */
 
-/* Converts a and b to 32 bf16 numbers. */
-WITH_BF16 VINLINE __m512i to_bf16(vf a, vf b) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a); }
-
-/* Interleaves 16 bf16 numbers of a with 16 of b, each starting at `first`. */
-VINLINE __m512i interleave(__m512i a, __m512i b, int first)
+/* Interleaves numbers first .. first + 15 of a and b. */
+VINLINE void store_interleaved(uint16_t *to, vw a, vw b, int first)
 {
-    typedef uint16_t vw __attribute__((vector_size(64)));
+#if defined(VMASKS)
     vw index = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
                 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
-    return _mm512_permutex2var_epi16(a, (__m512i)(index + (uint16_t)first), b);
+    vw pairs = (vw)_mm512_permutex2var_epi16((__m512i)a, (__m512i)(index + (uint16_t)first), (__m512i)b);
+    memcpy(to, &pairs, sizeof pairs);
+#else
+    typedef uint16_t v8 __attribute__((vector_size(16)));
+    v8 x[4], y[4];
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    for (int i = first / 8; i < first / 8 + 2; i++, to += 16) {
+        v8 low = __builtin_shufflevector(x[i], y[i], 0, 8, 1, 9, 2, 10, 3, 11);
+        v8 high = __builtin_shufflevector(x[i], y[i], 4, 12, 5, 13, 6, 14, 7, 15);
+        memcpy(to, &low, sizeof low);
+        memcpy(to + 8, &high, sizeof high);
+    }
+#endif
 }
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx_forward_inl.h - the forward pass on AMX tiles (see amx_inl.h for the layout).
+ * bf16_forward_inl.h - the forward pass on tiles (see bf16_inl.h for the layout).
  *
  * First packs the keys and values of every visible tile, once for all rows and heads that read them. After that a unit
  * of work is a span of rows and a query head.
  */
-#ifndef WEFT_ATTENTION_AMX_FWD_H
-#define WEFT_ATTENTION_AMX_FWD_H
+#ifndef WEFT_ATTENTION_BF16_FWD_H
+#define WEFT_ATTENTION_BF16_FWD_H
 
-#include "ops/attention/amx_inl.h"
+#include "ops/attention/bf16_inl.h"
 
 /* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
 struct packed {
@@ -18,6 +18,7 @@ struct packed {
 };
 
 struct tiles_forward {
+    const struct weft_dnn_tiles *tiles;
     uint16_t *rows, *qt, *p; /* staged rows, right operands [kd, 32] and [64, 32] */
     float *s, *o;            /* [64][32], [vd][32] */
     float *top, *weight;     /* [32]: running maximum of logits and sum of powers */
@@ -29,7 +30,7 @@ static struct packed lay_packed(const struct weft_call *call, struct space *s)
     int64_t tiles = n.slots * call->in[TILES]->dim[1] * n.kv_heads;
     return (struct packed){
         .seen = take(s, n.slots, 1, sizeof(int64_t)),
-        .kv = take_bf16(s, tiles, EDGE * (pad_amx(n.k) + pad_amx(n.v))),
+        .kv = take_bf16(s, tiles, EDGE * (pad_tiles(n.k) + pad_tiles(n.v))),
         .poison = take(s, tiles, 1, sizeof(uint64_t)),
     };
 }
@@ -37,11 +38,12 @@ static struct packed lay_packed(const struct weft_call *call, struct space *s)
 static struct tiles_forward lay_tiles_forward(const struct sizes *n, struct space *s)
 {
     return (struct tiles_forward){
-        .rows = take_bf16(s, EDGE, weft_max(pad_amx(n->k), pad_amx(n->v))),
-        .qt = take_bf16(s, SPAN, pad_amx(n->k)),
+        .tiles = weft_dnn_tiles(),
+        .rows = take_bf16(s, EDGE, weft_max(pad_tiles(n->k), pad_tiles(n->v))),
+        .qt = take_bf16(s, SPAN, pad_tiles(n->k)),
         .p = take_bf16(s, EDGE, SPAN),
         .s = take_floats(s, EDGE, SPAN),
-        .o = take_floats(s, pad_amx(n->v), SPAN),
+        .o = take_floats(s, pad_tiles(n->v), SPAN),
         .top = take_floats(s, 1, SPAN),
         .weight = take_floats(s, 1, SPAN),
     };
@@ -62,13 +64,12 @@ struct tiles_job {
     struct packed packed;
 };
 
-/* Whether all numbers are finite; count is a multiple of 32. */
+/* Whether all numbers are finite. */
 static bool all_finite(const uint16_t *x, int64_t count)
 {
-    __mmask32 bad = 0;
-    __m512i exponent = _mm512_set1_epi16(0x7f80);
-    for (int64_t i = 0; i < count; i += 32)
-        bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(x + i), exponent), exponent);
+    uint16_t bad = 0;
+    for (int64_t i = 0; i < count; i++)
+        bad |= (x[i] & 0x7f80) == 0x7f80;
     return !bad;
 }
 
@@ -99,17 +100,17 @@ static void pack_unit(void *context, int64_t unit, int thread)
     const struct weft_call *call = t->job.call;
     const struct sizes *n = &t->job.n;
     struct space local = {.base = call->local + (size_t)thread * call->local_stride};
-    uint16_t *rows = lay_tiles_forward(n, &local).rows;
-    int64_t tiles = call->in[TILES]->dim[1], seq = unit / tiles, tile = unit % tiles, kd = pad_amx(n->k),
-            vd = pad_amx(n->v);
+    struct tiles_forward f = lay_tiles_forward(n, &local);
+    int64_t tiles = call->in[TILES]->dim[1], seq = unit / tiles, tile = unit % tiles, kd = pad_tiles(n->k),
+            vd = pad_tiles(n->v);
     int64_t keys = weft_min(EDGE, t->packed.seen[seq] - tile * EDGE);
     for (int64_t kv = 0; keys > 0 && kv < n->kv_heads; kv++) {
         int64_t at = packed_at(call, n, seq, kv, tile), row = key_row(call, seq, tile * EDGE);
         uint16_t *to = t->packed.kv + at * EDGE * (kd + vd);
         stage(to, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
-        stage(rows, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
-        t->packed.poison[at] = zero_nonfinite_rows(rows, vd);
-        weft_dnn_tiles_transpose(EDGE, vd, rows, to + EDGE * kd);
+        stage(f.rows, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
+        t->packed.poison[at] = zero_nonfinite_rows(f.rows, vd);
+        f.tiles->transpose(EDGE, vd, f.rows, to + EDGE * kd);
     }
 }
 
@@ -119,7 +120,8 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
     for (int64_t d = 0; d < vd; d++)
         for (int g = 0; g < GROUPS; g++) {
             float *o = f->o + d * SPAN + g * VLANES;
-            vstore_f32(o, VLANES, vload_f32(o, VLANES) * shrink[g]);
+            vf x = vload_f32(o, VLANES) * shrink[g];
+            vstore_f32(o, VLANES, vpick(vabs(x) < vset(WEFT_DNN_TILES_SMALLEST), vset(0), x));
         }
 }
 
@@ -127,35 +129,36 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
 VINLINE void update_max(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
                         vf shrink[GROUPS])
 {
-    __mmask16 raised = 0;
+    vi raised = vseti(0);
     for (int g = 0; g < GROUPS; g++) {
         vf old = vload_f32(f->top + g * VLANES, VLANES), high[4];
         high[0] = high[1] = high[2] = high[3] = vset(-INFINITY);
         for (int64_t c = 0; c < EDGE; c += 4)
             for (int i = 0; i < 4; i++) {
                 vf s = vload_f32(f->s + (c + i) * SPAN + g * VLANES, VLANES);
-                high[i] = larger(bias ? vfma(s, vset(factor), vset(bias[c + i])) : s, high[i]);
+                high[i] = vmax(bias ? vfma(s, vset(factor), vset(bias[c + i])) : s, high[i]);
             }
-        vf highest = larger(larger(high[0], high[1]), larger(high[2], high[3]));
-        vf top = larger(bias ? highest : highest * vset(factor), old);
+        vf highest = vmax(vmax(high[0], high[1]), vmax(high[2], high[3]));
+        vf top = vmax(bias ? highest : highest * vset(factor), old);
         base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* -inf: all keys so far have a bias of -inf */
         shrink[g] = power(old - base[g]);
-        raised |= _mm512_cmp_ps_mask((__m512)old, (__m512)top, _CMP_NEQ_UQ);
+        raised |= old != top;
         vstore_f32(f->top + g * VLANES, VLANES, top);
-        weft_dnn_tiles_keep_awake();
+        keep_awake(f->tiles->amx);
     }
-    if (raised)
+    if (vany(raised))
         rescale_sums(f, shrink, vd);
 }
 
 /* Powers of the logits and their sums. Also prefetches the 16 KB at `soon`: V^t of this tile and K of the next. */
-WITH_BF16 VINLINE void tiles_softmax(const struct tiles_forward *f, float factor, const float *bias,
-                                     const struct kept *kept, int64_t vd, const char *soon)
+VINLINE void tiles_softmax(const struct tiles_forward *f, float factor, const float *bias, const struct kept *kept,
+                           int64_t vd, const char *soon)
 {
     vf base[GROUPS], shrink[GROUPS], total[GROUPS][2] = {{{0}}};
+    bool amx = f->tiles->amx;
     update_max(f, factor, bias, vd, base, shrink);
     for (int64_t c = 0; c < EDGE; c += 2) {
-        __m512i row[2];
+        vw row[2];
         for (int i = 0; i < 2; i++) {
             vf p[GROUPS];
             for (int g = 0; g < GROUPS; g++) {
@@ -165,13 +168,13 @@ WITH_BF16 VINLINE void tiles_softmax(const struct tiles_forward *f, float factor
                 if (kept)
                     p[g] = keep(kept, c + i, g * VLANES, p[g]);
             }
-            row[i] = to_bf16(p[0], p[1]);
+            row[i] = to_bf16(amx, p[0], p[1]);
         }
-        _mm512_storeu_si512(f->p + c * VLANES, interleave(row[0], row[1], 0));
-        _mm512_storeu_si512(f->p + (EDGE + c) * VLANES, interleave(row[0], row[1], VLANES));
+        store_interleaved(f->p + c * VLANES, row[0], row[1], 0);
+        store_interleaved(f->p + (EDGE + c) * VLANES, row[0], row[1], VLANES);
         for (int line = 0; line < 8; line++, soon += 64)
             __builtin_prefetch(soon);
-        weft_dnn_tiles_keep_awake();
+        keep_awake(f->tiles->amx);
     }
     for (int g = 0; g < GROUPS; g++) {
         float *weight = f->weight + g * VLANES;
@@ -179,19 +182,17 @@ WITH_BF16 VINLINE void tiles_softmax(const struct tiles_forward *f, float factor
     }
 }
 
-WITH_BF16 static void tiles_softmax_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
+static void tiles_softmax_plain(const struct tiles_forward *f, float factor, int64_t vd, const char *soon)
 {
     tiles_softmax(f, factor, NULL, NULL, vd, soon);
 }
 
-WITH_BF16 static void tiles_softmax_biased(const struct tiles_forward *f, const struct square *t, int64_t vd,
-                                           const char *soon)
+static void tiles_softmax_biased(const struct tiles_forward *f, const struct square *t, int64_t vd, const char *soon)
 {
     tiles_softmax(f, t->factor, t->key_bias, NULL, vd, soon);
 }
 
-WITH_BF16 static void tiles_softmax_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd,
-                                         const char *soon)
+static void tiles_softmax_kept(const struct tiles_forward *f, const struct kept *kept, int64_t vd, const char *soon)
 {
     tiles_softmax(f, 1, NULL, kept, vd, soon);
 }
@@ -208,8 +209,8 @@ static void start_tiles(const struct weft_call *call, const struct sizes *n, con
 {
     prefetch(head_of(call->out[O], span.row, h, n->heads), span.rows);
     stage(f->rows, head_of(call->in[Q], span.row, h, n->heads), span.rows, SPAN);
-    weft_dnn_tiles_pack_transposed(pad_amx(n->k), SPAN, f->rows, f->qt);
-    memset(f->o, 0, (size_t)(pad_amx(n->v) * SPAN) * sizeof(float));
+    f->tiles->pack_transposed(pad_tiles(n->k), SPAN, f->rows, f->qt);
+    memset(f->o, 0, (size_t)(pad_tiles(n->v) * SPAN) * sizeof(float));
     for (int64_t r = 0; r < SPAN; r++) {
         f->top[r] = -INFINITY;
         f->weight[r] = 0;
@@ -222,8 +223,7 @@ static void finish_tiles(const struct weft_call *call, const struct sizes *n, co
     float *lse = call->out[LSE]->data, inverse[SPAN];
     for (int64_t r = 0; r < SPAN; r += VLANES) {
         vf weight = vload_f32(f->weight + r, VLANES);
-        __m512 factor = _mm512_mask_mov_ps((__m512)(vset(1) / weight), (__mmask16)(poison >> r), (__m512)vset(NAN));
-        vstore_f32(inverse + r, VLANES, (vf)factor);
+        vstore_f32(inverse + r, VLANES, vpick(vlanes((uint16_t)(poison >> r)), vset(NAN), vset(1) / weight));
         vstore_f32(f->top + r, VLANES, vfma(vload_f32(f->top + r, VLANES), vset(LN2), vlog(weight)));
     }
     for (int64_t r = 0; r < span.rows; r++)
@@ -240,18 +240,18 @@ static void tiles_unit(void *context, int64_t unit, int thread)
     struct space local = {.base = call->local + (size_t)thread * call->local_stride};
     struct tiles_forward f = lay_tiles_forward(n, &local);
     struct span span = all->job.spans[unit % all->job.span_count];
-    int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = pad_amx(n->k), vd = pad_amx(n->v);
+    int64_t h = unit / all->job.span_count, seq = ints(call, SEQ)[span.row], kd = pad_tiles(n->k), vd = pad_tiles(n->v);
     int64_t at = packed_at(call, n, seq, h / n->group, 0);
     uint32_t poison = 0;
     struct square t = start_square(&all->job, seq, h);
     struct kept kept;
     t.i = ints(call, POS)[span.row];
     start_tiles(call, n, &f, span, h);
-    weft_dnn_tiles_begin();
+    f.tiles->begin();
     for (t.j = 0; t.j < t.i + span.rows; t.j += EDGE, at++) {
         const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
         bool plain = !t.special && t.factor >= 0 && t.j + EDGE <= t.i;
-        weft_dnn_tiles_product(EDGE, SPAN, kd, k, f.qt, f.s, false);
+        f.tiles->product(EDGE, SPAN, kd, k, f.qt, f.s, false);
         count_tile(n, t.i, span.rows, t.j, n->k + n->v, 0);
         set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
         if (!plain)
@@ -265,9 +265,9 @@ static void tiles_unit(void *context, int64_t unit, int thread)
             tiles_softmax_plain(&f, plain ? t.factor : 1, vd, (const char *)vt);
         }
         poison |= poisoned(&t, all->packed.poison[at]);
-        weft_dnn_tiles_product(vd, SPAN, EDGE, vt, f.p, f.o, true);
+        f.tiles->product(vd, SPAN, EDGE, vt, f.p, f.o, true);
     }
-    weft_dnn_tiles_end();
+    f.tiles->end();
     finish_tiles(call, n, &f, span, h, poison);
 }
 

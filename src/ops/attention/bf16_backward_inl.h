@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx_backward_inl.h - the backward pass on AMX tiles (see amx_inl.h for the layout).
+ * bf16_backward_inl.h - the backward pass on tiles (see bf16_inl.h for the layout).
  *
  * A unit of work is a sequence and a key head, as in backward_inl.h. For each query head, the rows are packed once;
  * then key tiles are visited in order, and for each tile the queries that see it, in order.
  */
-#ifndef WEFT_ATTENTION_AMX_BWD_H
-#define WEFT_ATTENTION_AMX_BWD_H
+#ifndef WEFT_ATTENTION_BF16_BWD_H
+#define WEFT_ATTENTION_BF16_BWD_H
 
-#include "ops/attention/amx_inl.h"
 #include "ops/attention/backward_inl.h"
+#include "ops/attention/bf16_inl.h"
 
 /* P and dS of BATCH squares are computed before the products that use them, so that dk and dv stay in the L1 cache from
  * one product to the next. */
 enum { BATCH = 4, SQUARE = EDGE * EDGE };
 
 struct tiles_backward {
+    const struct weft_dnn_tiles *tiles;
     /* for the sequence, in tiles of 64 queries */
     uint16_t *q, *qt, *go, *got; /* right operands */
     float *dq;                   /* [kd][64] */
@@ -33,9 +34,10 @@ struct tiles_backward {
 
 static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct space *s)
 {
-    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v), rows = weft_round_up(n->longest, EDGE),
+    int64_t kd = pad_tiles(n->k), vd = pad_tiles(n->v), rows = weft_round_up(n->longest, EDGE),
             kept = n->group > 1 ? rows : EDGE;
     return (struct tiles_backward){
+        .tiles = weft_dnn_tiles(),
         .q = take_bf16(s, rows, kd),
         .qt = take_bf16(s, rows, kd),
         .go = take_bf16(s, rows, vd),
@@ -72,25 +74,25 @@ static enum weft_status tiles_bwd_plan(const struct weft_call *max, struct weft_
 static void pack_queries(const struct weft_call *call, const struct sizes *n, const struct tiles_backward *b,
                          int64_t row, int64_t rows, int64_t h, int64_t at)
 {
-    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v);
+    int64_t kd = pad_tiles(n->k), vd = pad_tiles(n->v);
     const struct weft_tensor *dlse = call->gout[LSE];
     prefetch(head_of(call->in[Q], row + EDGE, h, n->heads), EDGE);
     prefetch(head_of(call->out[O], row + EDGE, h, n->heads), EDGE);
     stage(b->rows, head_of(call->in[Q], row, h, n->heads), rows, EDGE);
-    weft_dnn_tiles_pack(EDGE, kd, b->rows, b->q + at * kd);
-    weft_dnn_tiles_pack_transposed(kd, EDGE, b->rows, b->qt + at * kd);
+    b->tiles->pack(EDGE, kd, b->rows, b->q + at * kd);
+    b->tiles->pack_transposed(kd, EDGE, b->rows, b->qt + at * kd);
     memset(b->rows, 0, (size_t)(EDGE * vd) * sizeof *b->rows);
     if (call->gout[O]) {
         prefetch(head_of(call->gout[O], row + EDGE, h, n->heads), EDGE);
         stage(b->rows, head_of(call->gout[O], row, h, n->heads), rows, EDGE);
     }
-    weft_dnn_tiles_pack(EDGE, vd, b->rows, b->go + at * vd);
-    weft_dnn_tiles_pack_transposed(vd, EDGE, b->rows, b->got + at * vd);
+    b->tiles->pack(EDGE, vd, b->rows, b->go + at * vd);
+    b->tiles->pack_transposed(vd, EDGE, b->rows, b->got + at * vd);
     stage(b->v, head_of(call->out[O], row, h, n->heads), rows, EDGE);
     for (int64_t r = 0; r < EDGE; r++) {
         int64_t stat = (row + r) * n->heads + h, column = r % SPAN;
         if (column == 0)
-            weft_dnn_tiles_product(SPAN, SPAN, vd, b->v + r * vd, b->got + (at + r) * vd, b->dp, false);
+            b->tiles->product(SPAN, SPAN, vd, b->v + r * vd, b->got + (at + r) * vd, b->dp, false);
         b->delta[at + r] = b->dp[column * SPAN + column];
         b->lse[at + r] = r < rows ? ((const float *)call->out[LSE]->data)[stat] * LOG2E : INFINITY;
         if (dlse && r < rows)
@@ -127,17 +129,18 @@ VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
 
 /* Computes P, scale times dS and the extras from logits and dP, for 32 queries starting at r of the square at row `at`.
  */
-WITH_BF16 VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct scaling *m, bool biased,
-                                             bool drops, int64_t at, int64_t r, struct square_out to,
-                                             enum wanted wanted, struct extras *extras)
+VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct scaling *m, bool biased, bool drops,
+                                   int64_t at, int64_t r, struct square_out to, enum wanted wanted,
+                                   struct extras *extras)
 {
     vf lse[GROUPS], delta[GROUPS];
+    bool amx = b->tiles->amx;
     for (int g = 0; g < GROUPS; g++) {
         lse[g] = vload_f32(b->lse + at + r + g * VLANES, VLANES);
         delta[g] = vload_f32(b->delta + at + r + g * VLANES, VLANES);
     }
     for (int64_t c = 0; c < EDGE; c += 2) {
-        __m512i ds[2];
+        vw ds[2];
         for (int i = 0; i < 2; i++) {
             vf p[GROUPS], d[GROUPS];
             for (int g = 0; g < GROUPS; g++) {
@@ -157,19 +160,20 @@ WITH_BF16 VINLINE void softmax_backward_span(const struct tiles_backward *b, con
                 float *bias = extras->dbias + (c + i) * VLANES;
                 vstore_f32(bias, VLANES, vload_f32(bias, VLANES) + (d[0] + d[1]));
             }
-            ds[i] = to_bf16(d[0] * vset(m->scale), d[1] * vset(m->scale));
-            _mm512_storeu_si512(to.p + (c + i) * EDGE + r, to_bf16(p[0], p[1]));
-            _mm512_storeu_si512(to.ds + (c + i) * EDGE + r, ds[i]);
+            vw kept = to_bf16(amx, p[0], p[1]);
+            ds[i] = to_bf16(amx, d[0] * vset(m->scale), d[1] * vset(m->scale));
+            memcpy(to.p + (c + i) * EDGE + r, &kept, sizeof kept);
+            memcpy(to.ds + (c + i) * EDGE + r, &ds[i], sizeof ds[i]);
         }
-        _mm512_storeu_si512(to.dst + r * EDGE + c * VLANES, interleave(ds[0], ds[1], 0));
-        _mm512_storeu_si512(to.dst + (r + VLANES) * EDGE + c * VLANES, interleave(ds[0], ds[1], VLANES));
+        store_interleaved(to.dst + r * EDGE + c * VLANES, ds[0], ds[1], 0);
+        store_interleaved(to.dst + (r + VLANES) * EDGE + c * VLANES, ds[0], ds[1], VLANES);
     }
 }
 
 /* A loop for each combination that models use, and one for the rest. */
 #define SOFTMAX_BACKWARD(name, biased, drops, wanted)                                                                  \
-    WITH_BF16 static void name(const struct tiles_backward *b, const struct scaling *m, int64_t at,                    \
-                               struct square_out to, struct extras *extras)                                            \
+    static void name(const struct tiles_backward *b, const struct scaling *m, int64_t at, struct square_out to,        \
+                     struct extras *extras)                                                                            \
     {                                                                                                                  \
         for (int64_t r = 0; r < EDGE; r += SPAN)                                                                       \
             softmax_backward_span(b, m, biased, drops, at, r, to, wanted, extras);                                     \
@@ -188,15 +192,15 @@ static void softmax_backward_square(const struct job *job, const struct tiles_ba
 {
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
-    int64_t kd = pad_amx(n->k), vd = pad_amx(n->v), at = t->i;
+    int64_t kd = pad_tiles(n->k), vd = pad_tiles(n->v), at = t->i;
     bool plain = !t->special && t->i > t->j, by_key = plain && t->key_biased;
     bool sums = gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS];
     struct kept kept;
     struct scaling m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h), &kept};
     float diagonals[2 * EDGE] = {0};
     struct extras extras = {b->dbias, diagonals, vset(0)};
-    weft_dnn_tiles_product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
-    weft_dnn_tiles_product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
+    b->tiles->product(EDGE, EDGE, kd, b->k, b->qt + at * kd, b->s, false);
+    b->tiles->product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
         set_logits(job, t, b->s, b->x, EDGE);
     if (job->attr->dropout > 0) {
@@ -220,7 +224,7 @@ static void softmax_backward_square(const struct job *job, const struct tiles_ba
 static void backward_squares(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
                              int64_t first, int64_t count, float *dk, float *dv, bool add)
 {
-    int64_t kd = pad_amx(job->n.k), vd = pad_amx(job->n.v);
+    int64_t kd = pad_tiles(job->n.k), vd = pad_tiles(job->n.v);
     for (int64_t x = 0; x < count; x++) {
         struct square_out to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
         t->i = first + x * EDGE;
@@ -228,11 +232,11 @@ static void backward_squares(const struct job *job, const struct tiles_backward 
         count_tile(&job->n, t->i, weft_min(EDGE, job->spans[which].rows - t->i), t->j, 3 * job->n.k + 2 * job->n.v, 0);
     }
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
-        weft_dnn_tiles_product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);
+        b->tiles->product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
-        weft_dnn_tiles_product(EDGE, kd, EDGE, b->ds + x * SQUARE, b->q + at * kd, dk, add || x > 0);
+        b->tiles->product(EDGE, kd, EDGE, b->ds + x * SQUARE, b->q + at * kd, dk, add || x > 0);
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
-        weft_dnn_tiles_product(kd, EDGE, EDGE, b->kt, b->dst + x * SQUARE, b->dq + at * kd, t->j > 0);
+        b->tiles->product(kd, EDGE, EDGE, b->kt, b->dst + x * SQUARE, b->dq + at * kd, t->j > 0);
 }
 
 /* All queries of one head that see the key tile. */
@@ -243,7 +247,7 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     const struct sizes *n = &job->n;
     struct span span = job->spans[which];
     int64_t keys = weft_min(EDGE, span.rows - t->j), row = key_row(call, ints(call, SEQ)[span.row], t->j);
-    int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = pad_amx(n->k), vd = pad_amx(n->v);
+    int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = pad_tiles(n->k), vd = pad_tiles(n->v);
     float *dk = b->dk + kept * kd, *dv = b->dv + kept * vd;
     prefetch(head_of(call->in[K], row + EDGE, kv, n->kv_heads), EDGE);
     prefetch(head_of(call->in[V], row + EDGE, kv, n->kv_heads), EDGE);
@@ -252,7 +256,7 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     if (call->gin[V])
         prefetch(head_of(call->gin[V], row, kv, n->kv_heads), keys);
     stage(b->k, head_of(call->in[K], row, kv, n->kv_heads), keys, EDGE);
-    weft_dnn_tiles_transpose(EDGE, kd, b->k, b->kt);
+    b->tiles->transpose(EDGE, kd, b->k, b->kt);
     stage(b->v, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
     memset(b->dbias, 0, (size_t)(EDGE * VLANES) * sizeof(float));
     set_key_bias(job, t, row, keys);
@@ -281,7 +285,7 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
     for (int r = 0; r < EDGE; r++)
         ones[r] = 1;
     start_parts(job, which, first);
-    weft_dnn_tiles_begin();
+    b.tiles->begin();
     for (int64_t g = 0; g < n->group; g++) {
         struct square t = start_square(job, ints(call, SEQ)[span.row], first + g);
         for (int64_t r = 0; r < span.rows; r += EDGE)
@@ -289,10 +293,10 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
         for (t.j = 0; t.j < span.rows; t.j += EDGE)
             backward_tile_keys(job, &b, &t, which, g);
         for (int64_t r = 0; call->gin[Q] && r < span.rows; r += EDGE)
-            unstage(head_of(call->gin[Q], span.row + r, t.h, n->heads), b.dq + r * pad_amx(n->k), EDGE, ones,
+            unstage(head_of(call->gin[Q], span.row + r, t.h, n->heads), b.dq + r * pad_tiles(n->k), EDGE, ones,
                     weft_min(EDGE, span.rows - r));
     }
-    weft_dnn_tiles_end();
+    b.tiles->end();
 }
 
 static void tiles_bwd(const struct weft_call *call)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * awake_inl.h - for vector work between two products of small blocks (struct weft_dnn_tiles): instructions that
+ * processors with AMX have.
+ */
+#ifndef WEFT_DNN_AWAKE_H
+#define WEFT_DNN_AWAKE_H
+
+#include "base/vmath_inl.h"
+#include "dnn/dnn.h"
+
+typedef uint16_t vw __attribute__((vector_size(64)));
+
+/* A dummy product that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
+ * up. Call it now and then. It overwrites tile register 0. */
+VINLINE void keep_awake(bool amx)
+{
+#if defined(__x86_64__) && !defined(WEFT_EMULATE_AMX)
+    if (amx)
+        __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0");
+#endif
+}
+
+/* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for it, which takes only
+ * denormals for 0; a NaN may have another payload then, which no product passes on. */
+VINLINE vw to_bf16(bool amx, vf a, vf b)
+{
+    vw w;
+#if defined(VMASKS) && !defined(WEFT_EMULATE_AMX)
+    if (amx) {
+        __m512i floor = _mm512_set1_epi32(WEFT_BF16_FLOOR - 1), size = _mm512_set1_epi32(0x7fffffff);
+        __m512i sign = _mm512_set1_epi32((int)0x80000000);
+        a = (vf)_mm512_mask_and_epi32((__m512i)a, _mm512_cmple_epu32_mask(_mm512_and_epi32((__m512i)a, size), floor),
+                                      (__m512i)a, sign);
+        b = (vf)_mm512_mask_and_epi32((__m512i)b, _mm512_cmple_epu32_mask(_mm512_and_epi32((__m512i)b, size), floor),
+                                      (__m512i)b, sign);
+        __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(w) : "v"(b), "v"(a));
+        return w;
+    }
+#endif
+    vh half[2] = {vnarrow(a), vnarrow(b)};
+    memcpy(&w, half, sizeof w);
+    return w;
+}
+
+#endif
