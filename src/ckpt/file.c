@@ -30,7 +30,7 @@ enum weft_status weft_file_begin(struct weft_file *f, const char *path)
     if (strlen(path) >= sizeof f->path)
         return FAIL(WEFT_INVALID, "a path of %zu bytes is too long", strlen(path));
     snprintf(f->path, sizeof f->path, "%s", path);
-    f->fd = open(suffixed(f, ".writing").path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    f->fd = open(suffixed(f, ".writing").path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (f->fd < 0)
         return FAIL(WEFT_IO, "%s cannot be created: %s", suffixed(f, ".writing").path, strerror(errno));
     return WEFT_OK;

@@ -231,6 +231,20 @@ enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
 
 /* ---- finding */
 
+enum weft_status weft_ckpt_steps(const char *run, int64_t **list, int *count)
+{
+    struct steps s = {0};
+    enum weft_status status = find_steps(run, &s);
+    for (int i = 0; i < s.count / 2; i++) {
+        int64_t kept = s.list[i];
+        s.list[i] = s.list[s.count - 1 - i];
+        s.list[s.count - 1 - i] = kept;
+    }
+    *list = s.list;
+    *count = s.count;
+    return status;
+}
+
 /* Whether the checkpoint is intact. A damaged one is reported but is not an error. */
 static enum weft_status accept(const char *path, enum weft_status (*verify)(const char *path, void *context),
                                void *context, bool *good)

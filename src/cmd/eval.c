@@ -92,6 +92,7 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     TRY(weft_model_create(model, &c->spec));
     if (folder[0]) {
         TRY(weft_model_load(*model, folder));
+        TRY(weft_state_verify(folder, &(*model)->params));
         return WEFT_OK;
     }
     weft_note_once("untrained", "%s has no weights: its initial, untrained ones are scored", c->model);
@@ -265,7 +266,7 @@ static enum weft_status refuse_not_finite(void)
 static enum weft_status score_data(const struct args *a, const struct weft_model *model, const char *folder,
                                    struct weft_scorer **s, struct view *v, struct weft_result *r)
 {
-    enum kind kind;
+    enum kind kind = TEXT;
     TRY(find_kind(a->data, &kind));
     TRY(check_kind(a, kind));
     TRY(weft_scorer_create(s, model, batch_of(a)));

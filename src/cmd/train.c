@@ -99,9 +99,8 @@ static void print_resumed(const struct weft_run *run)
         fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
               "from the start\n",
               stderr);
-    if (strstr(run->changes, "isa ") || strstr(run->changes, "program_sha256 "))
-        fputs("its bits from here on are those of this program and instruction set: another would not reproduce them\n",
-              stderr);
+    if (strstr(run->changes, "program_sha256 "))
+        fputs("its bits from here on are those of this program: another may not reproduce them\n", stderr);
 }
 
 static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
@@ -144,6 +143,8 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_int(r, "gates_failed", run->gates_failed);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
     weft_result_text(r, "stream_sha256", *run->stream_sha256 ? run->stream_sha256 : "unknown");
+    if (*run->chain)
+        weft_result_text(r, "chain", run->chain);
     enum weft_status status = weft_result_print(r, stdout, json);
     weft_result_free(r);
     return status;

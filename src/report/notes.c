@@ -132,15 +132,14 @@ static void note_missing(const struct weft_results *r, const struct noting *n)
     }
 }
 
-static void note_isa(const struct weft_results *r, const struct noting *n)
+static void note_engines(const struct weft_results *r, const struct noting *n)
 {
     const char *first = NULL;
     for (int i = 0; i < r->arm_count; i++)
         for (int k = 0; k < r->arm[i].run_count; k++) {
             const char *isa = r->arm[i].run[k].isa;
-            if (first && strcmp(first, isa) != 0) {
-                say(n, true,
-                    "Runs used different instruction sets, %s and %s: only runs on the same one have the same bits.",
+            if (first && !weft_dnn_same_bits(first, isa)) {
+                say(n, true, "Runs used different engines for their products, %s and %s: their bits are not the same.",
                     first, isa);
                 return;
             }
@@ -158,7 +157,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
         say(&n, true, "%lld of %lld runs are finished; the results are based on these.", (long long)r->finished,
             (long long)r->planned);
     note_missing(r, &n);
-    note_isa(r, &n);
+    note_engines(r, &n);
     if (r->left_out)
         say(&n, false,
             "%lld line%s of the ledger left out: other settings, another program, or replaced by a later run.",

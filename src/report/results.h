@@ -40,7 +40,9 @@ struct weft_runlog {
     int64_t params, steps;
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
+    char chain[65]; /* of the last record; "": the log has none, as those of release 0.1.0 */
 };
+/* Refuses a log with a chain that is not intact. */
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
 
 /* ---- curves over seeds (curves.c), thinned to a few hundred points */

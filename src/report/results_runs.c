@@ -66,6 +66,65 @@ static int by_lr_and_seed(const void *a, const void *b)
     return (x->seed > y->seed) - (x->seed < y->seed);
 }
 
+/* ---- what the ledger says against the runs' own logs */
+
+static enum weft_status check_log(struct weft_results *r, const struct weft_finished *run)
+{
+    struct weft_runlog log;
+    if (!*run->chain)
+        return WEFT_OK;
+    TRY(weft_runlog_load(&log, run->folder, &r->arena));
+    const struct {
+        const char *name;
+        bool same;
+    } checks[] = {
+        {"chain", strcmp(log.chain, run->chain) == 0},
+        {"weights_sha256", strcmp(log.weights_sha256, run->weights_sha256) == 0},
+        {"val_loss", log.val.count && log.val.loss[log.val.count - 1] == run->val_loss},
+        {"val_accuracy", log.val_accuracy == run->val_accuracy},
+        {"test_loss", log.test_loss == run->test_loss},
+        {"test_accuracy", log.test_accuracy == run->test_accuracy},
+        {"params", log.params == run->params},
+        {"steps", log.steps == run->steps},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        if (!checks[i].same)
+            return FAIL(
+                WEFT_FORMAT,
+                "%s/runs.jsonl says of %s, seed %lld, what its log does not: %s differs%s. One of them was changed "
+                "after the run",
+                r->folder, run->arm, (long long)run->seed, checks[i].name, log.exists ? "" : " (the log is missing)");
+    return WEFT_OK;
+}
+
+/* Another seed gives other weights, or a line was copied. Lines by older releases have no chain, and their weights are
+ * not compared. */
+static enum weft_status check_lines(const struct weft_results *r, const struct weft_finished *list, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; list[i].chain[0] && k < i; k++)
+            if (list[i].seed != list[k].seed && strcmp(list[i].arm, list[k].arm) == 0 &&
+                strcmp(list[i].weights_sha256, list[k].weights_sha256) == 0)
+                return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has another seed",
+                            r->folder, (long long)i + 1, (long long)k + 1);
+    return WEFT_OK;
+}
+
+/* Of the runs that count, all have a chain, or none has. */
+static enum weft_status check_chains(const struct weft_results *r)
+{
+    const struct weft_finished *with = NULL, *without = NULL;
+    for (int i = 0; i < r->arm_count; i++)
+        for (int k = 0; k < r->arm[i].run_count; k++)
+            *(r->arm[i].run[k].chain[0] ? &with : &without) = &r->arm[i].run[k];
+    if (with && without)
+        return FAIL(WEFT_FORMAT, "%s/runs.jsonl has no chain for %s, seed %lld, but one for %s, seed %lld", r->folder,
+                    without->arm, (long long)without->seed, with->arm, (long long)with->seed);
+    return WEFT_OK;
+}
+
+/* ---- runs of an arm */
+
 /* Of several lines of the same run the last one counts. */
 static void put(struct weft_result_arm *arm, const struct weft_finished *run)
 {
@@ -97,6 +156,8 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
         run.folder = weft_arena_print(&r->arena, "%s/%s", r->folder, folder);
         if (!run.folder)
             return WEFT_NOMEM;
+        if (same)
+            TRY(check_log(r, &run));
         if (same)
             put(arm, &run);
     }
@@ -155,9 +216,11 @@ enum weft_status weft_results_take_runs(struct weft_results *r)
     struct weft_finished *list;
     int64_t count;
     TRY(weft_ledger_read(r->folder, &r->arena, &list, &count));
+    TRY(check_lines(r, list, count));
     r->planned = r->arm_count * r->seed_count * weft_max(1, r->lr_count);
     for (int i = 0; i < r->arm_count; i++)
         TRY(take(r, &r->arm[i], list, count));
+    TRY(check_chains(r));
     r->left_out = count - r->finished;
     weft_results_choose_lr(r);
     return WEFT_OK;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "base/fields.h"
 #include "report/results.h"
+#include "train/record.h"
 
 #include <errno.h>
 #include <math.h>
@@ -85,15 +86,23 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
 static enum weft_status read_records(struct weft_runlog *log, FILE *file, const char *path, struct weft_arena *arena)
 {
     char *line = NULL, where[4200];
-    size_t room = 0;
+    size_t room = 0, text;
     ssize_t bytes;
+    struct weft_chain chain;
     enum weft_status status = WEFT_OK;
+    weft_chain_start(&chain);
     for (int64_t number = 1; status == WEFT_OK && (bytes = getline(&line, &room, file)) > 0; number++) {
         json_t *object = NULL;
         if (line[bytes - 1] != '\n')
             break; /* not complete yet */
         snprintf(where, sizeof where, "%s:%lld", path, (long long)number);
-        status = weft_fields_line(path, number, line, (size_t)bytes - 1, &object);
+        bool continues = weft_chain_read(&chain, line, (size_t)bytes, &text);
+        if (number > 1 ? *log->chain && !continues : !continues && strstr(line, "\"chain\": "))
+            status = FAIL(WEFT_FORMAT, "%s is not what was written there: the log was edited", where);
+        if (continues && chain.lines == number)
+            memcpy(log->chain, chain.head, sizeof chain.head);
+        if (status == WEFT_OK)
+            status = weft_fields_line(path, number, line, (size_t)bytes - 1, &object);
         if (status == WEFT_OK)
             status = read_record(log, &(struct weft_fields){.object = object, .where = where}, arena);
         json_decref(object);

@@ -125,6 +125,8 @@ static enum weft_status train_in_folder(struct weft_run *run)
     enum weft_status status = weft_record_open(&record, run->folder, run->resume, run->recipe, run->settings);
     if (status == WEFT_OK)
         status = train(run, &record);
+    if (status == WEFT_OK)
+        memcpy(run->chain, record.chain.head, sizeof run->chain);
     weft_record_close(&record);
     return status;
 }

@@ -173,6 +173,8 @@ static enum weft_status read_entry(void *context, const char *name, const char *
         snprintf(r->f->weights_sha256, sizeof r->f->weights_sha256, "%s", value);
     else if (strcmp(name, "stream_sha256") == 0 && weft_is_sha256(value))
         snprintf(r->f->stream_sha256, sizeof r->f->stream_sha256, "%s", value);
+    else if (strcmp(name, "chain") == 0 && weft_is_sha256(value))
+        snprintf(r->f->chain, sizeof r->f->chain, "%s", value);
     return WEFT_OK;
 }
 

@@ -37,6 +37,7 @@ static const struct field {
     FIELD(program_sha256, HASH),
     FIELD(weights_sha256, HASH),
     FIELD(stream_sha256, OPTIONAL_HASH),
+    FIELD(chain, OPTIONAL_HASH),
     FIELD(isa, NAME),
     FIELD(steps, WHOLE),
     FIELD(params, WHOLE),
@@ -223,7 +224,7 @@ static enum weft_status add_line(const char *folder, const char *line, size_t by
     char path[4096];
     TRY(ledger_path(folder, path));
     bool fresh = access(path, F_OK) != 0;
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return FAIL(WEFT_IO, "%s cannot be opened: %s", path, strerror(errno));
     enum weft_status status = append(fd, path, line, bytes);

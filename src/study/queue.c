@@ -2,9 +2,10 @@
  *
  * queue.c - the runs of a study, several at a time, until each is in the ledger.
  *
- * A run is identified by arm, config, seed, program and instruction set. The first file in its folder is the record of
- * its gates (gates.json), which names config and program: a folder with another record, or none, belongs to another
- * study or program and is removed. After a kill at any moment a run is in the ledger, or resumes from its checkpoint.
+ * A run is identified by arm, config, seed, program and, if it is not our own, the engine of its products. The first
+ * file in its folder is the record of its gates (gates.json), which names config and program: a folder with another
+ * record, or none, belongs to another study or program and is removed. After a kill at any moment a run is in the
+ * ledger, or resumes from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
@@ -47,7 +48,7 @@ static void report(struct weft_queue *q, const struct weft_job *job)
 static bool is_same(const struct weft_finished *a, const struct weft_finished *b)
 {
     return strcmp(a->arm, b->arm) == 0 && a->seed == b->seed && strcmp(a->config_sha256, b->config_sha256) == 0 &&
-           strcmp(a->program_sha256, b->program_sha256) == 0 && strcmp(a->isa, b->isa) == 0;
+           strcmp(a->program_sha256, b->program_sha256) == 0 && weft_dnn_same_bits(a->isa, b->isa);
 }
 
 static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, const struct weft_finished *list,

@@ -121,7 +121,7 @@ enum weft_status weft_events_open(struct weft_record *record, int64_t step)
 {
     static const char version[] = "brain.Event:2";
     const char *path = weft_arena_print(&record->arena, "%s/%s", record->folder, WEFT_EVENTS);
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
     if (fd < 0 || !(record->events = fdopen(fd, "a+")))
         return FAIL(WEFT_IO, "%s/%s cannot be opened: %s", record->folder, WEFT_EVENTS, strerror(errno));
     long kept = 0, n;

@@ -17,6 +17,35 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
 /* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
 enum weft_status weft_initial_save(const struct weft_model *model, const char *path);
 
+/* ---- what binds a checkpoint (binding.c) */
+
+enum { WEFT_BINDING_FIELDS = 8 };
+struct weft_binding {
+    char step[65], config[65], tokenizer[65], weights[65], optimizer[65], stream[65], losses[65], chain[65];
+};
+struct weft_safetensors;
+/* All but the chain. */
+void weft_binding_make(struct weft_binding *b, const struct weft_trainer *t, const char *config, const char *tokenizer,
+                       size_t tokenizer_bytes);
+/* 2 * WEFT_BINDING_FIELDS names and values. */
+void weft_binding_metadata(const struct weft_binding *b, const char **list);
+/* False: the file is not bound, or not wholly. */
+bool weft_binding_read(const struct weft_safetensors *f, struct weft_binding *b);
+/* The name of the first field that differs, or NULL. */
+const char *weft_binding_differs(const struct weft_binding *a, const struct weft_binding *b);
+/* What a folder contains, or was loaded from it, against the hashes. */
+enum weft_status weft_binding_check_texts(const struct weft_binding *b, const char *folder);
+enum weft_status weft_binding_check_weights(const struct weft_binding *b, const struct weft_params *p,
+                                            const char *folder);
+enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_trainer *t,
+                                            const char *folder);
+
+/* ---- a checkpoint (state.c) */
+
+/* Loads it, with all checks. */
+enum weft_status weft_state_load_from(struct weft_trainer *t, const char *folder, struct weft_origin *origin,
+                                      struct weft_binding *binding);
+
 /* ---- records (log.c) */
 
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t);
@@ -28,8 +57,16 @@ enum weft_status weft_log_scores(struct weft_record *record, const struct weft_t
                                  const struct weft_scores *scores);
 enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t);
 enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash);
-/* Drops all records after the step, and one that is not whole; gives the number of bytes that are left. */
-enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept);
+/* Of a checkpoint that is about to be saved; sets its chain. One that was not due is only saved because training was
+ * stopped. */
+enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_trainer *t, struct weft_binding *b,
+                                     bool due);
+/* Drops all records after the step of a checkpoint (NULL: there is none), whose own record the log must have; gives the
+ * number of bytes that are left. What is dropped must come again. */
+enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step, int64_t *kept);
+/* Takes up all records behind a checkpoint (NULL: all) of a log whose chain is intact, to be compared with what is
+ * recorded from now on. */
+enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step);
 
 /* ---- TensorBoard (events.c) */
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - log.jsonl, a record a line: the head (step 0), losses, scores, diagnoses, fingerprints of the weights.
+ * log.c - log.jsonl, a record a line: the head (step 0), losses, scores, diagnoses, hashes of the weights.
  *
- * Every record begins with its step and is a function of that step, except for `tokens_per_s` and `seconds`, which
- * stand last. So the log of a run that was killed and resumed, cut back to where it was resumed, is that of one never
- * killed.
+ * Every record begins with its step, is a function of the run's definition and that step, and ends with the chain
+ * (chain.c). What else is worth knowing, program, machine, times and what changed when a run was resumed, stands in
+ * records with "environment", which are in the chain but differ between runs of one definition. So the log of a run
+ * that was killed and resumed is, but for those, that of one never killed. What is cut off when a run is resumed must
+ * come again as it was.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
 #include "train/internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,14 +22,23 @@
 struct draft {
     struct weft_record *record;
     int64_t step;
+    bool environment;
     struct weft_result *r;
     enum weft_status status; /* of the events */
 };
 
 static struct draft begin(struct weft_record *record, int64_t step)
 {
-    struct draft draft = {record, step, weft_result_create(), WEFT_OK};
+    struct draft draft = {record, step, false, weft_result_create(), WEFT_OK};
     weft_result_int(draft.r, "step", step);
+    return draft;
+}
+
+static struct draft begin_environment(struct weft_record *record, int64_t step, const char *of)
+{
+    struct draft draft = begin(record, step);
+    draft.environment = true;
+    weft_result_text(draft.r, "environment", of);
     return draft;
 }
 
@@ -50,12 +62,71 @@ static void add_int(struct draft *draft, const char *group, const char *name, in
     add_event(draft, group, name, (double)value);
 }
 
+/* ---- what was cut off */
+
+static bool is_environment(const char *text) { return strstr(text, ", \"environment\": ") != NULL; }
+
+/* Takes up what a resumed run had recorded behind its checkpoint. */
+static enum weft_status expect(struct weft_record *record, const char *text, size_t bytes, int64_t step)
+{
+    struct weft_expected_record *e = weft_arena_alloc(&record->arena, sizeof *e);
+    char *copy = e ? weft_arena_print(&record->arena, "%.*s", (int)bytes, text) : NULL;
+    if (!copy)
+        return FAIL(WEFT_NOMEM, "not enough memory for the records of %s/log.jsonl", record->folder);
+    *e = (struct weft_expected_record){.step = step, .text = copy};
+    *record->expected_end = e;
+    record->expected_end = &e->next;
+    return WEFT_OK;
+}
+
+/* The same definition gives the same numbers, on any machine. With other options other steps may be recorded; another
+ * engine computes other numbers. */
+static enum weft_status compare_expected(struct weft_record *record, const char *text, int64_t step)
+{
+    struct weft_expected_record *e = record->may_differ ? NULL : record->expected;
+    while (e && e->step < step && !record->replays)
+        e = e->next;
+    record->expected = e;
+    if (record->replays ? !e : !e || e->step > step)
+        return WEFT_OK;
+    if (strcmp(e->text, text) != 0)
+        return FAIL(
+            WEFT_CHECK,
+            "step %lld of %s does not come out as its log says: the log was edited, or one of the computers made "
+            "an error. The log has %s}, now it is %s}",
+            (long long)step, record->folder, e->text, text);
+    record->expected = e->next;
+    return WEFT_OK;
+}
+
+/* ---- a record */
+
+/* The text without the closing brace, to be freed. */
+static enum weft_status print(const struct draft *draft, char **text, size_t *bytes)
+{
+    FILE *memory = open_memstream(text, bytes);
+    enum weft_status status =
+        memory ? weft_result_print(draft->r, memory, true) : FAIL(WEFT_NOMEM, "not enough memory for a record");
+    if (memory && fclose(memory) && status == WEFT_OK)
+        status = FAIL(WEFT_NOMEM, "not enough memory for a record");
+    if (status == WEFT_OK)
+        (*text)[ *bytes -= 2] = 0;
+    return status;
+}
+
 static enum weft_status finish(struct draft *draft)
 {
-    enum weft_status status = weft_result_print(draft->r, draft->record->log, true);
+    struct weft_record *record = draft->record;
+    char *text = NULL;
+    size_t bytes = 0;
+    enum weft_status status = print(draft, &text, &bytes);
+    if (status == WEFT_OK && !draft->environment)
+        status = compare_expected(record, text, draft->step);
+    if (status == WEFT_OK && !weft_chain_write(&record->chain, text, bytes, record->log))
+        status = FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
+    free(text);
     weft_result_free(draft->r);
-    if (status != WEFT_OK)
-        return FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", draft->record->folder);
+    TRY(status);
     TRY(draft->status);
     return WEFT_OK;
 }
@@ -63,11 +134,19 @@ static enum weft_status finish(struct draft *draft)
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t)
 {
     struct draft draft = begin(record, 0);
-    weft_result_text(draft.r, "weft", weft_version());
-    weft_result_text(draft.r, "isa", weft_dnn_path());
+    weft_result_text(draft.r, "numbers", WEFT_NUMBERS);
     weft_result_text(draft.r, "preset", t->model->spec->preset);
     weft_result_text(draft.r, "task", t->recipe->task->name);
     add_int(&draft, "run", "params", t->model->params.elements);
+    weft_result_text(draft.r, "config_sha256", record->config_sha256);
+    if (*record->origin.text[WEFT_ORIGIN_DATA])
+        weft_result_text(draft.r, "data_sha256", record->origin.text[WEFT_ORIGIN_DATA]);
+    TRY(finish(&draft));
+    draft = begin_environment(record, 0, "program");
+    weft_result_text(draft.r, "weft", weft_version());
+    weft_result_text(draft.r, "program_sha256", record->origin.text[WEFT_ORIGIN_PROGRAM]);
+    weft_result_text(draft.r, "isa", weft_dnn_path());
+    weft_result_int(draft.r, "threads", weft_threads());
     add_int(&draft, "run", "gates_checks", record->gates_checks);
     add_int(&draft, "run", "gates_failed", record->gates_failed);
     return finish(&draft);
@@ -77,20 +156,24 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_tra
 enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
     char *text = NULL;
-    size_t bytes;
-    struct draft draft = begin(record, step);
+    size_t bytes = 0;
+    struct draft draft = begin_environment(record, step, "change");
     weft_result_text(draft.r, "changed", record->changes);
-    FILE *memory = open_memstream(&text, &bytes);
-    enum weft_status status =
-        memory ? weft_result_print(draft.r, memory, true) : FAIL(WEFT_NOMEM, "not enough memory for a record");
-    if (memory)
-        fclose(memory);
+    enum weft_status status = print(&draft, &text, &bytes);
     bool again = status == WEFT_OK && record->last && strcmp(text, record->last) == 0;
     free(text);
     if (status == WEFT_OK && !again)
         return finish(&draft);
     weft_result_free(draft.r);
     return status;
+}
+
+static enum weft_status log_time(struct weft_record *record, const struct weft_trainer *t, double tokens_per_s)
+{
+    struct draft draft = begin_environment(record, t->step, "time");
+    add_real(&draft, "train", "tokens_per_s", tokens_per_s);
+    add_real(&draft, "train", "seconds", t->seconds);
+    return finish(&draft);
 }
 
 enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
@@ -105,9 +188,9 @@ enum weft_status weft_log_losses(struct weft_record *record, const struct weft_t
     add_real(&draft, "train", "lr", weft_recipe_lr(t->recipe, t->step));
     add_real(&draft, "train", "grad_norm", t->grad_norm);
     add_int(&draft, "train", "tokens", now->tokens);
-    add_real(&draft, "train", "tokens_per_s", now->tokens_per_s);
-    add_real(&draft, "train", "seconds", t->seconds);
-    return finish(&draft);
+    TRY(finish(&draft));
+    TRY(log_time(record, t, now->tokens_per_s));
+    return WEFT_OK;
 }
 
 static void add_score(struct draft *draft, const char *split, const struct weft_score *score)
@@ -128,7 +211,6 @@ enum weft_status weft_log_scores(struct weft_record *record, const struct weft_t
     add_score(&draft, "val", &scores->val);
     if (t->step == t->recipe->steps)
         add_score(&draft, "test", &scores->test);
-    add_real(&draft, "val", "seconds", t->seconds);
     return finish(&draft);
 }
 
@@ -144,7 +226,6 @@ enum weft_status weft_log_diagnosis(struct weft_record *record, const struct wef
             add_real(&draft, "diagnostics", name, m->layer[layer]);
         }
     }
-    add_real(&draft, "diagnostics", "seconds", t->seconds);
     return finish(&draft);
 }
 
@@ -152,27 +233,142 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
 {
     struct draft draft = begin(record, t->step);
     weft_result_text(draft.r, "weights_sha256", hash);
-    weft_result_text(draft.r, "stream_sha256", *t->stream ? t->stream : "unknown");
-    add_real(&draft, "weights", "seconds", t->seconds);
+    weft_result_text(draft.r, "stream_sha256", t->stream);
+    weft_result_text(draft.r, "losses_sha256", t->loss_chain);
     return finish(&draft);
 }
 
-enum weft_status weft_log_cut(struct weft_record *record, int64_t step, int64_t *kept)
+static void add_binding(struct weft_result *r, const struct weft_binding *b)
 {
+    weft_result_text(r, "weights_sha256", b->weights);
+    weft_result_text(r, "optimizer_sha256", b->optimizer);
+    weft_result_text(r, "stream_sha256", b->stream);
+    weft_result_text(r, "losses_sha256", b->losses);
+}
+
+enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_trainer *t, struct weft_binding *b,
+                                     bool due)
+{
+    struct draft draft = due ? begin(record, t->step) : begin_environment(record, t->step, "stopped");
+    add_binding(draft.r, b);
+    TRY(finish(&draft));
+    memcpy(b->chain, record->chain.head, sizeof b->chain);
+    return WEFT_OK;
+}
+
+/* ---- where a run is resumed */
+
+/* The record of the checkpoint itself must have its hashes. */
+static bool has_binding(const char *line, const struct weft_binding *b)
+{
+    const char *const hashes[] = {b->weights, b->optimizer, b->stream, b->losses};
+    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++)
+        if (!strstr(line, hashes[i]))
+            return false;
+    return true;
+}
+
+/* What is read of the log: up to the checkpoint's record, and from there on. */
+struct cutting {
+    struct weft_record *record;
+    const struct weft_binding *from; /* the checkpoint; NULL: from the start */
+    int64_t step, kept;
+    bool found, ended; /* the checkpoint's record; what is kept */
+};
+
+static enum weft_status cut_line(struct cutting *c, const char *line, size_t bytes)
+{
+    struct weft_record *record = c->record;
+    struct weft_chain before = record->chain;
+    long long of;
+    size_t text;
+    if (!weft_chain_read(&record->chain, line, bytes, &text) || sscanf(line, "{\"step\": %lld", &of) != 1) {
+        if (!c->found)
+            return FAIL(
+                WEFT_FORMAT,
+                "line %lld of %s/log.jsonl is not what was written there: the log was edited. The run cannot be "
+                "resumed",
+                (long long)before.lines + 1, record->folder);
+        record->chain = before;
+        c->ended = true;
+        return WEFT_OK;
+    }
+    if (c->from && !c->found && strcmp(record->chain.head, c->from->chain) == 0)
+        c->found = has_binding(line, c->from);
+    if (c->found && of > c->step) {
+        record->chain = before;
+        c->ended = true;
+        return WEFT_OK;
+    }
+    c->kept += (int64_t)bytes;
+    free(record->last);
+    record->last = strndup(line, text);
+    return WEFT_OK;
+}
+
+/* Behind what is kept: records that must come again, as far as they are whole. */
+static enum weft_status keep_in_mind(struct weft_record *record, struct weft_chain *chain, const char *line,
+                                     size_t bytes, bool *whole)
+{
+    long long of;
+    size_t text;
+    *whole = *whole && weft_chain_read(chain, line, bytes, &text) && sscanf(line, "{\"step\": %lld", &of) == 1;
+    if (*whole && !is_environment(line))
+        TRY(expect(record, line, text, of));
+    return WEFT_OK;
+}
+
+/* Reads a log: up to the checkpoint's record, and from there on what must come again. */
+static enum weft_status read_log(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step,
+                                 int64_t *kept, bool *whole)
+{
+    struct cutting c = {.record = record, .from = from, .step = step, .found = !from};
+    struct weft_chain behind = {0};
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
-    long long of;
-    *kept = 0;
-    rewind(record->log);
-    while ((n = getline(&line, &room, record->log)) > 0 && line[n - 1] == '\n' &&
-           sscanf(line, "{\"step\": %lld", &of) == 1 && of <= step) {
-        *kept += n;
-        free(record->last);
-        record->last = strdup(line);
+    enum weft_status status = WEFT_OK;
+    *whole = true;
+    record->expected_end = &record->expected;
+    weft_chain_start(&record->chain);
+    rewind(log);
+    while (status == WEFT_OK && (n = getline(&line, &room, log)) > 0) {
+        if (!c.ended) {
+            status = cut_line(&c, line, (size_t)n);
+            behind = record->chain;
+        }
+        if (status == WEFT_OK && c.ended)
+            status = keep_in_mind(record, &behind, line, (size_t)n, whole);
     }
     free(line);
+    TRY(status);
+    if (!c.found)
+        return FAIL(WEFT_FORMAT,
+                    "%s/log.jsonl does not have the record of the checkpoint of step %" PRId64
+                    ": the log was cut or replaced. The run cannot be resumed",
+                    record->folder, step);
+    *kept = c.kept;
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step, int64_t *kept)
+{
+    bool whole;
+    TRY(read_log(record, record->log, from, step, kept, &whole));
     if (ftruncate(fileno(record->log), *kept) || fseek(record->log, 0, SEEK_END))
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", record->folder, strerror(errno));
+    return WEFT_OK;
+}
+
+enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step)
+{
+    int64_t kept;
+    bool whole;
+    TRY(read_log(record, log, from, from ? step : -1, &kept, &whole));
+    if (!whole)
+        return FAIL(WEFT_FORMAT,
+                    "%s/log.jsonl is not what was written there behind step %" PRId64 ": its chain is broken",
+                    record->folder, step);
+    weft_chain_start(&record->chain);
     return WEFT_OK;
 }

@@ -28,17 +28,10 @@ static bool due(const struct weft_trainer *t, int64_t every) { return due_at(t, 
 
 static double longer(double a, double b) { return a > b ? a : b; }
 
-static enum weft_status save(struct weft_loop *l, struct pace *pace, bool recorded)
+static enum weft_status save(struct weft_loop *l, struct pace *pace, bool due)
 {
-    struct weft_record *record = l->record;
     double start = weft_seconds();
-    char hash[65];
-    weft_params_hash(&l->trainer->model->params, hash);
-    if (recorded)
-        TRY(weft_log_weights(record, l->trainer, hash));
-    if (fsync(fileno(record->log)) || fsync(fileno(record->events)))
-        return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", record->folder, strerror(errno));
-    TRY(weft_state_save(l->trainer, record, hash));
+    TRY(weft_state_save(l->trainer, l->record, due));
     pace->save = longer(pace->save, weft_seconds() - start);
     return WEFT_OK;
 }

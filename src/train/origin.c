@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * origin.c - where the bits of a run come from, besides its config: data, instruction set, program, and how many checks
- * of its gates failed. Checkpoints keep it, so that a run that is resumed elsewhere, or on other data, is noticed.
+ * origin.c - where a run comes from, besides its config: data, the definition of its numbers, instruction set, program,
+ * and how many checks of its gates failed. Checkpoints keep it, so that a run that is resumed elsewhere, or on other
+ * data, is noticed.
  */
 #include "train/internal.h"
 
 const char *weft_origin_name(int i)
 {
-    static const char *const names[WEFT_ORIGINS] = {"data_sha256", "isa", "program_sha256", "gates_failed"};
+    static const char *const names[WEFT_ORIGINS] = {"data_sha256", "numbers", "isa", "program_sha256", "gates_failed"};
     return names[i];
 }
 
@@ -22,6 +23,7 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
 {
     *o = (struct weft_origin){0};
     weft_origin_data(r, o->text[WEFT_ORIGIN_DATA]);
+    snprintf(o->text[WEFT_ORIGIN_NUMBERS], sizeof o->text[0], "%s", WEFT_NUMBERS);
     snprintf(o->text[WEFT_ORIGIN_ISA], sizeof o->text[0], "%s", weft_dnn_path());
     TRY(weft_program_hash(o->text[WEFT_ORIGIN_PROGRAM]));
     snprintf(o->text[WEFT_ORIGIN_GATES], sizeof o->text[0], "%d", gates_failed);

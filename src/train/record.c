@@ -50,7 +50,10 @@ static enum weft_status check_empty(const char *folder)
 static enum weft_status open_log(struct weft_record *record)
 {
     const char *path = in_folder(record, "log.jsonl");
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
+    if (fd < 0 && errno == ELOOP)
+        return FAIL(WEFT_INVALID, "%s/log.jsonl is a symbolic link: what it points to is not written to",
+                    record->folder);
     if (fd < 0)
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be opened: %s", record->folder, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -108,6 +111,7 @@ static enum weft_status differ(struct weft_record *record, const char *name, con
     for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
         if (strcmp(name, may_change[i]) == 0) {
             note_change(record, name, before, now);
+            record->may_differ = true;
             return WEFT_OK;
         }
     return FAIL(WEFT_INVALID,
@@ -148,12 +152,13 @@ static void compare_new(void *context, const struct weft_opt *opt, const char *v
 }
 
 /* A kill may have come before the config was written; then nothing else was either. */
-static enum weft_status compare_config(struct weft_record *record)
+static enum weft_status compare_config(struct weft_record *record, const char *path)
 {
     struct comparison c = {.record = record};
-    const char *path = in_folder(record, "config.json");
     if (!path)
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
+    *record->changes = 0;
+    record->may_differ = false;
     if (access(path, F_OK))
         return WEFT_OK;
     TRY(weft_json_load(path, compare_entry, &c));
@@ -162,14 +167,25 @@ static enum weft_status compare_config(struct weft_record *record)
     return WEFT_OK;
 }
 
-static enum weft_status check_steps(const struct weft_record *record, int64_t steps)
+/* Whether a run can go on from its newest checkpoint, before time is spent on it. */
+static enum weft_status check_newest(const struct weft_record *record, int64_t steps)
 {
     char newest[4096];
     int64_t step;
+    struct weft_origin origin;
     TRY(weft_ckpt_latest(record->folder, NULL, NULL, &step, newest, sizeof newest));
     if (step > steps)
         return FAIL(WEFT_INVALID, "the run in %s is at step %" PRId64 " already: steps=%" PRId64 " is too few",
                     record->folder, step, steps);
+    if (step < 0 || weft_state_origin(newest, &origin) != WEFT_OK) {
+        weft_error_clear(); /* a damaged one is not the one to go on from */
+        return WEFT_OK;
+    }
+    if (*origin.text[WEFT_ORIGIN_PROGRAM] && strcmp(origin.text[WEFT_ORIGIN_NUMBERS], WEFT_NUMBERS) != 0)
+        return FAIL(WEFT_INVALID,
+                    "the run in %s was trained by another release, whose results had other bits: it can be scored and "
+                    "compared but not resumed. Train it again in another folder",
+                    record->folder);
     return WEFT_OK;
 }
 
@@ -188,6 +204,7 @@ static enum weft_status compare_origin(struct weft_record *record, const struct 
                         "folder",
                         record->folder);
         note_change(record, weft_origin_name(i), was, is);
+        record->may_differ |= i == WEFT_ORIGIN_ISA && !weft_dnn_same_bits(was, is);
     }
     return WEFT_OK;
 }
@@ -203,22 +220,26 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
     if (!resume)
         TRY(check_empty(folder));
     TRY(open_log(record));
-    TRY(compare_config(record));
-    TRY(check_steps(record, recipe->steps));
+    TRY(compare_config(record, in_folder(record, "config.json")));
+    TRY(check_newest(record, recipe->steps));
     return WEFT_OK;
 }
 
 enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t)
 {
     int64_t kept;
+    char from[4096];
     struct weft_origin before = {0};
+    struct weft_binding binding = {0};
     const char *path = in_folder(record, "config.json"), *initial = in_folder(record, "initial.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
-    TRY(weft_state_load(t, record->folder, &before));
+    TRY(weft_state_load(t, record->folder, from, &before, &binding));
+    if (*from) /* the one config that hashes vouch for */
+        TRY(compare_config(record, weft_arena_print(&record->arena, "%s/config.json", from)));
     TRY(compare_origin(record, &before));
     if (t->step == 0 && initial)
         TRY(weft_initial_save(t->model, initial));
-    TRY(weft_log_cut(record, t->step, &kept));
+    TRY(weft_log_cut(record, *from ? &binding : NULL, t->step, &kept));
     TRY(weft_events_open(record, t->step));
     if (kept == 0)
         TRY(weft_log_head(record, t));
@@ -230,11 +251,75 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
     return WEFT_OK;
 }
 
+/* ---- a replay */
+
+static enum weft_status begin_replay(struct weft_record *record, const char *checkpoint, struct weft_trainer *t,
+                                     FILE *log)
+{
+    struct weft_origin before = {0};
+    struct weft_binding binding = {0};
+    record->log = tmpfile();
+    record->events = tmpfile();
+    if (!record->log || !record->events)
+        return FAIL(WEFT_IO, "no temporary file could be made: %s", strerror(errno));
+    TRY(weft_origin_find(&record->origin, t->recipe, 0));
+    if (checkpoint) {
+        TRY(weft_state_load_from(t, checkpoint, &before, &binding));
+        TRY(compare_origin(record, &before));
+        if (strcmp(binding.config, record->config_sha256) != 0)
+            return FAIL(WEFT_INVALID, "%s was saved with other options than the run has now", checkpoint);
+    }
+    TRY(weft_log_expect(record, log, checkpoint ? &binding : NULL, t->step));
+    if (!checkpoint)
+        TRY(weft_log_head(record, t));
+    return WEFT_OK;
+}
+
+static enum weft_status open_old_log(struct weft_record *record, FILE **log)
+{
+    const char *path = in_folder(record, "log.jsonl");
+    if (!path)
+        return FAIL(WEFT_NOMEM, "not enough memory for a path");
+    TRY(weft_input_open(path, log));
+    return WEFT_OK;
+}
+
+enum weft_status weft_record_read(struct weft_record *record, const char *folder)
+{
+    FILE *log;
+    *record = (struct weft_record){.folder = folder, .replays = true};
+    TRY(open_old_log(record, &log));
+    enum weft_status status = weft_log_expect(record, log, NULL, 0);
+    fclose(log);
+    return status;
+}
+
+enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
+                                    struct weft_trainer *t, const struct weft_settings *settings)
+{
+    FILE *log;
+    *record = (struct weft_record){.folder = folder, .settings = settings, .replays = true};
+    TRY(weft_record_config(settings, &record->config, record->config_sha256));
+    TRY(open_old_log(record, &log));
+    enum weft_status status = begin_replay(record, checkpoint, t, log);
+    fclose(log);
+    return status;
+}
+
+enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step)
+{
+    const struct weft_expected_record *e = record->expected;
+    if (e && e->step <= step)
+        return FAIL(WEFT_CHECK, "%s/log.jsonl has a record of step %" PRId64 " that does not come: %s}", record->folder,
+                    e->step, e->text);
+    return WEFT_OK;
+}
+
 void weft_record_close(struct weft_record *record)
 {
     struct stat st;
     /* Where nothing was ever written no folder is left behind. */
-    if (record->log && fstat(fileno(record->log), &st) == 0 && st.st_size == 0) {
+    if (record->log && !record->replays && fstat(fileno(record->log), &st) == 0 && st.st_size == 0) {
         unlink(in_folder(record, "log.jsonl"));
         rmdir(record->folder);
     }

@@ -14,14 +14,35 @@
 
 /* ---- where the bits of a run come from, besides its config (origin.c); "": not known */
 
-enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
+enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_NUMBERS, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
+/* Which definition of all results a run follows. It changes when a release changes their bits; 0.1.0 recorded none. */
+#define WEFT_NUMBERS "2"
 struct weft_origin {
     char text[WEFT_ORIGINS][65];
 };
 /* The SHA-256 of the data that a recipe reads; "": it reads none. */
 void weft_origin_data(const struct weft_recipe *r, char hash[65]);
 
+/* ---- the chain of a log (chain.c) */
+
+struct weft_chain {
+    char head[65]; /* of the last record; 64 zeros: there is none */
+    int64_t lines;
+};
+void weft_chain_start(struct weft_chain *c);
+/* Writes a record: its text without the closing brace, then its chain. */
+bool weft_chain_write(struct weft_chain *c, const char *text, size_t bytes, FILE *to);
+/* Whether a line, with its newline, continues the chain; then it is taken up, and *text is how many bytes come before
+ * its own chain. */
+bool weft_chain_read(struct weft_chain *c, const char *line, size_t bytes, size_t *text);
+
 /* ---- the folder (record.c, log.c, events.c) */
+
+struct weft_expected_record {
+    struct weft_expected_record *next;
+    int64_t step;
+    const char *text;
+};
 
 struct weft_record {
     const char *folder;
@@ -32,7 +53,11 @@ struct weft_record {
     int gates_checks, gates_failed; /* for the first record of the log; set before weft_record_begin */
     struct weft_origin origin;      /* of the bits from here on */
     char changes[1024]; /* of options and origin, from what the folder says to what is asked for now; "": none */
-    char *last;         /* the record that the log ends with, to be freed; NULL: none */
+    char *last;         /* the record that the log ends with, without its chain, to be freed; NULL: none */
+    struct weft_chain chain;
+    struct weft_expected_record *expected, **expected_end; /* records that must come again, see log.c */
+    bool may_differ; /* and yet need not: options were changed, or another engine computes */
+    bool replays;    /* nothing is written into the folder; all that is expected must come, in order */
     struct weft_arena arena;
 };
 
@@ -46,13 +71,30 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
  */
 enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t);
 void weft_record_close(struct weft_record *record);
+/* Instead of open and begin, to repeat a run that is in a folder from one of its checkpoints (NULL: from the start).
+ * Nothing is written there. What is recorded from now on must be what the log has; a step that comes out differently
+ * ends training with WEFT_CHECK. */
+enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
+                                    struct weft_trainer *t, const struct weft_settings *settings);
+/* Only reads the log of a run: `expected` is the list of its records that are functions of the step. */
+enum weft_status weft_record_read(struct weft_record *record, const char *folder);
+/* Behind a step, after a replay: whether the log has records up to it that did not come. */
+enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step);
 
 /* ---- checkpoints (state.c) */
 
-/* Writes a checkpoint into the run's folder. */
-enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash);
-/* Loads the newest good checkpoint and its origin; without one the trainer stays as it is. */
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin);
+/* Writes a checkpoint into the run's folder, after its record into the log. */
+enum weft_status weft_state_save(const struct weft_trainer *t, struct weft_record *record, bool due);
+struct weft_binding;
+/* Loads the newest good checkpoint, whose folder, origin and binding it gives; without one the trainer stays as it is,
+ * and `folder`, with room for 4096 bytes, is "". */
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run, char *folder, struct weft_origin *origin,
+                                 struct weft_binding *binding);
+/* Loads one checkpoint, with all checks. */
+enum weft_status weft_state_load_one(struct weft_trainer *t, const char *checkpoint);
+/* Whether the weights that were loaded from a checkpoint, and its other files, are those that were saved. Notes it if a
+ * checkpoint has no hashes, as those of release 0.1.0. */
+enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params);
 /* The origin of a checkpoint; all "" where its optimizer.safetensors is missing. */
 enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin);
 /* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */

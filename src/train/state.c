@@ -3,10 +3,9 @@
  * state.c - checkpoints, from which a run is resumed: RUN/step-STEP with
  *
  *     config.json            every option, as the run had it
- *     model.safetensors      the weights; metadata: step, weights_sha256
- *     optimizer.safetensors  the moments; metadata: step, samples (the next one to read), the hash of those before,
- *                            loss, seconds, and what the bits come from (origin.c)
- *     tokenizer.json         if the task's data have one
+ *     model.safetensors      the weights; metadata: the binding (binding.c)
+ *     optimizer.safetensors  the moments; metadata: the binding, samples (the next one to read), loss, seconds, and
+ * what the bits come from (origin.c) tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
  */
@@ -15,6 +14,7 @@
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,71 +47,86 @@ static enum weft_status add_array(const struct weft_params *p, const float *arra
     return WEFT_OK;
 }
 
-static enum weft_status save_model(const struct weft_trainer *t, const char *path, const char *hash,
+static enum weft_status save_model(const struct weft_trainer *t, const char *path, const struct weft_binding *binding,
                                    struct weft_arena *arena)
 {
     const struct weft_params *p = &t->model->params;
     struct weft_entry *entries = weft_arena_alloc(arena, (size_t)p->count * sizeof *entries);
-    char step[NUMBER];
+    const char *metadata[2 * WEFT_BINDING_FIELDS + 1] = {0};
     if (!entries)
         return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
-    snprintf(step, sizeof step, "%" PRId64, t->step);
+    weft_binding_metadata(binding, metadata);
     TRY(add_array(p, p->weights, "", arena, entries));
-    TRY(weft_safetensors_write(path, entries, p->count,
-                               (const char *const[]){"step", step, "weights_sha256", hash, NULL}));
+    TRY(weft_safetensors_write(path, entries, p->count, metadata));
     return WEFT_OK;
 }
 
 static enum weft_status save_optimizer(const struct weft_trainer *t, const char *path, const struct weft_origin *origin,
-                                       struct weft_arena *arena)
+                                       const struct weft_binding *binding, struct weft_arena *arena)
 {
     const struct weft_params *p = &t->model->params;
     struct weft_entry *entries = weft_arena_alloc(arena, 2 * (size_t)p->count * sizeof *entries);
-    char step[NUMBER], samples[NUMBER], loss[NUMBER], seconds[NUMBER];
+    char samples[NUMBER], loss[NUMBER], seconds[NUMBER];
     if (!entries)
         return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
-    snprintf(step, sizeof step, "%" PRId64, t->step);
     snprintf(samples, sizeof samples, "%" PRId64, next_sample(t));
     snprintf(loss, sizeof loss, "%.17g", t->loss);
     snprintf(seconds, sizeof seconds, "%.3f", t->seconds);
     TRY(add_array(p, t->moments[0], "moments.0.", arena, entries));
     TRY(add_array(p, t->moments[1], "moments.1.", arena, entries + p->count));
-    enum { FIRST = 10 };
-    const char *metadata[FIRST + 2 * WEFT_ORIGINS + 1] = {"step",    step,   "samples", samples,   "stream_sha256",
-                                                          t->stream, "loss", loss,      "seconds", seconds};
+    enum { OWN = 6 };
+    const char *metadata[OWN + 2 * (WEFT_ORIGINS + WEFT_BINDING_FIELDS) + 1] = {"samples", samples,   "loss",
+                                                                                loss,      "seconds", seconds};
     for (int i = 0; i < WEFT_ORIGINS; i++) {
-        metadata[FIRST + 2 * i] = weft_origin_name(i);
-        metadata[FIRST + 2 * i + 1] = origin->text[i];
+        metadata[OWN + 2 * i] = weft_origin_name(i);
+        metadata[OWN + 2 * i + 1] = origin->text[i];
     }
+    weft_binding_metadata(binding, metadata + OWN + 2 * WEFT_ORIGINS);
     TRY(weft_safetensors_write(path, entries, 2 * p->count, metadata));
     return WEFT_OK;
 }
 
 static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const struct weft_record *record,
-                                   const char *hash, struct weft_arena *arena)
+                                   const struct weft_binding *binding, const char *tokenizer, size_t bytes,
+                                   struct weft_arena *arena)
 {
     char path[ROOM + 32];
-    const struct weft_task *task = t->recipe->task;
-    size_t bytes = 0;
-    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
     snprintf(path, sizeof path, "%s/config.json", folder);
     TRY(weft_file_replace(path, record->config, strlen(record->config)));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    TRY(save_model(t, path, hash, arena));
+    TRY(save_model(t, path, binding, arena));
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    TRY(save_optimizer(t, path, &record->origin, arena));
+    TRY(save_optimizer(t, path, &record->origin, binding, arena));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (tokenizer)
         TRY(weft_file_replace(path, tokenizer, bytes));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft_record *record, const char *hash)
+/* The log comes to disk before the checkpoint, which is of no use without its record. */
+static enum weft_status record_checkpoint(const struct weft_trainer *t, struct weft_record *record,
+                                          struct weft_binding *binding, bool due)
+{
+    TRY(weft_log_checkpoint(record, t, binding, due));
+    if (fsync(fileno(record->log)) || fsync(fileno(record->events)))
+        return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", record->folder, strerror(errno));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_save(const struct weft_trainer *t, struct weft_record *record, bool due)
 {
     char folder[ROOM];
     struct weft_arena arena = {0};
+    struct weft_binding binding;
+    const struct weft_task *task = t->recipe->task;
+    size_t bytes = 0;
+    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
+    weft_binding_make(&binding, t, record->config, tokenizer, bytes);
+    TRY(record_checkpoint(t, record, &binding, due));
+    if (record->replays)
+        return WEFT_OK;
     TRY(weft_ckpt_begin(record->folder, t->step, folder, sizeof folder));
-    enum weft_status status = save_files(t, folder, record, hash, &arena);
+    enum weft_status status = save_files(t, folder, record, &binding, tokenizer, bytes, &arena);
     weft_arena_release(&arena);
     TRY(status);
     TRY(weft_ckpt_commit(record->folder, t->step, (int)t->recipe->keep));
@@ -123,6 +138,7 @@ enum weft_status weft_state_save(const struct weft_trainer *t, const struct weft
 struct loading {
     struct weft_trainer *t;
     struct weft_origin *origin;
+    struct weft_binding *binding;
 };
 
 static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_params *p, float *array,
@@ -166,11 +182,20 @@ static void read_origin(const struct weft_safetensors *f, struct weft_origin *or
     }
 }
 
-/* Checkpoints of before it was kept have none: it stays unknown from there on. */
-static void read_stream(const struct weft_safetensors *f, char stream[65])
+static enum weft_status read_binding(const struct weft_safetensors *f, const char *name, struct weft_binding *binding)
 {
-    const char *text = weft_safetensors_metadata(f, "stream_sha256");
-    snprintf(stream, 65, "%s", text && weft_is_sha256(text) ? text : "");
+    if (!weft_binding_read(f, binding))
+        return FAIL(WEFT_FORMAT, "%s has not all of the hashes that bind it to the run", name);
+    return WEFT_OK;
+}
+
+static enum weft_status compare_bindings(const struct weft_binding *model, const struct weft_binding *optimizer)
+{
+    const char *name = weft_binding_differs(model, optimizer);
+    if (name)
+        return FAIL(WEFT_FORMAT, "model.safetensors and optimizer.safetensors are of different checkpoints: %s differs",
+                    name);
+    return WEFT_OK;
 }
 
 static enum weft_status read_optimizer(const struct loading *l, const struct weft_safetensors *f)
@@ -185,8 +210,10 @@ static enum weft_status read_optimizer(const struct loading *l, const struct wef
     if (samples % each || samples / each != step) /* a product might not fit */
         return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
                     step, each);
+    TRY(read_binding(f, "optimizer.safetensors", l->binding));
     t->step = step;
-    read_stream(f, t->stream);
+    memcpy(t->stream, l->binding->stream, sizeof t->stream);
+    memcpy(t->loss_chain, l->binding->losses, sizeof t->loss_chain);
     read_origin(f, l->origin);
     TRY(read_array(f, p, t->moments[0], "moments.0."));
     TRY(read_array(f, p, t->moments[1], "moments.1."));
@@ -196,6 +223,9 @@ static enum weft_status read_optimizer(const struct loading *l, const struct wef
 static enum weft_status read_model(const struct loading *l, const struct weft_safetensors *f)
 {
     const struct weft_params *p = &l->t->model->params;
+    struct weft_binding binding;
+    TRY(read_binding(f, "model.safetensors", &binding));
+    TRY(compare_bindings(&binding, l->binding));
     TRY(read_array(f, p, p->weights, ""));
     return WEFT_OK;
 }
@@ -217,20 +247,74 @@ static enum weft_status load(const char *folder, void *loading)
 {
     TRY(load_file(loading, folder, "optimizer.safetensors", read_optimizer));
     TRY(load_file(loading, folder, "model.safetensors", read_model));
+    const struct loading *l = loading;
+    TRY(weft_binding_check_texts(l->binding, folder));
+    TRY(weft_binding_check_weights(l->binding, &l->t->model->params, folder));
+    TRY(weft_binding_check_moments(l->binding, l->t, folder));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run, struct weft_origin *origin)
+enum weft_status weft_state_load_from(struct weft_trainer *t, const char *folder, struct weft_origin *origin,
+                                      struct weft_binding *binding)
 {
-    struct loading loading = {t, origin};
-    char folder[ROOM];
+    TRY(load(folder, &(struct loading){t, origin, binding}));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_load_one(struct weft_trainer *t, const char *checkpoint)
+{
+    struct weft_origin origin;
+    struct weft_binding binding;
+    TRY(weft_state_load_from(t, checkpoint, &origin, &binding));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_load(struct weft_trainer *t, const char *run, char *folder, struct weft_origin *origin,
+                                 struct weft_binding *binding)
+{
+    struct loading loading = {t, origin, binding};
     int64_t any, good;
-    TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, sizeof folder));
-    TRY(weft_ckpt_latest(run, load, &loading, &good, folder, sizeof folder));
+    TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, ROOM));
+    TRY(weft_ckpt_latest(run, load, &loading, &good, folder, ROOM));
     if (any >= 0 && good < 0)
         return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: start again, in another folder", run);
     if (good >= 0 && good != t->step)
         return FAIL(WEFT_FORMAT, "%s holds step %" PRId64 ", which is not the step in its name", folder, t->step);
+    if (good < 0)
+        *folder = 0;
+    return WEFT_OK;
+}
+
+/* False: there is no such file, or it is not bound. */
+static enum weft_status find_binding(const char *folder, const char *name, struct weft_binding *binding, bool *bound)
+{
+    char path[ROOM + 32];
+    struct weft_safetensors *f;
+    *bound = false;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (access(path, F_OK))
+        return WEFT_OK;
+    TRY(weft_safetensors_open(&f, path));
+    *bound = weft_binding_read(f, binding);
+    weft_safetensors_close(f);
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params)
+{
+    struct weft_binding binding, other;
+    bool bound, both;
+    TRY(find_binding(checkpoint, "model.safetensors", &binding, &bound));
+    TRY(find_binding(checkpoint, "optimizer.safetensors", &other, &both));
+    if (!bound)
+        weft_note_once("binding", "%s has no hashes: nothing shows that its weights are as they were saved",
+                       checkpoint);
+    if (both)
+        TRY(compare_bindings(&binding, &other));
+    if (!bound)
+        return WEFT_OK;
+    TRY(weft_binding_check_texts(&binding, checkpoint));
+    TRY(weft_binding_check_weights(&binding, params, checkpoint));
     return WEFT_OK;
 }
 

@@ -54,6 +54,7 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     t->length = recipe->task->length(recipe->task_options);
     memset(t->stream, '0', sizeof t->stream - 1);
     memcpy(t->next_stream, t->stream, sizeof t->stream);
+    memcpy(t->loss_chain, t->stream, sizeof t->stream);
     TRY(make_spans(t));
     TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
@@ -151,6 +152,15 @@ static enum weft_status not_finite(struct weft_trainer *t, double loss, double n
                 t->model->spec->compute == WEFT_F32 ? " or a longer warmup" : ", a longer warmup or dtype=f32");
 }
 
+static void extend_losses(struct weft_trainer *t)
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, t->loss_chain, 64);
+    weft_sha256_add(&sha, &t->loss, sizeof t->loss);
+    weft_sha256_hex(&sha, t->loss_chain);
+}
+
 enum weft_status weft_trainer_update(struct weft_trainer *t)
 {
     const struct weft_recipe *r = t->recipe;
@@ -173,6 +183,7 @@ enum weft_status weft_trainer_update(struct weft_trainer *t)
     weft_parallel(t->span_count, update_span, &u);
     t->step++;
     memcpy(t->stream, t->next_stream, sizeof t->stream);
+    extend_losses(t);
     return WEFT_OK;
 }
 

@@ -176,6 +176,8 @@ struct weft_trainer {
     /* Hash of all samples read by the steps done so far, and by the gradient on top of them: a chain, in order of their
      * index, of SHA-256(hash so far in hex, tokens, targets). 64 zeros: none yet. "": not known. */
     char stream[65], next_stream[65];
+    /* Hash of the losses of all steps so far: a chain of SHA-256(hash so far in hex, loss as a double). */
+    char loss_chain[65];
     double seconds;                  /* of training so far, over all processes that had a part in it */
     struct weft_diagnosis diagnosis; /* the last */
     struct weft_arena arena;

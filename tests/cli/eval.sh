@@ -125,8 +125,8 @@ fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
 result $? "with --data a run of the task text needs no data of its own"
 
 # Weights that are not finite, or so large that the loss is not.
-poison() { # MODEL FOLDER VALUE: a copy without checksums, whose embedding is all of this value
-    cp -r "$1" "$2" && python3 - "$2/model.safetensors" "$3" <<'END'
+poison() { # MODEL FOLDER VALUE: a copy without hashes, whose embedding is all of this value
+    cp -r "$1" "$2" && rm "$2/optimizer.safetensors" && python3 - "$2/model.safetensors" "$3" <<'END'
 import json, struct, sys
 path, value = sys.argv[1:]
 file = open(path, "rb").read()

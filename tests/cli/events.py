@@ -9,20 +9,18 @@ import sys
 
 
 def tag(record, key):
-    if "params" in record:
+    if "params" in record or record.get("environment") == "program":
         return "run/" + key
-    if "total" in record:
+    if "total" in record or record.get("environment") == "time":
         return "train/" + ("loss" if key == "total" else key)
-    if "val_loss" in record:
-        return "val/seconds" if key == "seconds" else key.replace("_", "/", 1)
-    return ("weights/" if "weights_sha256" in record else "diagnostics/") + key
+    return key.replace("_", "/", 1) if "val_loss" in record else "diagnostics/" + key
 
 
 def expected(log):
     """(step, tag, value) of every number of a log's lines."""
     for record in map(json.loads, log):
         for key, value in record.items():
-            if key != "step" and not isinstance(value, str):
+            if key not in ("step", "threads") and not isinstance(value, str):
                 yield record["step"], tag(record, key), value
 
 

@@ -38,7 +38,7 @@ refuses() { # TEXT ARGUMENTS...
     result $? "ablate $*: says: $text"
 }
 # The contents of a ledger without times and the order in which runs finished.
-timeless() { sed -E 's/, "(threads|tokens_per_s|seconds)": [^,}]*//g' "$1/runs.jsonl" | sort; }
+timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
 column() { # FOLDER ARM: hashes of the weights by seed
     python3 -c 'import json, sys
 runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]

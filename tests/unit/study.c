@@ -136,7 +136,7 @@ static void all_runs_are_listed(void **state)
     weft_study_release(&s);
 }
 
-/* A run in the ledger is done if arm, config, seed, program and instruction set are the same. */
+/* A run in the ledger is done if arm, config, seed and program are the same. */
 static void known_runs_are_done(void **state)
 {
     (void)state;

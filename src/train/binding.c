@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * binding.c - what binds the files of a checkpoint to each other and to the log: their hashes, and the chain's head
+ * when it was saved. Both safetensors files have all of it, so that none of them can be exchanged for another step's.
+ */
+#include "base/fields.h"
+#include "ckpt/ckpt.h"
+#include "train/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROOM = 4096 };
+
+static const struct {
+    const char *name;
+    size_t offset;
+} fields[WEFT_BINDING_FIELDS] = {
+    {"step", offsetof(struct weft_binding, step)},
+    {"config_sha256", offsetof(struct weft_binding, config)},
+    {"tokenizer_sha256", offsetof(struct weft_binding, tokenizer)},
+    {"weights_sha256", offsetof(struct weft_binding, weights)},
+    {"optimizer_sha256", offsetof(struct weft_binding, optimizer)},
+    {"stream_sha256", offsetof(struct weft_binding, stream)},
+    {"losses_sha256", offsetof(struct weft_binding, losses)},
+    {"chain", offsetof(struct weft_binding, chain)},
+};
+
+/* The moments, one array behind the other. */
+static void hash_moments(const struct weft_trainer *t, char hex[65])
+{
+    struct weft_sha256 sha;
+    char each[65];
+    weft_sha256_init(&sha);
+    for (int i = 0; i < 2; i++) {
+        weft_array_hash(&t->model->params, t->moments[i], each);
+        weft_sha256_add(&sha, each, 64);
+    }
+    weft_sha256_hex(&sha, hex);
+}
+
+static void hash_text(const void *text, size_t bytes, char hex[65])
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, text, bytes);
+    weft_sha256_hex(&sha, hex);
+}
+
+void weft_binding_make(struct weft_binding *b, const struct weft_trainer *t, const char *config, const char *tokenizer,
+                       size_t tokenizer_bytes)
+{
+    *b = (struct weft_binding){0};
+    snprintf(b->step, sizeof b->step, "%" PRId64, t->step);
+    hash_text(config, strlen(config), b->config);
+    hash_text(tokenizer, tokenizer_bytes, b->tokenizer);
+    weft_params_hash(&t->model->params, b->weights);
+    hash_moments(t, b->optimizer);
+    memcpy(b->stream, t->stream, sizeof b->stream);
+    memcpy(b->losses, t->loss_chain, sizeof b->losses);
+}
+
+void weft_binding_metadata(const struct weft_binding *b, const char **list)
+{
+    for (int i = 0; i < WEFT_BINDING_FIELDS; i++) {
+        list[2 * i] = fields[i].name;
+        list[2 * i + 1] = (const char *)b + fields[i].offset;
+    }
+}
+
+bool weft_binding_read(const struct weft_safetensors *f, struct weft_binding *b)
+{
+    *b = (struct weft_binding){0};
+    for (int i = 0; i < WEFT_BINDING_FIELDS; i++) {
+        const char *text = weft_safetensors_metadata(f, fields[i].name);
+        if (!text || (i > 0 && !weft_is_sha256(text)))
+            return false;
+        snprintf((char *)b + fields[i].offset, 65, "%s", text);
+    }
+    return true;
+}
+
+const char *weft_binding_differs(const struct weft_binding *a, const struct weft_binding *b)
+{
+    for (int i = 0; i < WEFT_BINDING_FIELDS; i++)
+        if (strcmp((const char *)a + fields[i].offset, (const char *)b + fields[i].offset) != 0)
+            return fields[i].name;
+    return NULL;
+}
+
+static enum weft_status check_file(const char *folder, const char *name, const char *wanted)
+{
+    char path[ROOM + 32], hex[65];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    hash_text("", 0, hex);
+    if (access(path, F_OK) == 0)
+        TRY(weft_sha256_file(path, hex));
+    if (strcmp(hex, wanted) != 0)
+        return FAIL(WEFT_FORMAT, "%s/%s is not the one that was saved with these weights", folder, name);
+    return WEFT_OK;
+}
+
+enum weft_status weft_binding_check_texts(const struct weft_binding *b, const char *folder)
+{
+    TRY(check_file(folder, "config.json", b->config));
+    TRY(check_file(folder, "tokenizer.json", b->tokenizer));
+    return WEFT_OK;
+}
+
+enum weft_status weft_binding_check_weights(const struct weft_binding *b, const struct weft_params *p,
+                                            const char *folder)
+{
+    char hex[65];
+    weft_params_hash(p, hex);
+    if (strcmp(hex, b->weights) != 0)
+        return FAIL(WEFT_FORMAT, "the weights in %s are not those that were saved: their hash is another", folder);
+    return WEFT_OK;
+}
+
+enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_trainer *t,
+                                            const char *folder)
+{
+    char hex[65];
+    hash_moments(t, hex);
+    if (strcmp(hex, b->optimizer) != 0)
+        return FAIL(WEFT_FORMAT, "the moments in %s are not those that were saved: their hash is another", folder);
+    return WEFT_OK;
+}

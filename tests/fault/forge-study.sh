@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# forge-study.sh - what was changed in a study's folder, in its ledger or in its runs, is found by the report.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+cat >config <<'END'
+CONFIG_WEFT_PRESET="gpt2"
+CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
+CONFIG_WEFT_RECALL_LENGTH=8
+CONFIG_WEFT_LAYERS=1
+CONFIG_WEFT_WIDTH=16
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=16
+CONFIG_WEFT_BATCH=4
+CONFIG_GPT2_MAX_ITERS=20
+CONFIG_WEFT_WARMUP=5
+CONFIG_WEFT_EVAL_SAMPLES=8
+CONFIG_WEFT_SEEDS=2
+END
+"$weft" ablate --config config --out study >/dev/null 2>err && "$weft" report study >/dev/null 2>err
+result $? "a study that nobody touched is reported"
+# misreported NAME TEXT: there is no report on `forged`, for this reason
+misreported() {
+    ! "$weft" report forged >/dev/null 2>err && grep -qF -- "$2" err
+    local status=$?
+    result $status "$1 is refused"
+    ((status == 0)) || sed 's/^/# /' err
+}
+forge_study() { rm -rf forged && cp -r study forged; }
+run=$(cd study && echo runs/w2/*seed-1) twin=$(cd study && echo runs/w2/*seed-2)
+for of in test_loss val_loss test_accuracy val_accuracy; do
+    forge_study && sed -i -E "/\"w2\".*\"seed\": 1,/s/(\"$of\": )[0-9.]+/\10.5/" forged/runs.jsonl
+    misreported "a better $of in the ledger" "says of w2, seed 1, what its log does not: $of differs"
+done
+forge_study && sed -i -E '/"w2".*"seed": 1,/{p;s/"seed": 1,/"seed": 3,/}' forged/runs.jsonl
+misreported "a line with another seed" 'has the weights of line'
+forge_study && sed -i -E '/"w2".*"seed": 1,/s/, "chain": "[0-9a-f]*"//' forged/runs.jsonl
+misreported "a line without its chain" 'has no chain for w2, seed 1'
+forge_study && sed -i -E '/"val_loss"/s/("test_loss": )[0-9.]+/\10.5/' "forged/$run/log.jsonl"
+misreported "a better loss in a run's log" 'is not what was written there: the log was edited'
+forge_study && rm "forged/$run/log.jsonl"
+misreported "a run without its log" 'chain differs (the log is missing)'
+forge_study && sed -i '$d' "forged/$run/log.jsonl"
+misreported "a run's log without its last line" 'what its log does not: chain differs'
+forge_study && mv "forged/$run" aside && mv "forged/$twin" "forged/$run" && mv aside "forged/$twin"
+"$weft" report forged 2>err | grep -q '^2 lines of the ledger left out'
+result $? "runs of two seeds in each other's place do not count, and the report says so"
+forge_study && "$weft" train "forged/$run" --resume --set steps=25 >/dev/null 2>&1
+"$weft" report forged 2>err | grep -q '^1 line of the ledger left out'
+result $? "a run that was trained on does not count, and the report says so"
+finish
