@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * audit - repeats runs, or segments of them, and compares the results with what their logs say.
+ */
+#include "run/audit.h"
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "cmd/progress.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct args {
+    struct weft_common common;
+    const char *folder;
+    int64_t segments, seed;
+};
+
+static const struct weft_arg table[] = {
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The folder of a run or of a study",
+     .missing = "audit what? Give the folder of a run, or of a study"},
+    {"segments", 'n', "N", WEFT_ARG_INT, offsetof(struct args, segments), .initial = "0", .min = 1, .max = INFINITY,
+     .help = "Of every run, repeat N segments between checkpoints, drawn at random, and not the whole"},
+    {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .initial = "0", .min = 0, .max = INFINITY,
+     .help = "Seed of the draw"},
+    {0},
+};
+
+struct view {
+    struct weft_line line;
+    const char *folder;
+    int64_t last;
+};
+
+struct total {
+    int64_t runs, failed, segments, segments_done, steps, steps_done;
+};
+
+static void print_segment(void *context, int64_t first, int64_t last)
+{
+    struct view *v = context;
+    v->last = last;
+    weft_line_init(&v->line, (double)first);
+}
+
+static void print_progress(void *context, const struct weft_progress *now)
+{
+    struct view *v = context;
+    weft_line_show(&v->line, (double)now->step, (double)v->last, "%s  step %lld/%lld", v->folder, (long long)now->step,
+                   (long long)v->last);
+}
+
+static enum weft_status repeat(const struct args *a, struct weft_common *run, struct weft_audit *audit, struct view *v)
+{
+    TRY(weft_common_init(run));
+    *audit = (struct weft_audit){.spec = &run->spec,
+                                 .recipe = &run->recipe,
+                                 .settings = &run->settings,
+                                 .folder = v->folder,
+                                 .segments = a->segments,
+                                 .seed = (uint64_t)a->seed,
+                                 .context = v,
+                                 .on_progress = print_progress,
+                                 .on_segment = print_segment};
+    enum weft_status status = weft_audit_run(audit);
+    weft_line_end(&v->line);
+    return status;
+}
+
+/* A run that comes out differently is reported, and the others are audited, too. */
+static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
+{
+    struct weft_common run = {.model = folder};
+    struct weft_audit audit = {0};
+    struct view view = {.folder = folder};
+    weft_line_init(&view.line, 0);
+    enum weft_status status = repeat(a, &run, &audit, &view);
+    weft_recipe_release(&run.recipe);
+    weft_spec_release(&run.spec);
+    weft_settings_release(&run.settings);
+    total->runs++;
+    total->segments += audit.segments_there;
+    total->segments_done += audit.segments_done;
+    total->steps += audit.steps_there;
+    total->steps_done += audit.steps_done;
+    if (status == WEFT_NOMEM)
+        return status;
+    total->failed += status != WEFT_OK;
+    if (status != WEFT_OK)
+        weft_say(stderr, "FAILED %s: %s\n", folder, weft_error());
+    else
+        weft_say(stderr, "passed %s\n", folder);
+    weft_error_clear();
+    return WEFT_OK;
+}
+
+/* The ledger is compared with the logs when it is read. */
+static enum weft_status audit_study(const struct args *a, struct total *total)
+{
+    struct weft_results r;
+    enum weft_status status = weft_results_load(&r, a->folder);
+    for (int i = 0; status == WEFT_OK && i < r.arm_count; i++)
+        for (int k = 0; status == WEFT_OK && k < r.arm[i].run_count; k++)
+            status = audit_run(a, r.arm[i].run[k].folder, total);
+    weft_results_release(&r);
+    return status;
+}
+
+static enum weft_status print(const struct args *a, const struct total *t)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "runs", t->runs);
+    weft_result_int(r, "failed", t->failed);
+    weft_result_int(r, "segments", t->segments);
+    weft_result_int(r, "segments_repeated", t->segments_done);
+    weft_result_int(r, "steps", t->steps);
+    weft_result_int(r, "steps_repeated", t->steps_done);
+    weft_result_real(r, "forged_segment_passes", t->segments ? 1 - (double)t->segments_done / (double)t->segments : 1);
+    weft_result_int(r, "seed", a->seed);
+    weft_result_text(r, "isa", weft_dnn_path());
+    weft_result_int(r, "threads", weft_threads());
+    enum weft_status status = weft_result_print(r, stdout, a->common.json);
+    weft_result_free(r);
+    return status;
+}
+
+static enum weft_status run(void *args)
+{
+    const struct args *a = args;
+    struct total total = {0};
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/study.json", a->folder);
+    TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
+    TRY(print(a, &total));
+    if (total.failed)
+        return FAIL(WEFT_CHECK, "%lld of %lld runs are not what their folders say; the lines above name them",
+                    (long long)total.failed, (long long)total.runs);
+    return WEFT_OK;
+}
+
+const struct weft_cmd weft_cmd_audit = {
+    .name = "audit",
+    .summary = "repeat runs and compare them with their logs",
+    .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
+           "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
+           "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
+           "machine and any number of threads will do. Nothing in the folder is changed.",
+    .notes =
+        "forged_segment_passes is the probability that a run with one forged segment passes: the share of segments "
+        "that were not repeated. What an audit cannot show is that no other runs were made and thrown away.",
+    .args = table,
+    .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * diff - where two runs part: the first record, step, tensor and element that differ.
+ */
+#include "run/diff.h"
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "cmd/progress.h"
+
+struct args {
+    struct weft_common common;
+    const char *folder[2];
+};
+
+static const struct weft_arg table[] = {
+    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]), .help = "The folder of a run",
+     .missing = "which runs? Give two folders of runs"},
+    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "The folder of another",
+     .missing = "and which other run? Give a second folder"},
+    {0},
+};
+
+static void print_step(void *context, int64_t step, int64_t last)
+{
+    weft_line_show(context, (double)step, (double)last, "step %lld/%lld of both", (long long)step, (long long)last);
+}
+
+/* For people, too, with all of its digits. */
+static void add_value(struct weft_result *r, const char *name, double value, bool json)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    if (json)
+        weft_result_real(r, name, value);
+    else
+        weft_result_text(r, name, text);
+}
+
+static void add_difference(struct weft_result *r, const struct weft_diff *d, bool json)
+{
+    weft_result_text(r, "what", d->what);
+    if (*d->tensor) {
+        weft_result_text(r, "tensor", d->tensor);
+        weft_result_int(r, "element", d->element);
+    }
+    add_value(r, "a", d->value[0], json);
+    add_value(r, "b", d->value[1], json);
+}
+
+static enum weft_status print(const struct weft_diff *d, bool json)
+{
+    struct weft_result *r = weft_result_create();
+    weft_result_int(r, "first_record", d->record);
+    if (d->record >= 0) {
+        weft_result_text(r, "record_a", d->text[0]);
+        weft_result_text(r, "record_b", d->text[1]);
+    }
+    weft_result_int(r, "from_checkpoint", d->common);
+    weft_result_int(r, "first_step", d->step);
+    if (d->step >= 0)
+        add_difference(r, d, json);
+    enum weft_status status = weft_result_print(r, stdout, json);
+    weft_result_free(r);
+    return status;
+}
+
+static enum weft_status compare(struct args *a, struct weft_common run[2], struct weft_diff *d)
+{
+    struct weft_line line;
+    for (int i = 0; i < 2; i++) {
+        run[i].model = a->folder[i];
+        TRY(weft_common_init(&run[i]));
+        d->side[i] = (struct weft_diff_side){&run[i].spec, &run[i].recipe, a->folder[i]};
+    }
+    weft_line_init(&line, 0);
+    d->context = &line;
+    d->on_step = print_step;
+    enum weft_status status = weft_diff_run(d);
+    weft_line_end(&line);
+    TRY(status);
+    TRY(print(d, a->common.json));
+    if (d->record >= 0 && d->step < 0)
+        weft_say(stderr, "both runs come out the same: one of the logs says something else; `weft audit` says which\n");
+    return WEFT_OK;
+}
+
+static enum weft_status run(void *args)
+{
+    struct weft_common run[2] = {{0}, {0}};
+    struct weft_diff d = {0};
+    enum weft_status status = compare(args, run, &d);
+    for (int i = 0; i < 2; i++) {
+        weft_recipe_release(&run[i].recipe);
+        weft_spec_release(&run[i].spec);
+        weft_settings_release(&run[i].settings);
+    }
+    return status;
+}
+
+const struct weft_cmd weft_cmd_diff = {
+    .name = "diff",
+    .summary = "find where two runs part",
+    .doc =
+        "Compares the logs of two runs of models with the same weights, and trains both again, side by side, from the "
+        "last checkpoint that they have in common up to the first record that differs. Prints the first step that "
+        "comes out differently, and in it what: samples, loss, gradient, weights or moments, or a checkpoint that is "
+        "not what training gives, with the tensor, the element and both values.",
+    .notes = "A first_record or first_step of -1 means that there is none. Nothing in the folders is changed.",
+    .args = table,
+    .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

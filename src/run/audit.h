@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * audit.h - repeats a run that is in a folder, on this machine, and compares all that its log says: from the start, or
+ * between some of its checkpoints. Nothing in the folder is written.
+ */
+#ifndef WEFT_AUDIT_H
+#define WEFT_AUDIT_H
+
+#include "train/train.h"
+
+struct weft_audit {
+    /* ---- what is wanted */
+    const struct weft_spec *spec;
+    struct weft_recipe *recipe; /* for the spec; its data are opened here */
+    const struct weft_settings *settings;
+    const char *folder;
+    int64_t segments; /* that many of those between checkpoints, drawn at random; 0: the whole run, from the start */
+    uint64_t seed;    /* of the draw */
+    /* Callbacks, each may be NULL. */
+    void *context;
+    weft_progress_fn *on_progress;                                  /* after every step */
+    void (*on_segment)(void *context, int64_t first, int64_t last); /* before it is repeated */
+
+    /* ---- what came of it */
+    int64_t segments_there, segments_done;
+    int64_t steps_there, steps_done; /* up to the newest checkpoint; repeated */
+};
+
+/* WEFT_CHECK: something comes out differently; the message names the step. */
+enum weft_status weft_audit_run(struct weft_audit *a);
+
+#endif

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# audit.sh - weft audit repeats the runs of a study at another instruction-set level and with another number of threads,
+# bit by bit, and finds forgeries whose hashes were all computed again (forger.py).
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+here=$PWD
+cd "$scratch" || exit 1
+
+cat >config <<'END'
+CONFIG_WEFT_PRESET="gpt2"
+CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
+CONFIG_WEFT_RECALL_LENGTH=8
+CONFIG_WEFT_LAYERS=1
+CONFIG_WEFT_WIDTH=16
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=16
+CONFIG_WEFT_BATCH=4
+CONFIG_WEFT_DROPOUT="0.1"
+CONFIG_GPT2_MAX_ITERS=40
+CONFIG_WEFT_WARMUP=5
+CONFIG_WEFT_LOG_EVERY=5
+CONFIG_WEFT_EVAL_EVERY=20
+CONFIG_WEFT_EVAL_SAMPLES=8
+CONFIG_WEFT_CHECKPOINT_EVERY=10
+CONFIG_WEFT_KEEP=10
+CONFIG_WEFT_SEEDS=3
+END
+"$weft" ablate --config config --out study --threads 2 >/dev/null 2>err || { cat err && exit 1; }
+sums() { (cd study && find . -type f -exec sha256sum {} + | sort); }
+sums >before
+field() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p"; }
+
+WEFT_ISA=v3 "$weft" audit study --threads 1 --json >json 2>err && [[ $(field runs <json) == 6 && $(field failed <json) == 0 &&
+    $(field steps_repeated <json) == 240 && $(field forged_segment_passes <json) == 0.0 ]]
+result $? "a study of 6 runs is repeated at level v3 with one thread"
+"$weft" audit study --segments 1 --seed 3 --json >json 2>err && [[ $(field segments <json) == 24 && $(field segments_repeated <json) == 6 &&
+    $(field steps_repeated <json) == 60 && $(field forged_segment_passes <json) == 0.75 ]]
+result $? "one segment of each run is repeated"
+sums | cmp -s - before
+result $? "the folder stays as it is"
+
+run=$(cd study && echo runs/w2/*seed-1) twin=$(cd study && echo runs/w2/*seed-2)
+forger() { PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/tests/cli python3 "$here/tests/fault/forger.py" "$@" >out 2>&1 || cat out; }
+# found NAME TEXT: all hashes fit, and the audit finds it all the same
+found() {
+    python3 "$here/tests/cli/chain.py" "forged/$run/log.jsonl" && ! "$weft" audit "forged/$run" >/dev/null 2>err && grep -qE -- "$2" err
+    local status=$?
+    result $status "$1 is found"
+    ((status == 0)) || grep -v ' step ' err | sed 's/^/# /'
+}
+forge() { rm -rf forged && cp -r study forged; }
+records() { forger records "forged/$run" "$1"; }
+
+forge && records 'pass'
+"$weft" audit "forged/$run" >/dev/null 2>err
+result $? "a log that was written again as it was passes"
+forge && records 'r.update(val_loss=0.5) if r["step"] == 40 and "val_loss" in r else 0'
+found "a better validation loss" 'step 40 of .* does not come out as its log says.*"val_loss": 0.5'
+forge && records 'r.update(test_loss=0.5) if "test_loss" in r else 0'
+found "a better test loss" 'step 40 of .* does not come out'
+forge && records 'r.update(test_accuracy=1) if "test_accuracy" in r else 0'
+found "a better accuracy" 'step 40 of .* does not come out'
+forge && records 'r.update(total=1.5, main=1.5) if r["step"] == 15 and "total" in r else 0'
+found "another training loss" 'step 15 of .* does not come out'
+forge && records 'r.update(lr=0.0005) if r["step"] == 25 and "lr" in r else 0'
+found "another learning rate in a record" 'step 25 of .* does not come out'
+forge && records 'r.update(grad_norm=1) if r["step"] == 10 and "lr" in r else 0'
+found "another gradient norm" 'step 10 of .* does not come out'
+forge && records 'r.update(losses_sha256="3" * 64) if r["step"] == 20 and "losses_sha256" in r else 0'
+found "other losses between records" '.'
+forge && records 'r.update(stream_sha256="3" * 64) if r["step"] == 20 and "stream_sha256" in r else 0'
+found "other samples" '.'
+forge && records 'r.update(params=1) if "params" in r else 0'
+found "another number of weights" 'step 0 of .* does not come out'
+forge && records 'r.update(numbers="3") if "numbers" in r else 0'
+found "another definition of numbers" 'step 0 of .* does not come out'
+for step in 20 40; do
+    forge && forger weights "forged/$run" $step 1000
+    found "another weight in the checkpoint of step $step" "step $step of .* does not come out"
+done
+forge && forger config "forged/$run" lr 0.002
+found "a config with another learning rate" 'step 5 of .* does not come out'
+forge && forger config "forged/$run" dropout 0.0
+found "a config without dropout" 'step 5 of .* does not come out'
+forge && rm -r "forged/$run" && cp -r "forged/$twin" "forged/$run" && forger config "forged/$run" seed 1
+found "the run of another seed" 'step 5 of .* does not come out'
+forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger records "forged/$run" pass
+found "a record that was left out" 'step 15 of .* does not come out'
+forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
+found "a record that was made up" '.'
+# The third segment alone is forged: audits of the others pass, of this one not.
+forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0'
+passed=0 failed=0
+for seed in {1..12}; do
+    if "$weft" audit "forged/$run" --segments 1 --seed $seed >/dev/null 2>err; then
+        passed=$((passed + 1))
+    elif grep -q 'step 25 of .* does not come out' err; then
+        failed=$((failed + 1))
+    fi
+done
+((passed > 0 && failed > 0 && passed + failed == 12))
+result $? "a forged segment is found when it is drawn: $failed of 12 audits of one of four segments"
+finish

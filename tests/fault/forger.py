@@ -1,0 +1,115 @@
+"""forger.py - changes the folder of a run and then all hashes that would show it: what only training again can find.
+
+    forger.py records RUN CODE      runs CODE on every record r of the log that is a function of the step
+    forger.py weights RUN STEP AT   flips a bit of a checkpoint's weights, in byte AT of them; prints tensor and element
+    forger.py config RUN NAME VALUE sets an option in all configs
+"""
+import glob
+import hashlib
+import json
+import pathlib
+import re
+import struct
+import sys
+
+from weights_hash import weights_hash
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_tensors(path):
+    file = path.read_bytes()
+    size = struct.unpack("<Q", file[:8])[0]
+    return json.loads(file[8 : 8 + size]), bytearray(file[8 + size :])
+
+
+def write_tensors(path, header, data):
+    header["__metadata__"] = {k: v for k, v in header["__metadata__"].items() if not k.startswith("weft.")}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def set_metadata(checkpoint, **fields):
+    for name in ("model", "optimizer"):
+        path = checkpoint / f"{name}.safetensors"
+        header, data = read_tensors(path)
+        header["__metadata__"].update(fields)
+        write_tensors(path, header, data)
+
+
+def rewrite_log(run, change):
+    """Applies a change to every record, and writes the chain again, here, in the checkpoints and in the ledger."""
+    path, head, lines, was = run / "log.jsonl", "0" * 64, [], {}
+    old = None
+    for line in path.read_text().splitlines():
+        text = line.rpartition(', "chain": "')[0]
+        r = json.loads(line)
+        old = r.pop("chain")
+        before = dict(r)
+        change(r)
+        if r != before:  # with numbers as Weft writes them
+            text = re.sub(r"e-0(\d)", r"e-\1", json.dumps(r)[:-1])
+        head = sha((head + text).encode())
+        was[old] = head
+        lines.append(f'{text}, "chain": "{head}"}}\n')
+    path.write_text("".join(lines))
+    for checkpoint in map(pathlib.Path, glob.glob(f"{run}/step-*")):
+        header, _ = read_tensors(checkpoint / "model.safetensors")
+        set_metadata(checkpoint, chain=was[header["__metadata__"]["chain"]])
+    ledger = run.parents[2] / "runs.jsonl"
+    if ledger.exists():
+        ledger.write_text(ledger.read_text().replace(old, head))
+
+
+def change_weights(run, step, at):
+    checkpoint = run / f"step-{int(step):09d}"
+    path = checkpoint / "model.safetensors"
+    header, data = read_tensors(path)
+    before = header["__metadata__"]["weights_sha256"]
+    data[int(at)] ^= 1
+    write_tensors(path, header, data)
+    for name, tensor in header.items():
+        first, last = tensor.get("data_offsets", (0, 0))
+        if first <= int(at) < last:
+            print(name, (int(at) - first) // 4)
+    after = weights_hash(path)
+    set_metadata(checkpoint, weights_sha256=after)
+
+    def replace(r):
+        if r.get("weights_sha256") == before:
+            r["weights_sha256"] = after
+
+    rewrite_log(run, replace)
+    ledger = run.parents[2] / "runs.jsonl"
+    if ledger.exists():
+        ledger.write_text(ledger.read_text().replace(before, after))
+
+
+def change_config(run, name, value):
+    old, new = None, None
+    for path in [*map(pathlib.Path, glob.glob(f"{run}/step-*/config.json")), run / "config.json"]:
+        text = path.read_text()
+        path.write_text(re.sub(rf'("{name}": )[^,\n]*', rf"\g<1>{value}", text))
+        old, new = sha(text.encode()), sha(path.read_bytes())
+        if path.parent != run:
+            set_metadata(path.parent, config_sha256=new)
+
+    def replace(r):
+        if r.get("config_sha256") == old:
+            r["config_sha256"] = new
+
+    rewrite_log(run, replace)
+
+
+if __name__ == "__main__":
+    command, run, *rest = sys.argv[1:]
+    run = pathlib.Path(run).resolve()
+    if command == "records":
+        rewrite_log(run, lambda r: "environment" in r or exec(rest[0], {}, {"r": r}))
+    elif command == "weights":
+        change_weights(run, *rest)
+    else:
+        change_config(run, *rest)
