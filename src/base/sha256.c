@@ -26,27 +26,41 @@ static const uint32_t round_constant[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* One round. Instead of the words of the state, which the standard moves on by one, their names move. */
+static void round_of(const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *d, const uint32_t *e,
+                     const uint32_t *f, const uint32_t *g, uint32_t *h, uint32_t added)
+{
+    uint32_t choice = *g ^ (*e & (*f ^ *g)), majority = (*a & *b) | (*c & (*a | *b));
+    *h += (rotate(*e, 6) ^ rotate(*e, 11) ^ rotate(*e, 25)) + choice + added;
+    *d += *h;
+    *h += (rotate(*a, 2) ^ rotate(*a, 13) ^ rotate(*a, 22)) + majority;
+}
+
 static void compress_plain(uint32_t state[8], const unsigned char *block)
 {
-    uint32_t w[64], s[8];
+    uint32_t w[64];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++)
         w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
                (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
-    memcpy(s, state, sizeof s);
-    for (int i = 0; i < 64; i++) {
-        uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 =
-            s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + choice + round_constant[i] + w[i];
-        uint32_t t2 = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t1;
-        s[0] = t1 + t2;
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    for (int i = 0; i < 64; i += 8) {
+        const uint32_t *k = round_constant + i, *x = w + i;
+        round_of(&a, &b, &c, &d, &e, &f, &g, &h, k[0] + x[0]);
+        round_of(&h, &a, &b, &c, &d, &e, &f, &g, k[1] + x[1]);
+        round_of(&g, &h, &a, &b, &c, &d, &e, &f, k[2] + x[2]);
+        round_of(&f, &g, &h, &a, &b, &c, &d, &e, k[3] + x[3]);
+        round_of(&e, &f, &g, &h, &a, &b, &c, &d, k[4] + x[4]);
+        round_of(&d, &e, &f, &g, &h, &a, &b, &c, k[5] + x[5]);
+        round_of(&c, &d, &e, &f, &g, &h, &a, &b, k[6] + x[6]);
+        round_of(&b, &c, &d, &e, &f, &g, &h, &a, k[7] + x[7]);
     }
+    const uint32_t end[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
-        state[i] += s[i];
+        state[i] += end[i];
 }
 
 #if defined(__x86_64__)
