@@ -61,7 +61,9 @@ void weft_probe_close(struct weft_probe *p);
 void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, const int64_t *lengths);
 /* Random tokens and targets for all rows, from the key. */
 void weft_probe_fill(struct weft_probe *p, uint64_t key);
-/* Gradients start from 0. A failure is deferred until the gate has ended. */
+/* Gradients are set to 0, and weights that follow from others are computed; then it runs. A failure is deferred until
+ * the gate has ended. */
+void weft_probe_prepare(struct weft_probe *p);
 void weft_probe_run(struct weft_probe *p);
 /* The gradient of the i-th weight; NULL: it has none. */
 const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);

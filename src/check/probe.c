@@ -134,11 +134,16 @@ void weft_probe_fill(struct weft_probe *p, uint64_t key)
     }
 }
 
-void weft_probe_run(struct weft_probe *p)
+void weft_probe_prepare(struct weft_probe *p)
 {
     if (p->grads)
         memset(p->grads, 0, (size_t)p->model->params.total * weft_dtype_bytes(p->dtype));
     weft_defer(weft_exec_prepare(p->exec));
+}
+
+void weft_probe_run(struct weft_probe *p)
+{
+    weft_probe_prepare(p);
     weft_defer(weft_exec_run(p->exec));
 }
 
