@@ -72,12 +72,12 @@ check_onednn() {
         sed 's/:[^:]*$/: oneDNN outside src\/dnn\/onednn/'
 }
 
-# The library reports through return values and callbacks. (_exit: processes that sweep.c and launch.c made.)
+# The library reports through return values and callbacks. (_exit: processes that crew.c and launch.c made.)
 check_printing() {
     local calls='printf|vprintf|puts|putchar|perror|exit|abort' streams='stderr|stdout'
     {
         matches "(^|[^_[:alnum:]])(($calls)\\(|($streams)([^_[:alnum:]]|$))" ! -path 'src/cmd/*' ! -path src/main.c
-        matches '(^|[^_[:alnum:]])_exit\(' ! -path 'src/cmd/*' ! -path src/check/sweep.c ! -path src/study/launch.c
+        matches '(^|[^_[:alnum:]])_exit\(' ! -path 'src/cmd/*' ! -path src/check/crew.c ! -path src/study/launch.c
     } | sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
 

@@ -110,7 +110,20 @@ enum weft_status weft_settings_add_words(struct weft_settings *s, const char *te
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- running the gates on them (sweep.c), in as many processes as there are threads */
+/* ---- jobs in as many processes as there are threads (crew.c), each with one thread */
+
+struct weft_crew {
+    int jobs;
+    size_t bytes;                                                   /* of a job's result, which begins as zeros */
+    void (*work)(void *context, int job, void *result);             /* in one of the processes */
+    void (*lost)(void *context, int job, void *result, int signal); /* its process ended; 0: by itself */
+    enum weft_status (*done)(void *context, int job, void *result); /* in order; a failure ends all */
+    void *context;
+};
+/* Must be called before anything has run on several threads, since fork copies only the calling one. */
+enum weft_status weft_crew_run(const struct weft_crew *crew);
+
+/* ---- running the gates on combinations (sweep.c), by a crew */
 
 struct weft_sweep_result {
     int row; /* of the combinations */
@@ -120,8 +133,7 @@ struct weft_sweep_result {
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
-/* All gates, on twin and model, in f32 and in bf16. Results are reported in order.
- * Must be called before anything has run on several threads, since fork copies only the calling one. */
+/* All gates, on twin and model, in f32 and in bf16. Results are reported in order. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
 /* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must detect it */
@@ -142,10 +154,17 @@ struct weft_mutant {
     void (*change_recipe)(struct weft_recipe *recipe);
 };
 const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
-/* Runs gates on the sound model (`alarm`: one failed) and on the mutant: all of them, or only its own. Caught: its gate
- * fails in that check. `message` is that of the failure, or says that there was none. */
-enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, bool *caught, bool *alarm,
-                                 char message[400]);
+int weft_mutant_count(void);
+struct weft_mutant_result {
+    bool caught;       /* its gate fails, in its check */
+    bool alarm;        /* a gate fails on the sound model; then the mutant is not run */
+    char message[400]; /* of the failure, or says that there was none */
+};
+/* Runs gates on the sound model and on the mutant: all of them, or only its own. */
+enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, struct weft_mutant_result *result);
+/* All mutants through all gates, by a crew. Results are reported in order. */
+typedef void weft_mutant_fn(void *context, const struct weft_mutant *m, const struct weft_mutant_result *result);
+enum weft_status weft_mutants_run(weft_mutant_fn *report, void *context);
 
 /* ---- the four checks of the RA-MLA study's code (source_checks.c) */
 enum weft_status weft_source_checks(struct weft_gates *report);
@@ -154,11 +173,13 @@ enum weft_status weft_source_checks(struct weft_gates *report);
 
 struct weft_hashes_case {
     const char *model, *settings, *dtype;
-    const char *wanted; /* the hash that every machine must get */
+    const char *wanted; /* the hash that every machine must get; NULL: not recorded */
     char hash[65];      /* what this one got */
 };
 typedef void weft_hashes_fn(void *context, const struct weft_hashes_case *c);
 /* Trains the models of hashes.def one after the other, all or those of one preset. */
 enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, void *context);
+/* Trains combinations in which all pairs of choices occur, one of `every` so many, to compare them between machines. */
+enum weft_status weft_hashes_pairs(int every, weft_hashes_fn *report, void *context);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * hashes.c - small models, trained for a few steps from their first weights with dropout, have the same bits on every
- * machine: those that hashes.def lists. A hash is over the loss and the norm of the gradient of every step, and the
- * weights after the last.
+ * machine: those of hashes.def are known, those of combinations can be compared between machines. A hash is over the
+ * loss and the norm of the gradient of every step, and the weights after the last.
  */
 #include "check/check.h"
 
@@ -21,6 +21,9 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+static const double DROPOUT = 0.1; /* of combinations */
+enum { STEPS = 20, WARMUP = 4 };
+
 struct small {
     struct weft_settings settings;
     struct weft_spec spec;
@@ -29,33 +32,34 @@ struct small {
     struct weft_trainer *trainer;
 };
 
-static enum weft_status open_small(struct small *s, const struct row *row, const char *dtype)
+static enum weft_status open_row(struct small *s, const struct row *row, const char *dtype)
 {
     TRY(weft_settings_add_words(&s->settings, COMMON));
     TRY(weft_settings_add_words(&s->settings, row->settings));
     TRY(weft_settings_add(&s->settings, dtype));
     TRY(weft_spec_init(&s->spec, row->model, &s->settings));
     TRY(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
-    TRY(weft_recipe_open(&s->recipe, &s->spec));
-    TRY(weft_model_create(&s->model, &s->spec));
-    TRY(weft_model_init(s->model));
-    TRY(weft_trainer_create(&s->trainer, s->model, &s->recipe));
     return WEFT_OK;
 }
 
-static void close_small(struct small *s)
+static enum weft_status open_combination(struct small *s, const char *settings, enum weft_dtype dtype)
 {
-    weft_trainer_free(s->trainer);
-    weft_model_free(s->model);
-    weft_recipe_release(&s->recipe);
-    weft_spec_release(&s->spec);
-    weft_settings_release(&s->settings);
+    TRY(weft_combination_spec(&s->spec, settings, dtype));
+    s->spec.dropout = DROPOUT;
+    TRY(weft_recipe_plain(&s->recipe, &s->spec));
+    s->recipe.steps = STEPS;
+    s->recipe.warmup = WARMUP;
+    return WEFT_OK;
 }
 
 static enum weft_status train(struct small *s, char hash[65])
 {
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
+    TRY(weft_recipe_open(&s->recipe, &s->spec));
+    TRY(weft_model_create(&s->model, &s->spec));
+    TRY(weft_model_init(s->model));
+    TRY(weft_trainer_create(&s->trainer, s->model, &s->recipe));
     while (s->trainer->step < s->recipe.steps) {
         struct weft_losses losses;
         TRY(weft_trainer_step(s->trainer, &losses));
@@ -68,6 +72,27 @@ static enum weft_status train(struct small *s, char hash[65])
     return WEFT_OK;
 }
 
+static void close_small(struct small *s)
+{
+    weft_trainer_free(s->trainer);
+    weft_model_free(s->model);
+    weft_recipe_release(&s->recipe);
+    weft_spec_release(&s->spec);
+    weft_settings_release(&s->settings);
+}
+
+/* What opened it had this status. */
+static enum weft_status finish(struct small *s, enum weft_status status, struct weft_hashes_case *c,
+                               weft_hashes_fn *report, void *context)
+{
+    if (status == WEFT_OK)
+        status = train(s, c->hash);
+    close_small(s);
+    TRY(status);
+    report(context, c);
+    return WEFT_OK;
+}
+
 enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, void *context)
 {
     static const char *const dtypes[] = {"dtype=bf16", "dtype=f32"};
@@ -77,13 +102,30 @@ enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, voi
         struct small s = {0};
         if (preset && strcmp(preset, row->model) != 0)
             continue;
-        enum weft_status status = open_small(&s, row, dtypes[i % 2]);
-        if (status == WEFT_OK)
-            status = train(&s, c.hash);
-        close_small(&s);
-        if (status != WEFT_OK)
-            return status;
-        report(context, &c);
+        TRY(finish(&s, open_row(&s, row, dtypes[i % 2]), &c, report, context));
     }
     return WEFT_OK;
+}
+
+static enum weft_status run_combinations(const struct weft_combinations *list, int every, weft_hashes_fn *report,
+                                         void *context)
+{
+    for (int i = 0; i < list->count; i += every)
+        for (int k = 0; k < 2; k++) {
+            enum weft_dtype dtype = k ? WEFT_F32 : WEFT_BF16;
+            struct weft_hashes_case c = {"", list->rows[i], weft_dtype_name(dtype), NULL, ""};
+            struct small s = {0};
+            TRY(finish(&s, open_combination(&s, list->rows[i], dtype), &c, report, context));
+        }
+    return WEFT_OK;
+}
+
+enum weft_status weft_hashes_pairs(int every, weft_hashes_fn *report, void *context)
+{
+    static struct weft_combinations pairs;
+    enum weft_status status = weft_combinations_cover(&pairs, 2, 1);
+    if (status == WEFT_OK)
+        status = run_combinations(&pairs, every, report, context);
+    weft_combinations_release(&pairs);
+    return status;
 }

@@ -1,47 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * sweep.c - runs the gates on many small models, in processes that share the work.
- *
- * Processes, because gates change the number of threads of the whole process, and because a crash then costs only one
- * model. Each takes the next model from a table in shared memory and writes its result there.
+ * sweep.c - runs the gates on many small models, each of them a job of a crew.
  */
 #include "check/check.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { MAX_WORKERS = 64 };
-enum { OPEN, TAKEN, DONE };
 
 static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
 enum { DTYPES = 2 };
 
-struct job {
-    int state, worker;
-    struct weft_sweep_result result;
-};
-
-struct board {
-    int next;
-    struct job jobs[];
-};
-
-struct crew {
+struct sweep {
     const struct weft_combinations *combinations;
-    struct board *board;
-    size_t bytes;
-    int jobs, workers;
-    pid_t parent;           /* workers stop when it is gone */
-    pid_t pid[MAX_WORKERS]; /* 0: it has ended */
+    weft_sweep_fn *report;
+    void *context;
 };
-
-/* ---- in a worker process */
 
 static void note(void *context, const struct weft_check *c)
 {
@@ -51,13 +24,14 @@ static void note(void *context, const struct weft_check *c)
                  c->where);
 }
 
-static void run_job(const struct crew *crew, int i)
+static void work(void *context, int job, void *result)
 {
-    struct weft_sweep_result *r = &crew->board->jobs[i].result;
+    const struct sweep *s = context;
+    struct weft_sweep_result *r = result;
     struct weft_gates report = {.on_check = note, .context = r};
     struct weft_spec spec;
     struct weft_recipe recipe = {0};
-    enum weft_status status = weft_combination_spec(&spec, crew->combinations->rows[r->row], r->dtype);
+    enum weft_status status = weft_combination_spec(&spec, s->combinations->rows[job / DTYPES], dtypes[job % DTYPES]);
     if (status == WEFT_OK)
         status = weft_recipe_plain(&recipe, &spec);
     if (status == WEFT_OK)
@@ -70,107 +44,27 @@ static void run_job(const struct crew *crew, int i)
         snprintf(r->message, sizeof r->message, "%s", weft_error());
 }
 
-static void work(const struct crew *crew, int worker)
+static void lose(void *context, int job, void *result, int signal)
 {
-    int i;
-    struct weft_threads_scope one;
-    weft_threads_enter(&one, 1); /* the other processes use the other cores */
-    while (getppid() == crew->parent &&
-           (i = __atomic_fetch_add(&crew->board->next, 1, __ATOMIC_RELAXED)) < crew->jobs) {
-        struct job *job = &crew->board->jobs[i];
-        job->worker = worker;
-        __atomic_store_n(&job->state, TAKEN, __ATOMIC_RELEASE);
-        run_job(crew, i);
-        __atomic_store_n(&job->state, DONE, __ATOMIC_RELEASE);
-    }
-}
-
-/* ---- in the main process */
-
-static enum weft_status start(struct crew *crew, int worker)
-{
-    pid_t pid = fork();
-    if (pid < 0)
-        return FAIL(WEFT_IO, "no process could be started: %s", strerror(errno));
-    if (pid == 0) {
-        work(crew, worker);
-        _exit(0);
-    }
-    crew->pid[worker] = pid;
-    return WEFT_OK;
-}
-
-static void lose(struct job *job, int how)
-{
-    struct weft_sweep_result *r = &job->result;
+    struct weft_sweep_result *r = result;
+    (void)context, (void)job;
     r->failed++;
-    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)",
-             WIFSIGNALED(how) ? WTERMSIG(how) : 0);
-    job->state = DONE;
+    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)", signal);
 }
 
-/* If a worker ended while it had a model, the model fails and another worker is started. A worker that cannot be waited
- * for has ended too: somebody else waited for it, or the kernel did because SIGCHLD is ignored. */
-static enum weft_status replace_lost(struct crew *crew)
+static enum weft_status report(void *context, int job, void *result)
 {
-    for (int w = 0; w < crew->workers; w++) {
-        int how = 0;
-        bool lost = false;
-        pid_t ended = crew->pid[w] ? waitpid(crew->pid[w], &how, WNOHANG) : 0;
-        if (ended == 0 || (ended < 0 && errno == EINTR))
-            continue;
-        crew->pid[w] = 0;
-        for (int i = 0; i < crew->jobs; i++)
-            if (crew->board->jobs[i].state == TAKEN && crew->board->jobs[i].worker == w) {
-                lose(&crew->board->jobs[i], how);
-                lost = true;
-            }
-        if (lost)
-            TRY(start(crew, w));
-    }
+    const struct sweep *s = context;
+    struct weft_sweep_result *r = result;
+    r->row = job / DTYPES;
+    r->dtype = dtypes[job % DTYPES];
+    s->report(s->context, r);
     return WEFT_OK;
 }
 
-static enum weft_status wait_for_all(struct crew *crew, weft_sweep_fn *report, void *context)
+enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report_to, void *context)
 {
-    const struct timespec moment = {0, 5000000};
-    for (int i = 0; i < crew->jobs; i++) {
-        struct job *job = &crew->board->jobs[i];
-        while (__atomic_load_n(&job->state, __ATOMIC_ACQUIRE) != DONE) {
-            TRY(replace_lost(crew));
-            nanosleep(&moment, NULL);
-        }
-        report(context, &job->result);
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status run(struct crew *crew, weft_sweep_fn *report, void *context)
-{
-    for (int i = 0; i < crew->jobs; i++) {
-        crew->board->jobs[i].result.row = i / DTYPES;
-        crew->board->jobs[i].result.dtype = dtypes[i % DTYPES];
-    }
-    for (int w = 0; w < crew->workers; w++)
-        TRY(start(crew, w));
-    return wait_for_all(crew, report, context);
-}
-
-enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context)
-{
-    struct crew crew = {.combinations = c, .jobs = c->count * DTYPES, .parent = getpid()};
-    crew.workers = (int)weft_min(weft_min(weft_threads(), MAX_WORKERS), crew.jobs);
-    crew.bytes = sizeof *crew.board + (size_t)crew.jobs * sizeof *crew.board->jobs;
-    crew.board = mmap(NULL, crew.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (crew.board == MAP_FAILED)
-        return FAIL(WEFT_NOMEM, "not enough memory for the results of checks");
-    enum weft_status status = run(&crew, report, context);
-    for (int w = 0; w < crew.workers; w++) {
-        if (crew.pid[w] && status != WEFT_OK)
-            kill(crew.pid[w], SIGKILL);
-        if (crew.pid[w])
-            waitpid(crew.pid[w], NULL, 0);
-    }
-    munmap(crew.board, crew.bytes);
-    return status;
+    struct sweep s = {c, report_to, context};
+    const struct weft_crew crew = {c->count * DTYPES, sizeof(struct weft_sweep_result), work, lose, report, &s};
+    return weft_crew_run(&crew);
 }

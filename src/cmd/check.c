@@ -17,7 +17,8 @@ struct args {
     struct weft_common common;
     const char *op;
     const char *model;
-    bool hashes;
+    bool hashes, pairs;
+    int64_t every;
 };
 
 static const struct weft_arg table[] = {
@@ -27,6 +28,11 @@ static const struct weft_arg table[] = {
      .help = "Instead, train small models and compare their bits with those of every machine"},
     {"model", 'm', "NAME", WEFT_ARG_TEXT, offsetof(struct args, model),
      .help = "With --hashes: models of this preset only", .choice_at = weft_preset_name_at},
+    {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
+     .help = "With --hashes: instead, combinations in which all pairs of choices occur. Their bits are not recorded: "
+             "sha256, the hash of all, must be the same on two machines"},
+    {"every", 0, "N", WEFT_ARG_INT, offsetof(struct args, every), .help = "With --pairs: one of N combinations only",
+     .min = 1, .max = 1000},
     {0},
 };
 
@@ -74,17 +80,22 @@ static void add_case(void *context, const struct weft_opcheck_case *c)
 struct hashes {
     const struct args *args;
     int models, differ;
+    struct weft_sha256 all;
 };
 
 static void add_hash(void *context, const struct weft_hashes_case *c)
 {
     struct hashes *h = context;
-    bool same = strcmp(c->hash, c->wanted) == 0;
+    bool same = !c->wanted || strcmp(c->hash, c->wanted) == 0;
     h->models++;
     h->differ += !same;
+    weft_sha256_add(&h->all, c->hash, 64);
     if (!h->args->common.json)
-        printf("%-7s %-4s %s%s%s\n        %s\n", same ? "same" : "DIFFERS", c->dtype, c->model, *c->settings ? " " : "",
-               c->settings, c->hash);
+        printf("%-7s %-4s %s%s%s\n        %s\n",
+               !c->wanted ? ""
+               : same     ? "same"
+                          : "DIFFERS",
+               c->dtype, c->model, *c->model && *c->settings ? " " : "", c->settings, c->hash);
     if (!same)
         weft_say(stderr, "weft check: %s %s %s: %s, and not %s\n", c->model, c->settings, c->dtype, c->hash, c->wanted);
 }
@@ -92,12 +103,19 @@ static void add_hash(void *context, const struct weft_hashes_case *c)
 static enum weft_status run_hashes(const struct args *a)
 {
     struct hashes h = {.args = a};
-    TRY(weft_hashes_run(a->model, add_hash, &h));
+    char all[65];
+    weft_sha256_init(&h.all);
+    if (a->pairs)
+        TRY(weft_hashes_pairs((int)weft_max(1, a->every), add_hash, &h));
+    else
+        TRY(weft_hashes_run(a->model, add_hash, &h));
+    weft_sha256_hex(&h.all, all);
     if (h.models == 0)
         return FAIL(WEFT_INVALID, "there are no hashes of %s: `weft help models` lists the presets", a->model);
     struct weft_result *r = weft_result_create();
     weft_result_int(r, "models", h.models);
     weft_result_int(r, "differ", h.differ);
+    weft_result_text(r, "sha256", all);
     weft_result_text(r, "isa", weft_dnn_path());
     enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
@@ -112,9 +130,14 @@ static enum weft_status run_hashes(const struct args *a)
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
-    if (a->hashes ? a->op != NULL : a->model != NULL)
-        return FAIL(WEFT_INVALID,
-                    a->hashes ? "--op has no hashes: they are of whole models" : "--model needs --hashes");
+    if (a->op && a->hashes)
+        return FAIL(WEFT_INVALID, "--op has no hashes: they are of whole models");
+    if ((a->model || a->pairs) && !a->hashes)
+        return FAIL(WEFT_INVALID, "%s needs --hashes", a->model ? "--model" : "--pairs");
+    if (a->model && a->pairs)
+        return FAIL(WEFT_INVALID, "--pairs is of all choices, not of one preset: leave out --model");
+    if (a->every && !a->pairs)
+        return FAIL(WEFT_INVALID, "--every needs --pairs");
     if (a->hashes)
         return run_hashes(a);
     struct weft_opcheck sum;
@@ -143,8 +166,7 @@ const struct weft_cmd weft_cmd_check = {
     .doc = "Checks every op against its reference in double precision, its derivative against finite differences, and "
            "its bits against other thread counts, row counts and memory layouts. --verbose lists every case. With "
            "--hashes it trains small models for 20 steps and compares hashes of their losses and weights with those "
-           "that every "
-           "machine must get.",
+           "that every machine must get.",
     .notes = "Errors are in units of what is allowed: above 1 fails.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

@@ -249,24 +249,31 @@ static enum weft_status draw(struct tally *t, int count, uint64_t seed)
 
 /* ---- mutants */
 
+static void add_mutant(void *context, const struct weft_mutant *m, const struct weft_mutant_result *r)
+{
+    struct tally *t = context;
+    t->mutants++;
+    t->caught += r->caught;
+    t->false_alarms += r->alarm;
+    if (!t->json || !r->caught) {
+        weft_line_end(&t->line);
+        weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s\n", r->caught ? "PASSED" : "FAILED", m->name,
+                 r->message);
+    }
+    weft_line_show(&t->line, t->mutants, weft_mutant_count(), "mutant %d of %d", t->mutants, weft_mutant_count());
+}
+
 static enum weft_status check_mutants(struct tally *t)
 {
-    const struct weft_mutant *m;
-    for (; (m = weft_mutant_at(t->mutants)); t->mutants++) {
-        bool caught, alarm;
-        char message[400];
-        TRY(weft_mutant_run(m, WEFT_GATES_ALL, &caught, &alarm, message));
-        t->caught += caught;
-        t->false_alarms += alarm;
-        if (!t->json || !caught)
-            weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s\n", caught ? "PASSED" : "FAILED", m->name, message);
-    }
-    return WEFT_OK;
+    weft_line_init(&t->line, 0);
+    enum weft_status status = weft_mutants_run(add_mutant, t);
+    weft_line_end(&t->line);
+    return status;
 }
 
 /* ---- all of it */
 
-/* Combinations first: their processes are copies of this one before it has threads. */
+/* Combinations and mutants first: their processes are copies of this one before it has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;

@@ -22,6 +22,14 @@ const struct weft_mutant *weft_mutant_at(int i)
     return NULL;
 }
 
+int weft_mutant_count(void)
+{
+    int n = 0;
+    while (weft_mutant_at(n))
+        n++;
+    return n;
+}
+
 /* ---- running the gates */
 
 struct findings {
@@ -71,16 +79,14 @@ static enum weft_status look(const struct weft_mutant *m, unsigned gates, const 
     return status;
 }
 
-enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, bool *caught, bool *alarm,
-                                 char message[400])
+enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, struct weft_mutant_result *result)
 {
     char settings[256];
-    struct findings sound = {.mutant = m, .message = message}, broken = sound;
-    *caught = false;
-    message[0] = '\0';
+    struct findings sound = {.mutant = m, .message = result->message}, broken = sound;
+    *result = (struct weft_mutant_result){0};
     TRY(look(m, gates, m->settings, false, &sound));
-    *alarm = sound.failed > 0 || sound.found;
-    if (*alarm)
+    result->alarm = sound.failed > 0 || sound.found;
+    if (result->alarm)
         return WEFT_OK;
     snprintf(settings, sizeof settings, "%s%s%s", m->settings, m->broken ? " " : "", m->broken ? m->broken : "");
     if (m->place)
@@ -89,8 +95,47 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, bo
         m->install();
     enum weft_status status = look(m, gates, settings, true, &broken);
     weft_mutants_restore();
-    *caught = broken.found;
+    result->caught = broken.found;
     if (status == WEFT_OK && broken.failed == 0 && !broken.found)
-        snprintf(message, 400, "nothing failed");
+        snprintf(result->message, sizeof result->message, "nothing failed");
     return status;
+}
+
+/* ---- all of them */
+
+struct all {
+    weft_mutant_fn *report;
+    void *context;
+};
+
+/* A model that cannot be made is no mutant that was caught. */
+static void work(void *context, int job, void *result)
+{
+    struct weft_mutant_result *r = result;
+    (void)context;
+    if (weft_mutant_run(weft_mutant_at(job), WEFT_GATES_ALL, r) == WEFT_OK)
+        return;
+    r->caught = false;
+    snprintf(r->message, sizeof r->message, "%s", weft_error());
+}
+
+static void lose(void *context, int job, void *result, int signal)
+{
+    struct weft_mutant_result *r = result;
+    (void)context, (void)job;
+    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)", signal);
+}
+
+static enum weft_status report(void *context, int job, void *result)
+{
+    const struct all *all = context;
+    all->report(all->context, weft_mutant_at(job), result);
+    return WEFT_OK;
+}
+
+enum weft_status weft_mutants_run(weft_mutant_fn *report_to, void *context)
+{
+    struct all all = {report_to, context};
+    const struct weft_crew crew = {weft_mutant_count(), sizeof(struct weft_mutant_result), work, lose, report, &all};
+    return weft_crew_run(&crew);
 }
