@@ -142,7 +142,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_real(r, "gates_seconds", run->gates_seconds);
     weft_result_int(r, "gates_failed", run->gates_failed);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
-    weft_result_text(r, "stream_sha256", *run->stream_sha256 ? run->stream_sha256 : "unknown");
+    weft_result_text(r, "stream_sha256", run->stream_sha256);
     if (*run->chain)
         weft_result_text(r, "chain", run->chain);
     enum weft_status status = weft_result_print(r, stdout, json);

@@ -47,25 +47,6 @@ static enum weft_status has_settings(const struct weft_results *r, const struct 
     return WEFT_OK;
 }
 
-/* ---- choosing lines */
-
-static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
-{
-    bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
-    bool lr = r->lr_count == 0; /* each arm has its own */
-    for (int64_t i = 0; i < r->lr_count && !lr; i++)
-        lr = r->lr[i] == run->lr;
-    return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;
-}
-
-static int by_lr_and_seed(const void *a, const void *b)
-{
-    const struct weft_finished *x = a, *y = b;
-    if (x->lr != y->lr)
-        return x->lr < y->lr ? -1 : 1;
-    return (x->seed > y->seed) - (x->seed < y->seed);
-}
-
 /* ---- what the ledger says against the runs' own logs */
 
 static enum weft_status check_log(struct weft_results *r, const struct weft_finished *run)
@@ -123,7 +104,24 @@ static enum weft_status check_chains(const struct weft_results *r)
     return WEFT_OK;
 }
 
-/* ---- runs of an arm */
+/* ---- choosing lines */
+
+static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
+{
+    bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
+    bool lr = r->lr_count == 0; /* each arm has its own */
+    for (int64_t i = 0; i < r->lr_count && !lr; i++)
+        lr = r->lr[i] == run->lr;
+    return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;
+}
+
+static int by_lr_and_seed(const void *a, const void *b)
+{
+    const struct weft_finished *x = a, *y = b;
+    if (x->lr != y->lr)
+        return x->lr < y->lr ? -1 : 1;
+    return (x->seed > y->seed) - (x->seed < y->seed);
+}
 
 /* Of several lines of the same run the last one counts. */
 static void put(struct weft_result_arm *arm, const struct weft_finished *run)
@@ -156,10 +154,10 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
         run.folder = weft_arena_print(&r->arena, "%s/%s", r->folder, folder);
         if (!run.folder)
             return WEFT_NOMEM;
-        if (same)
+        if (same) {
             TRY(check_log(r, &run));
-        if (same)
             put(arm, &run);
+        }
     }
     r->finished += arm->run_count;
     return WEFT_OK;

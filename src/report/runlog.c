@@ -56,6 +56,7 @@ static void take_hash(struct weft_fields *f, const char *name, char to[65])
         weft_field_refuse(f, name, "is not a SHA-256");
 }
 
+/* A run of 0.1.0 that an older program had begun. */
 static bool is_unknown(const struct weft_fields *f, const char *name)
 {
     const char *text = json_string_value(json_object_get(f->object, name));

@@ -49,9 +49,8 @@ struct weft_run {
     bool finished;                 /* all steps are done; if not, it was stopped, and saved where there is a folder */
     struct weft_scores scores;     /* where finished */
     char weights_sha256[65];
-    char chain[65]; /* that the log in its folder ends with; "": it has no folder */
-    char
-        stream_sha256[65]; /* of all samples it read, see weft_trainer; "": not known, resumed from an old checkpoint */
+    char chain[65];         /* that the log in its folder ends with; "": it has no folder */
+    char stream_sha256[65]; /* of all samples it read, see weft_trainer */
 };
 
 /* Trains. A run that was stopped is not a failure. */

@@ -65,7 +65,7 @@ static void extend_stream(struct weft_trainer *t)
     const int32_t *tokens = weft_exec_tensor(t->exec, t->net.tokens)->data;
     const int32_t *targets = weft_exec_tensor(t->exec, t->net.targets)->data;
     size_t bytes = (size_t)t->length * sizeof *tokens;
-    for (int64_t s = 0; *t->next_stream && s < t->model->spec->batch; s++) {
+    for (int64_t s = 0; s < t->model->spec->batch; s++) {
         struct weft_sha256 sha;
         weft_sha256_init(&sha);
         weft_sha256_add(&sha, t->next_stream, 64);

@@ -109,9 +109,11 @@ static enum weft_status print(const struct draft *draft, char **text, size_t *by
         memory ? weft_result_print(draft->r, memory, true) : FAIL(WEFT_NOMEM, "not enough memory for a record");
     if (memory && fclose(memory) && status == WEFT_OK)
         status = FAIL(WEFT_NOMEM, "not enough memory for a record");
-    if (status == WEFT_OK)
-        (*text)[ *bytes -= 2] = 0;
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    *bytes -= 2;
+    (*text)[*bytes] = 0;
+    return WEFT_OK;
 }
 
 static enum weft_status finish(struct draft *draft)
@@ -238,19 +240,14 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
     return finish(&draft);
 }
 
-static void add_binding(struct weft_result *r, const struct weft_binding *b)
-{
-    weft_result_text(r, "weights_sha256", b->weights);
-    weft_result_text(r, "optimizer_sha256", b->optimizer);
-    weft_result_text(r, "stream_sha256", b->stream);
-    weft_result_text(r, "losses_sha256", b->losses);
-}
-
 enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_trainer *t, struct weft_binding *b,
                                      bool due)
 {
     struct draft draft = due ? begin(record, t->step) : begin_environment(record, t->step, "stopped");
-    add_binding(draft.r, b);
+    weft_result_text(draft.r, "weights_sha256", b->weights);
+    weft_result_text(draft.r, "optimizer_sha256", b->optimizer);
+    weft_result_text(draft.r, "stream_sha256", b->stream);
+    weft_result_text(draft.r, "losses_sha256", b->losses);
     TRY(finish(&draft));
     memcpy(b->chain, record->chain.head, sizeof b->chain);
     return WEFT_OK;
@@ -284,11 +281,8 @@ static enum weft_status cut_line(struct cutting *c, const char *line, size_t byt
     size_t text;
     if (!weft_chain_read(&record->chain, line, bytes, &text) || sscanf(line, "{\"step\": %lld", &of) != 1) {
         if (!c->found)
-            return FAIL(
-                WEFT_FORMAT,
-                "line %lld of %s/log.jsonl is not what was written there: the log was edited. The run cannot be "
-                "resumed",
-                (long long)before.lines + 1, record->folder);
+            return FAIL(WEFT_FORMAT, "line %lld of %s/log.jsonl is not what was written there: the log was edited",
+                        (long long)before.lines + 1, record->folder);
         record->chain = before;
         c->ended = true;
         return WEFT_OK;
@@ -345,7 +339,7 @@ static enum weft_status read_log(struct weft_record *record, FILE *log, const st
     if (!c.found)
         return FAIL(WEFT_FORMAT,
                     "%s/log.jsonl does not have the record of the checkpoint of step %" PRId64
-                    ": the log was cut or replaced. The run cannot be resumed",
+                    ": the log was cut or replaced",
                     record->folder, step);
     *kept = c.kept;
     return WEFT_OK;

@@ -4,8 +4,8 @@
  *
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: the binding (binding.c)
- *     optimizer.safetensors  the moments; metadata: the binding, samples (the next one to read), loss, seconds, and
- * what the bits come from (origin.c) tokenizer.json         if the task's data have one
+ *     optimizer.safetensors  the moments; metadata: the binding, samples (the next to read), loss, seconds, the origin
+ *     tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
  */

@@ -174,7 +174,7 @@ struct weft_trainer {
     int64_t step;           /* done so far */
     double loss, grad_norm; /* of the last step; the norm is the one before the clip */
     /* Hash of all samples read by the steps done so far, and by the gradient on top of them: a chain, in order of their
-     * index, of SHA-256(hash so far in hex, tokens, targets). 64 zeros: none yet. "": not known. */
+     * index, of SHA-256(hash so far in hex, tokens, targets). 64 zeros: none yet. */
     char stream[65], next_stream[65];
     /* Hash of the losses of all steps so far: a chain of SHA-256(hash so far in hex, loss as a double). */
     char loss_chain[65];
