@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # run-tests.sh test... - runs tests, which are programs or scripts, and counts the results. One test per core runs at a
-# time (WEFT_JOBS sets the number). A test that measures time has "run-tests: alone" in a comment; such tests run one by
-# one at the end.
+# time (WEFT_JOBS sets the number), with its share of the cores unless the test says how many threads it wants: threads
+# that wait for one another are slow where others run too. A test that measures time has "run-tests: alone" in a
+# comment; such tests run one by one at the end, with all cores.
 #
 # Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line,
 # others by exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only
@@ -89,7 +90,8 @@ together=() alone=()
 for test in "$@"; do
     if is_alone "$test"; then alone+=("$test"); else together+=("$test"); fi
 done
-((${#together[@]} == 0)) || run_all "$jobs" "${together[@]}"
+share=$(($(nproc) / jobs > 0 ? $(nproc) / jobs : 1))
+((${#together[@]} == 0)) || OMP_NUM_THREADS=${OMP_NUM_THREADS:-$share} run_all "$jobs" "${together[@]}"
 ((${#alone[@]} == 0)) || run_all 1 "${alone[@]}"
 
 [[ -z ${WEFT_TOTALS:-} ]] || echo "$passed $failed $skipped" >>"$WEFT_TOTALS"

@@ -1,14 +1,57 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Follows docs/howto/add-an-op.md to the letter in a copy of the tree: one row and one file, both taken from the page.
-set -eu
+#
+# extend.sh - follows docs/howto to the letter in a copy of the tree: an op, an attention and a feed-forward are a row
+# and a file each, taken from the pages. The op harness, options, Kconfig and gates must take them up automatically.
+set -u
+source tests/tap
 source tests/howto/page
 copy_tree
-block c 1 docs/howto/add-an-op.md >>"$work/src/ops/ops.def"
-block c 2 docs/howto/add-an-op.md >"$work/src/ops/square.c"
 
-# Every op is compiled again: for one level only, and quickly.
-make -C "$work" -j2 LEVELS= OPT=-O1 build >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
-"$work/build/weft" check --op square --json >"$work/result"
-grep -q '"ops": *1' "$work/result" && grep -q '"failed": *0' "$work/result" || { cat "$work/result"; exit 1; }
-echo "ok: one row and one file make an op ($(tr -d '\n' <"$work/result"))"
+# add PAGE TABLE FILE LINES: the row goes in front of the table's #undefs, or to its end; the file, of at most so many
+# lines, in its place
+add() {
+    local row lines
+    row=$(block c 1 "docs/howto/$1.md")
+    if grep -q '^#undef' "$work/src/$2"; then
+        sed -i "0,/^#undef/s//$row\n#undef/" "$work/src/$2"
+    else
+        printf '%s\n' "$row" >>"$work/src/$2"
+    fi
+    block c 2 "docs/howto/$1.md" >"$work/src/$3"
+    lines=$(wc -l <"$work/src/$3")
+    ((lines > 0 && lines <= $4))
+    result $? "docs/howto/$1.md: one row and one file of $lines lines"
+}
+add add-an-op ops/ops.def ops/square.c 110
+add add-an-attention nn/parts.def nn/attn/shared_qk.c 60
+add add-a-feed-forward nn/parts.def nn/ffn/glu.c 60
+
+# Every op is compiled again: for one level only, that of this processor, and quickly.
+make -C "$work" -j2 LEVELS= OPT="-O1 -march=native" build >"$work/log" 2>&1
+built=$?
+result $built "the tree with them builds"
+((built == 0)) || tail -20 "$work/log" | sed 's/^/# /'
+weft=$work/build/weft
+
+json=$("$weft" check --op square --json) && [[ $(field ops <<<"$json") == 1 && $(field failed <<<"$json") == 0 ]]
+result $? "the harness checks the op: $json"
+"$weft" help options >"$work/options" && "$weft" help options --as kconfig >"$work/kconfig"
+for option in shared_values glu_lambda; do
+    grep -q "$option" "$work/options" && grep -qi "config WEFT_$option" "$work/kconfig"
+    result $? "help and Kconfig have the option $option"
+done
+verifies() { # MODEL SETTINGS...
+    local settings=() setting
+    for setting in "${@:2}"; do settings+=(--set "$setting"); done
+    "$weft" verify "$1" "${settings[@]}" >"$work/verify"
+    local status=$?
+    result $status "the gates hold: $*"
+    ((status == 0)) || grep -v ^PASSED "$work/verify" | sed 's/^/# /'
+}
+verifies llama attn=shared_qk shared_values=yes
+verifies gpt2 ffn=glu m2=yes
+grep -q '^ffn=glu: no independent definition' "$work/verify"
+result $? "verify prints that a part has no definition of its own"
+verifies gpt2 attn=shared_qk ffn=glu m1=yes m3=yes
+finish

@@ -9,16 +9,18 @@ source tests/tap
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
+declare -A sound # what a rule says of the sources as they are
+
 # breaks RULE COMPLAINT DAMAGE...: after the command DAMAGE the rule must print COMPLAINT and fail.
 breaks() {
-    local rule=$1 complaint=$2 before after good=1
+    local rule=$1 complaint=$2 after good=1
     shift 2
     rm -rf "${tree:?}"/*
     cp -r src include tests tools .clang-format "$tree"
-    before=$(cd "$tree" && tools/lint.sh "$rule")
+    [[ -v sound[$rule] ]] || sound[$rule]=$(cd "$tree" && tools/lint.sh "$rule")
     (cd "$tree" && "$@")
     after=$(cd "$tree" && tools/lint.sh "$rule") && good=0
-    [[ $before != *"$complaint"* && $after == *"$complaint"* ]] || good=0
+    [[ ${sound[$rule]} != *"$complaint"* && $after == *"$complaint"* ]] || good=0
     result $((1 - good)) "$rule: $complaint"
     ((good)) || sed 's/^/# /' <<<"$after"
 }

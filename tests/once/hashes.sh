@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - small models trained at every level that this processor has get the bits of every machine, and so do
-# products (tests/unit/products).
+# hashes.sh - small models get the bits of every machine, and so do products (tests/unit/products): all of them on this
+# processor's best path, one on each path below (tests/long/hashes.sh has all).
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 products=$(dirname "$weft")/tests/unit/products
+best=$("$weft" version --json | field isa)
 
 for isa in base v3 v4 amx; do
     if [[ $(WEFT_ISA=$isa "$weft" version --json | field isa) != "$isa" ]]; then
         skip "hashes at level $isa" "this processor does not have it"
         continue
     fi
-    some=() && [[ $isa != base ]] || some=(--model w2) # slow: multiply-adds are emulated; tests/long/hashes.sh has all
+    some=(--model w2) && [[ $isa != "$best" ]] || some=()
     json=$(WEFT_ISA=$isa "$weft" check --hashes "${some[@]}" --json)
     result $? "hashes at level $isa: $json"
     WEFT_ISA=$isa "$products" >/dev/null 2>&1
