@@ -85,6 +85,8 @@ enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size
 /* Renames that folder to RUN/step-STEP, replacing an existing one, and then removes all earlier steps but the last
  * `keep` - 1. A failure before the rename leaves the run unchanged. */
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep);
+/* Does that removal again, which a kill may have prevented, and removes leftovers. */
+enum weft_status weft_ckpt_prune(const char *run, int64_t step, int keep);
 /* The steps of a run's checkpoints, in order; the caller frees the list, also after a failure. */
 enum weft_status weft_ckpt_steps(const char *run, int64_t **list, int *count);
 /* Finds the newest checkpoint that `verify` (may be NULL) accepts; damaged ones are skipped with a notice

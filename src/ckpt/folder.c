@@ -182,9 +182,10 @@ static enum weft_status remove_steps(const char *run, const struct steps *s, int
     return WEFT_OK;
 }
 
-static enum weft_status prune(const char *run, int64_t step, int keep)
+enum weft_status weft_ckpt_prune(const char *run, int64_t step, int keep)
 {
     struct steps s = {0};
+    TRY(each_name(run, remove_leftover, NULL));
     enum weft_status status = find_steps(run, &s);
     int first = 0;
     while (first < s.count && s.list[first] >= step)
@@ -225,7 +226,7 @@ enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
     TRY(weft_path_sync(run));
     if (exchanged)
         TRY(remove_folder(from));
-    TRY(prune(run, step, keep));
+    TRY(weft_ckpt_prune(run, step, keep));
     return WEFT_OK;
 }
 

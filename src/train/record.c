@@ -248,6 +248,8 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
     if (!path || !initial)
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
     TRY(weft_file_replace(path, record->config, strlen(record->config)));
+    if (*from)
+        TRY(weft_ckpt_prune(record->folder, t->step, (int)t->recipe->keep));
     return WEFT_OK;
 }
 

@@ -77,6 +77,10 @@ cut 2>/dev/null
 [[ $? == 137 && -d $scratch/disk/a/run/step-000000005 ]]
 result $? "a power failure loses no completed checkpoint and no parent folder"
 timeless "$scratch/whole" >"$scratch/log"
+cp -r "$scratch/whole" "$scratch/late" && cp -r "$scratch/late/step-000000055" "$scratch/late/step-000000050" &&
+    mkdir "$scratch/late/.removing-000000045" && touch "$scratch/late/.removing-000000045/config.json"
+(train "$scratch/late" 1 >/dev/null) && [[ $(ls -A "$scratch/late") == $(ls -A "$scratch/whole") ]]
+result $? "a run killed after its last checkpoint, while earlier ones were removed"
 names=$(ls "$scratch/whole" | tr '\n' ' ')
 events=$(stat -c %s "$scratch/whole"/events*)
 kills=0
