@@ -118,6 +118,7 @@ struct weft_threads {
     bool in_tile, even;
     struct weft_team *team; /* borrowed when first needed */
     struct weft_counter *counter;
+    int levels_below; /* the processor's, see weft_isa_lower */
 };
 struct weft_threads_scope {
     struct weft_threads outside;
@@ -142,6 +143,10 @@ void weft_threads_even(void);
 enum weft_isa { WEFT_ISA_BASE, WEFT_ISA_V3, WEFT_ISA_V4, WEFT_ISA_AMX };
 enum weft_isa weft_isa(void);
 const char *weft_isa_name(enum weft_isa isa);
+/* For checks that results do not depend on it: until the scope of threads is left, what this thread builds and runs is
+ * of so many levels below. */
+void weft_isa_lower(int levels);
+int weft_isa_lowered(void);
 /* Fails if WEFT_ISA is not one of these names, which weft_isa ignores. */
 enum weft_status weft_isa_check(void);
 

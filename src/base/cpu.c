@@ -52,16 +52,20 @@ enum weft_status weft_isa_check(void)
     return known ? WEFT_OK : FAIL(WEFT_INVALID, "WEFT_ISA=%s is not a level: use base, v3, v4 or amx", name);
 }
 
-enum weft_isa weft_isa(void)
+static int choose(void)
 {
-    static _Atomic int chosen = -1; /* whoever asks first; all find the same */
-    if (chosen >= 0)
-        return (enum weft_isa)chosen;
     int isa = (int)detect();
     const char *name = getenv("WEFT_ISA");
     for (int i = 0; name && i < isa; i++)
         if (strcmp(name, names[i]) == 0)
             isa = i;
-    chosen = isa;
-    return (enum weft_isa)isa;
+    return isa;
+}
+
+enum weft_isa weft_isa(void)
+{
+    static _Atomic int chosen = -1; /* whoever asks first; all find the same */
+    if (chosen < 0)
+        chosen = choose();
+    return (enum weft_isa)weft_max(WEFT_ISA_BASE, chosen - weft_isa_lowered());
 }

@@ -46,7 +46,8 @@ struct weft_team {
     void *context;
     int share_count;
     bool even;                    /* all workers join, and nobody takes from another's share */
-    struct weft_counter *counter; /* the caller's */
+    struct weft_counter *counter; /* the caller's, */
+    int levels_below;             /* and this, too */
     struct share shares[SHARES];  /* with more threads, several own one */
     _Alignas(LINE) _Atomic uint64_t call;
     _Atomic uint32_t bell, asleep;                       /* rung with every call: workers sleep on it */
@@ -136,7 +137,8 @@ static void work(struct weft_team *team, int thread)
 {
     int count = team->share_count;
     struct weft_threads outside = here;
-    here = (struct weft_threads){.count = 1, .index = thread, .in_tile = true, .counter = team->counter};
+    here = (struct weft_threads){
+        .count = 1, .index = thread, .in_tile = true, .counter = team->counter, .levels_below = team->levels_below};
     for (int i = 0; i < (team->even ? 1 : count); i++) {
         struct share *s = &team->shares[(thread + i) % count];
         int64_t tile;
@@ -182,6 +184,7 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
     team->fn = fn;
     team->context = context;
     team->counter = here.counter;
+    team->levels_below = here.levels_below;
     for (int i = 0; i < count; i++) {
         atomic_store_explicit(&team->shares[i].next, tiles * i / count, memory_order_relaxed);
         team->shares[i].end = tiles * (i + 1) / count;
@@ -276,6 +279,10 @@ void weft_threads_even(void) { here.even = true; }
 void weft_counter_set(struct weft_counter *counter) { here.counter = counter; }
 
 struct weft_counter *weft_counter(void) { return here.counter; }
+
+void weft_isa_lower(int levels) { here.levels_below = levels; }
+
+int weft_isa_lowered(void) { return here.levels_below; }
 
 void weft_threads_leave(const struct weft_threads_scope *scope)
 {

@@ -147,6 +147,7 @@ struct weft_mutant {
     const char *check;    /* part of the name of the check that must fail */
     bool bf16;            /* else f32 */
     bool twin_only;       /* it has no derivative, so only its gate runs, on the twin */
+    bool levels;          /* it shows only where the processor has several */
     const char *training; /* settings of the recipe; NULL: defaults that fit the model */
     /* What is broken; each may be NULL. */
     const struct weft_place *place;

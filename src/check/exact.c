@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * exact.c - loss and gradients, with dropout, have the same bits with any number of threads, on the twin and, with two
- * numbers of threads, on the model itself.
+ * exact.c - loss and gradients, with dropout, have the same bits with any number of threads and at every
+ * instruction-set level of this processor, on the twin and, with two numbers of threads and, where there is time, at
+ * two levels, on the model itself.
  */
 #include "check/gate.h"
 
@@ -10,6 +11,7 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, TOKENS_KEY = 41 };
+enum { SLOWER = 16 }; /* how many times, at most, a level is than the next one */
 
 /* The result of one thread. */
 struct result {
@@ -26,14 +28,12 @@ static enum weft_status run(const struct weft_model *model, struct weft_net_size
     return WEFT_OK;
 }
 
-static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct result *one, int threads,
-                    const char *what)
+static void compare(const struct weft_trial *t, const struct weft_probe *p, const struct result *one, const char *name)
 {
     const struct weft_params *params = &p->model->params;
     const float *loss = weft_exec_tensor(p->exec, p->net.loss)->data, *grads = p->grads;
     const char *first = memcmp(loss, &one->loss, sizeof *loss) == 0 ? NULL : "the loss";
     int differing = first != NULL;
-    char name[96];
     for (int i = 0; i < params->count; i++) {
         const struct weft_param *w = &params->list[i];
         if (memcmp(grads + w->offset, one->grads + w->offset, (size_t)w->count * sizeof *grads) == 0)
@@ -41,23 +41,24 @@ static void compare(const struct weft_trial *t, const struct weft_probe *p, cons
         first = first ? first : w->name;
         differing++;
     }
-    snprintf(name, sizeof name, "%s that differ with %d thread%s", what, threads, threads == 1 ? "" : "s");
     weft_trial_report(t, differing == 0, differing, 0, name, "%s", first ? first : "");
 }
 
-static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct result *one)
+static enum weft_status check_threads(const struct weft_trial *t, const struct weft_model *model, struct result *one)
 {
     static const int counts[] = {1, 2, 3, 4, 8};
+    const struct weft_net_size size = {.sequences = SEQUENCES, .length = model->spec->context};
     for (int i = 0; i < 5; i++) {
         struct weft_probe p = {0};
         struct weft_threads_scope scope;
+        char name[96];
+        snprintf(name, sizeof name, "tensors that differ with %d threads", counts[i]);
         weft_threads_enter(&scope, counts[i]);
         weft_threads_even();
-        enum weft_status status =
-            run(model, (struct weft_net_size){.sequences = SEQUENCES, .length = model->spec->context}, &p);
+        enum weft_status status = run(model, size, &p);
         weft_threads_leave(&scope);
         if (status == WEFT_OK && i > 0)
-            compare(t, &p, one, counts[i], "tensors");
+            compare(t, &p, one, name);
         else if (status == WEFT_OK) {
             one->loss = *(const float *)weft_exec_tensor(p.exec, p.net.loss)->data;
             memcpy(one->grads, p.grads, (size_t)model->params.total * sizeof *one->grads);
@@ -65,6 +66,35 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
         weft_probe_close(&p);
         TRY(status);
     }
+    return WEFT_OK;
+}
+
+static enum weft_status check_level(const struct weft_trial *t, const struct weft_model *model,
+                                    struct weft_net_size size, const struct result *one, int below, const char *what)
+{
+    struct weft_probe p = {0};
+    struct weft_threads_scope scope;
+    char name[96];
+    weft_threads_enter(&scope, 0);
+    weft_isa_lower(below);
+    snprintf(name, sizeof name, "%s that differ at level %s", what, weft_isa_name(weft_isa()));
+    enum weft_status status = run(model, size, &p);
+    weft_threads_leave(&scope);
+    if (status == WEFT_OK)
+        compare(t, &p, one, name);
+    weft_probe_close(&p);
+    return status;
+}
+
+/* With another engine, whose bits are its own, there is no other level to compare with. */
+static int levels_below(void) { return strchr(weft_dnn_path(), '-') ? 0 : (int)weft_isa(); }
+
+static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct result *one)
+{
+    const struct weft_net_size size = {.sequences = SEQUENCES, .length = model->spec->context};
+    TRY(check_threads(t, model, one));
+    for (int below = 1; below <= levels_below(); below++)
+        TRY(check_level(t, model, size, one, below, "tensors"));
     return WEFT_OK;
 }
 
@@ -90,6 +120,9 @@ enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
     struct weft_threads_scope scope;
     struct weft_net_size size = {.sequences = it->sequences, .length = it->length};
     int threads = weft_threads() == 1 ? 2 : weft_threads() - 1;
+    char name[96];
+    snprintf(name, sizeof name, "tensors of the model itself that differ with %d thread%s", threads,
+             threads == 1 ? "" : "s");
     weft_probe_fill(p, TOKENS_KEY);
     weft_probe_run(p);
     struct result usual = {*(const float *)weft_exec_tensor(p->exec, p->net.loss)->data, p->grads};
@@ -97,7 +130,11 @@ enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
     enum weft_status status = run(it->model, size, &other);
     weft_threads_leave(&scope);
     if (status == WEFT_OK)
-        compare(t, &other, &usual, threads, "tensors of the model itself");
+        compare(t, &other, &usual, name);
     weft_probe_close(&other);
-    return status;
+    TRY(status);
+    /* The lowest emulates what the processor has. */
+    if (levels_below() > 1 && SLOWER * it->run_seconds < 0.1 * it->seconds)
+        TRY(check_level(t, it->model, size, &usual, 1, "tensors of the model itself"));
+    return WEFT_OK;
 }

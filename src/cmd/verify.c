@@ -334,12 +334,12 @@ const struct weft_cmd weft_cmd_verify = {
     .name = "verify",
     .summary = "check models by gates: live, causal, cached, exact, ..",
     .doc = "Runs the gates on a tiny twin of MODEL and on MODEL itself, in its own dtype and in f32; without MODEL, on "
-           "all "
-           "presets.",
+           "all presets.",
     .notes =
         "Each line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss has an "
         "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
-        "the same bits with any number of threads; gradient, derivatives are those of the loss; stepped, "
+        "the same bits with any number of threads and at any instruction set; gradient, derivatives are those of the "
+        "loss; stepped, "
         "the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, memory and "
         "cache are as predicted.",
     .args = table,

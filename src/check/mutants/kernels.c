@@ -46,6 +46,15 @@ static void depend_on_threads(const struct weft_call *call)
 
 static void unorder(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_threads; }
 
+/* Like a kernel that is written once for each level. */
+static void depend_on_level(const struct weft_call *call)
+{
+    weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
+    scale_by(call->out[0], 1 + 1e-6 * (double)weft_isa());
+}
+
+static void divide_levels(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_level; }
+
 static void almost_gradient_run(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_gelu)->bwd.run(call);
@@ -147,6 +156,8 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = shift_cache},
     {"a sum in the order of threads", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "tensors that differ",
      .install = unorder},
+    {"a sum that depends on the instruction set", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "differ at level",
+     .install = divide_levels, .levels = true},
     {"a derivative a thousandth off", "ffn=gelu", .gate = WEFT_GATE_GRADIENT, .check = "against differences",
      .install = misderive},
     {"memory that was not planned", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED, .check = "memory of a step",
