@@ -10,11 +10,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 struct args {
     struct weft_common common;
-    const char *folder;
+    const char *folder, *data;
     int64_t segments, seed;
 };
 
@@ -25,6 +26,8 @@ static const struct weft_arg table[] = {
      .help = "Of every run, repeat N segments between checkpoints, drawn at random, and not the whole"},
     {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .initial = "0", .min = 0, .max = INFINITY,
      .help = "Seed of the draw"},
+    {"data", 'd', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, data),
+     .help = "Where the data of task=text are, if not where they were; they must be the same"},
     {0},
 };
 
@@ -52,12 +55,40 @@ static void print_progress(void *context, const struct weft_progress *now)
                    (long long)v->last);
 }
 
-static enum weft_status repeat(const struct args *a, struct weft_common *run, struct weft_audit *audit, struct view *v)
+/* The run as its config says, which its records must agree with, and as it is repeated: with data elsewhere. */
+struct runs {
+    struct weft_common recorded, repeated;
+};
+
+static enum weft_status init(struct runs *r, const char *folder, const char *data)
 {
-    TRY(weft_common_init(run));
-    *audit = (struct weft_audit){.spec = &run->spec,
-                                 .recipe = &run->recipe,
-                                 .settings = &run->settings,
+    char setting[4200];
+    r->recorded.model = r->repeated.model = folder;
+    TRY(weft_common_init(&r->recorded));
+    snprintf(setting, sizeof setting, "data=%.4095s", data ? data : "");
+    if (data && strcmp(r->recorded.recipe.task->name, "text") == 0)
+        TRY(weft_settings_add(&r->repeated.settings, setting));
+    TRY(weft_common_init(&r->repeated));
+    return WEFT_OK;
+}
+
+static void release(struct runs *r)
+{
+    struct weft_common *const both[] = {&r->recorded, &r->repeated};
+    for (int i = 0; i < 2; i++) {
+        struct weft_common *c = both[i];
+        weft_recipe_release(&c->recipe);
+        weft_spec_release(&c->spec);
+        weft_settings_release(&c->settings);
+    }
+}
+
+static enum weft_status repeat(const struct args *a, struct runs *r, struct weft_audit *audit, struct view *v)
+{
+    TRY(init(r, v->folder, a->data));
+    *audit = (struct weft_audit){.spec = &r->repeated.spec,
+                                 .recipe = &r->repeated.recipe,
+                                 .settings = &r->recorded.settings,
                                  .folder = v->folder,
                                  .segments = a->segments,
                                  .seed = (uint64_t)a->seed,
@@ -72,14 +103,12 @@ static enum weft_status repeat(const struct args *a, struct weft_common *run, st
 /* A run that comes out differently is reported, and the others are audited, too. */
 static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
 {
-    struct weft_common run = {.model = folder};
+    struct runs runs = {0};
     struct weft_audit audit = {0};
     struct view view = {.folder = folder};
     weft_line_init(&view.line, 0);
-    enum weft_status status = repeat(a, &run, &audit, &view);
-    weft_recipe_release(&run.recipe);
-    weft_spec_release(&run.spec);
-    weft_settings_release(&run.settings);
+    enum weft_status status = repeat(a, &runs, &audit, &view);
+    release(&runs);
     total->runs++;
     total->segments += audit.segments_there;
     total->segments_done += audit.segments_done;

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * archive.h - writes a .tar.zst whose bytes depend on names and contents alone: no times, owners or permissions.
+ */
+#ifndef WEFT_ARCHIVE_H
+#define WEFT_ARCHIVE_H
+
+#include "base/base.h"
+
+struct weft_archive;
+/* The file appears when the archive is finished; a failure leaves what was there. Free also after a failure. */
+enum weft_status weft_archive_create(struct weft_archive **a, const char *path);
+/* `name` is relative; `hash` becomes the SHA-256 of the content. */
+enum weft_status weft_archive_add_file(struct weft_archive *a, const char *name, const char *path, char hash[65]);
+enum weft_status weft_archive_add_text(struct weft_archive *a, const char *name, const char *text, char hash[65]);
+enum weft_status weft_archive_finish(struct weft_archive *a);
+void weft_archive_free(struct weft_archive *a);
+
+#endif

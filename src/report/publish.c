@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * publish.c - a study as one file for those who want to check it: NAME/ with
+ *
+ *     AUDIT.md             what this is, and the commands that check it
+ *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
+ *     study.json, runs.jsonl, report.*
+ *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
+ *     data/                the token files, if they are small
+ *
+ * The same study gives the same bytes.
+ */
+#define _GNU_SOURCE
+#include "report/publish.h"
+#include "ckpt/ckpt.h"
+#include "report/archive.h"
+#include "report/results.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROOM = 4096 };                      /* for paths */
+static const int64_t MOST_DATA = 16 << 20; /* bytes of data that go along */
+
+struct publishing {
+    struct weft_publish *of;
+    const struct weft_results *r;
+    struct weft_archive *archive;
+    FILE *manifest;
+};
+
+/* ---- files */
+
+static enum weft_status name_in_archive(const struct publishing *p, const char *name, char in_archive[ROOM])
+{
+    if (snprintf(in_archive, ROOM, "%s/%s", p->r->name, name) >= ROOM)
+        return FAIL(WEFT_INVALID, "the name %.64s... is too long", name);
+    return WEFT_OK;
+}
+
+static enum weft_status add_file(struct publishing *p, const char *name, const char *path)
+{
+    char in_archive[ROOM], hash[65];
+    TRY(name_in_archive(p, name, in_archive));
+    TRY(weft_archive_add_file(p->archive, in_archive, path, hash));
+    fprintf(p->manifest, "%s  %s\n", hash, name);
+    p->of->files++;
+    return WEFT_OK;
+}
+
+/* `name` within the study's folder; what is not there is left out. */
+static enum weft_status add(struct publishing *p, const char *name)
+{
+    char path[8192];
+    if (snprintf(path, sizeof path, "%s/%s", p->r->folder, name) >= (int)sizeof path)
+        return FAIL(WEFT_INVALID, "the path of %s is too long", name);
+    return access(path, F_OK) ? WEFT_OK : add_file(p, name, path);
+}
+
+static enum weft_status add_all(struct publishing *p, const char *folder, const char *const *names)
+{
+    char name[4096];
+    for (; *names; names++) {
+        snprintf(name, sizeof name, "%s%s%s", folder, *folder ? "/" : "", *names);
+        TRY(add(p, name));
+    }
+    return WEFT_OK;
+}
+
+/* ---- runs */
+
+static enum weft_status add_checkpoints(struct publishing *p, const char *run, const int64_t *steps, int count)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "optimizer.safetensors", "tokenizer.json",
+                                        NULL};
+    char folder[512];
+    for (int i = p->of->all_checkpoints ? 0 : weft_max(0, count - 1); i < count; i++) {
+        snprintf(folder, sizeof folder, "%s/step-%09lld", run, (long long)steps[i]);
+        TRY(add_all(p, folder, files));
+    }
+    p->of->checkpoints += p->of->all_checkpoints ? count : weft_min(count, 1);
+    return WEFT_OK;
+}
+
+static enum weft_status add_run(struct publishing *p, const struct weft_finished *run)
+{
+    static const char *const files[] = {"config.json", "gates.json", "initial.json", "log.jsonl", NULL};
+    char folder[256];
+    int64_t *steps = NULL;
+    int count = 0;
+    if (!*run->chain)
+        return FAIL(WEFT_INVALID, "%s was trained by an older release, whose records cannot be audited", run->folder);
+    weft_run_folder(run->arm, run->lr, run->seed, folder);
+    TRY(add_all(p, folder, files));
+    enum weft_status status = weft_ckpt_steps(run->folder, &steps, &count);
+    if (status == WEFT_OK)
+        status = add_checkpoints(p, folder, steps, count);
+    free(steps);
+    p->of->runs++;
+    return status;
+}
+
+/* ---- data */
+
+static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static enum weft_status add_data_files(struct publishing *p, const char *folder, struct dirent **list, int count)
+{
+    char path[8192], name[512];
+    struct stat st;
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%.4000s/%.255s", folder, list[i]->d_name);
+        bytes += stat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : MOST_DATA + 1;
+    }
+    p->of->data_included = count > 0 && bytes <= MOST_DATA;
+    for (int i = 0; i < count && p->of->data_included; i++) {
+        snprintf(path, sizeof path, "%.4000s/%.255s", folder, list[i]->d_name);
+        snprintf(name, sizeof name, "data/%.255s", list[i]->d_name);
+        TRY(add_file(p, name, path));
+    }
+    return WEFT_OK;
+}
+
+/* All arms of a study have the same. */
+static enum weft_status add_data(struct publishing *p)
+{
+    const char *folder = weft_result_option(&p->r->arm[0], "data");
+    struct dirent **list = NULL;
+    p->of->data_needed = folder && *folder && strcmp(folder, "none") != 0;
+    int count = p->of->data_needed ? scandir(folder, &list, is_visible, by_name) : 0;
+    enum weft_status status = add_data_files(p, folder, list, weft_max(0, count));
+    for (int i = 0; i < count; i++)
+        free(list[i]);
+    free(list);
+    return status;
+}
+
+/* ---- the page */
+
+static void print_command(FILE *to, const char *command, const char *more, const char *why)
+{
+    int width = 42 - (int)strlen(command);
+    fprintf(to, "    %s%-*s # %s\n", command, (int)weft_max(0, width), more, why);
+}
+
+static void print_page(const struct publishing *p, const char *data_sha256, FILE *to)
+{
+    const struct weft_results *r = p->r;
+    const char *data = p->of->data_included ? " --data data" : p->of->data_needed ? " --data FOLDER" : "";
+    fprintf(to, "# The study %s, to be audited\n\n", r->name);
+    fprintf(to, "%lld runs by Weft %s, the program with the SHA-256 `%s`. `report.md` has the results.\n\n",
+            (long long)p->of->runs, r->version, r->program_sha256);
+    if (p->of->data_needed)
+        fprintf(to, "The data have the fingerprint `%s` %s.\n\n", data_sha256,
+                p->of->data_included ? "and are in `data/`"
+                                     : "and are too large to be here: prepare them as the authors did, in FOLDER");
+    fprintf(to, "With Weft of the same version, on any machine, in this folder:\n\n");
+    print_command(to, "sha256sum --check MANIFEST", "", "the files are those that were published");
+    print_command(to, "weft report .", "", "verdicts follow from the runs, and the ledger agrees with their logs");
+    print_command(to, "weft audit .", data, "every run is trained again, and must come out bit by bit");
+    if (p->of->all_checkpoints)
+        print_command(to, "weft audit . --segments 1", data, "less work: one segment of every run, drawn at random");
+    fprintf(to, "\nWhat an audit cannot show is that no other runs were made and thrown away.\n");
+}
+
+static enum weft_status add_text(struct publishing *p, const char *name, FILE *from, char **text, char hash[65])
+{
+    char in_archive[ROOM];
+    if (!weft_output_close(from))
+        return FAIL(WEFT_NOMEM, "not enough memory for %s", name);
+    TRY(name_in_archive(p, name, in_archive));
+    return weft_archive_add_text(p->archive, in_archive, *text, hash);
+}
+
+static enum weft_status add_page(struct publishing *p)
+{
+    char hash[65] = "", *text = NULL;
+    size_t bytes;
+    if (p->of->data_needed && p->r->arm[0].run_count)
+        TRY(weft_run_data_hash(p->r->arm[0].run[0].folder, hash));
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return FAIL(WEFT_NOMEM, "not enough memory for a page");
+    print_page(p, hash, to);
+    enum weft_status status = add_text(p, "AUDIT.md", to, &text, hash);
+    fprintf(p->manifest, "%s  AUDIT.md\n", hash);
+    free(text);
+    return status;
+}
+
+/* ---- all of it */
+
+static enum weft_status add_study(struct publishing *p)
+{
+    static const char *const files[] = {"study.json", "runs.jsonl", "report.html", "report.md", "report.csv", NULL};
+    TRY(add_all(p, "", files));
+    for (int i = 0; i < p->r->arm_count; i++)
+        for (int k = 0; k < p->r->arm[i].run_count; k++)
+            TRY(add_run(p, &p->r->arm[i].run[k]));
+    if (p->of->runs == 0)
+        return FAIL(WEFT_INVALID, "%s has no finished run", p->r->folder);
+    TRY(add_data(p));
+    TRY(add_page(p));
+    return WEFT_OK;
+}
+
+static enum weft_status publish(struct publishing *p)
+{
+    char *manifest = NULL, hash[65];
+    size_t bytes;
+    TRY(weft_archive_create(&p->archive, p->of->file));
+    p->manifest = open_memstream(&manifest, &bytes);
+    if (!p->manifest)
+        return FAIL(WEFT_NOMEM, "not enough memory for a manifest");
+    enum weft_status status = add_study(p);
+    if (status == WEFT_OK)
+        status = add_text(p, "MANIFEST", p->manifest, &manifest, hash);
+    else
+        fclose(p->manifest);
+    if (status == WEFT_OK)
+        status = weft_archive_finish(p->archive);
+    free(manifest);
+    return status;
+}
+
+enum weft_status weft_publish(struct weft_publish *of)
+{
+    struct weft_results r;
+    struct publishing p = {.of = of, .r = &r};
+    TRY(weft_report_write(of->folder));
+    enum weft_status status = weft_results_load(&r, of->folder);
+    if (status == WEFT_OK)
+        status = publish(&p);
+    weft_archive_free(p.archive);
+    weft_results_release(&r);
+    TRY(status);
+    return weft_sha256_file(of->file, of->sha256);
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# publish.sh - a published study has the same bytes when it is published again, is read by tar and sha256sum, and can be
+# reported and audited elsewhere, without the folders it was made in, at another level.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+settings=(PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' LAYERS=1 WIDTH=16 HEADS=2 CONTEXT=16 BATCH=4 WARMUP=5
+    EVAL_SAMPLES=8 SEEDS=2 CHECKPOINT_EVERY=5)
+study() { # NAME MORE...: runs it
+    printf 'CONFIG_WEFT_%s\n' "${settings[@]}" "${@:2}" >"$1.config"
+    echo CONFIG_GPT2_MAX_ITERS=20 >>"$1.config"
+    "$weft" ablate --config "$1.config" --out "$1" >/dev/null 2>err || sed 's/^/# /' err
+}
+unpack() { rm -rf there && mkdir there && tar --zstd -xf "$1" -C there; }
+checks_out() { # NAME ARGUMENTS-OF-AUDIT...
+    (cd there/"$1" && sha256sum --quiet --check MANIFEST && "$weft" report . >/dev/null && cmp report.md ../../"$1"/report.md &&
+        WEFT_ISA=v3 "$weft" audit . --threads 1 --json "${@:2}" 2>err) >json && [[ $(field failed <json) == 0 && $(field runs <json) == 4 ]]
+}
+
+study recall RECALL_LENGTH=8
+json=$("$weft" publish recall --out one.tar.zst --json) && [[ $(field runs <<<"$json") == 4 && $(field checkpoints <<<"$json") == 4 &&
+    $(field data <<<"$json") == none && $(field sha256 <<<"$json") == $(sha256sum one.tar.zst | cut -d ' ' -f 1) ]]
+result $? "a study is published: $json"
+cp -r recall kept && find kept -exec touch -d 2001-01-01 {} + && mv kept recall2 && rm -rf recall && mv recall2 recall
+"$weft" publish recall --out two.tar.zst >/dev/null && cmp one.tar.zst two.tar.zst
+result $? "published again, from a copy with other times, it has the same bytes"
+unpack one.tar.zst && grep -q 'weft audit \.' there/recall/AUDIT.md && ! grep -rq "$scratch" there/recall/AUDIT.md
+result $? "tar unpacks it; a page says how to audit it"
+checks_out recall
+result $? "elsewhere its files are whole, its report the same, and an audit passes: $(cat json)"
+"$weft" publish recall --out all.tar.zst --all-checkpoints >/dev/null && unpack all.tar.zst && checks_out recall --segments 1 &&
+    [[ $(field segments <json) -gt 4 ]]
+result $? "with all checkpoints, segments can be audited: $(cat json)"
+
+seq 3000 >input.txt && "$weft" data prepare input.txt --tokenizer char --out tokens >/dev/null 2>&1
+study text TASK='"text"' DATA='"tokens"' VOCAB=16
+json=$("$weft" publish text --out text.tar.zst --json) && [[ $(field data <<<"$json") == included ]]
+result $? "small data go along: $json"
+unpack text.tar.zst && mv tokens gone && ! (cd there/text && "$weft" audit . >/dev/null 2>err) && checks_out text --data data
+result $? "an audit takes them from there"
+printf X | dd of=there/text/data/train_000000.bin bs=1 seek=2000 conv=notrunc 2>/dev/null
+! checks_out text --data data 2>/dev/null && ! (cd there/text && "$weft" audit . --data data >/dev/null 2>err)
+result $? "other data are refused"
+
+forged=$(echo recall/runs/w2/*seed-1/log.jsonl) && sed -i "3,9s/: 0[.]/: 1./" "$forged"
+cp one.tar.zst before && ! "$weft" publish recall --out one.tar.zst >/dev/null 2>err && cmp -s one.tar.zst before && [[ ! -e one.tar.zst.writing ]]
+result $? "a study whose log was edited is not published, and the file that was there stays"
+refuses() { # TEXT ARGUMENTS...
+    ! "$weft" publish "${@:2}" >/dev/null 2>err && grep -qF -- "$1" err
+    result $? "weft publish ${*:2}: $1"
+}
+refuses 'ends in .tar.zst' text --out text.tar
+refuses 'is not the folder of a study' there --out x.tar.zst
+refuses 'cannot be written' text --out none/x.tar.zst
+finish
