@@ -12,6 +12,7 @@
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run the quick tests under AddressSanitizer, or ThreadSanitizer
 #   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512
+#   make aarch64            run tests of arithmetic and bits on another architecture, in an emulator
 #   make check-onednn       with ONEDNN=yes: compare the own products with oneDNN's
 #   make coverage           run the quick tests and count lines
 #   make fuzz               give 20000 hostile inputs to each reader of files; fuzz-NAME RUNS=n to one
@@ -57,14 +58,21 @@ OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 OPT_tsan := -O2 -g -fsanitize=thread
 OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_emulated := -O2 -g -DWEFT_EMULATE_AMX -Itests/emulated
+OPT_aarch64 := -O2 -g
 OPT_coverage := -O1 -g --coverage
-# What forks after threads ran is tested too.
+# What forks after threads ran is tested too; and threads that race must be several.
 ifeq ($(FLAVOUR),tsan)
-TEST_ENV := TSAN_OPTIONS=die_after_fork=0
+TEST_ENV := TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=3
 endif
 
 ifeq ($(FLAVOUR),fuzz)
 override CC := clang
+endif
+
+ifeq ($(FLAVOUR),aarch64)
+override CC := aarch64-linux-gnu-gcc
+override AR := aarch64-linux-gnu-ar
+TEST_ENV := WEFT_WRAP="qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu"
 endif
 
 OUT := $(BUILD)/$(FLAVOUR)
@@ -117,30 +125,35 @@ TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
 TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
-# Parts from outside run the ops of other models; ten minutes for ThreadSanitizer.
-TEST_SRC := $(filter-out $(if $(filter tsan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
+# Sanitizers are slow: parts from outside run the ops of other models, and ThreadSanitizer needs only what runs threads.
+# ALL=yes, as in long-asan and long-tsan, runs all.
+ALL ?= no
+ifneq ($(ALL),yes)
+TEST_SRC := $(filter-out $(if $(filter asan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
+TEST_SRC := $(if $(filter tsan,$(FLAVOUR)),$(filter tests/ops.c $(addprefix tests/unit/,dnn.c engine.c infer.c queue.c run.c \
+	score.c tasks.c threads.c tokenizer.c train.c),$(TEST_SRC)),$(TEST_SRC))
+CLI_tsan := $(addprefix tests/cli/,data.sh tokenizer.sh)
+CLI_asan := $(addprefix tests/cli/,data.sh eval.sh kconfig.sh pipes.sh report.sh tokenizer.sh usage.sh)
+endif
 TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
 # What depends on the instructions.
 TEST_SRC := $(if $(filter emulated,$(FLAVOUR)),tests/ops.c tests/unit/dnn.c tests/unit/products.c,$(TEST_SRC))
+TEST_SRC := $(if $(filter aarch64,$(FLAVOUR)),$(addprefix tests/unit/,base.c elementary.c graph.c json.c products.c rng.c tensor.c),$(TEST_SRC))
 LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
 ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
-# Scripts of tests/cli run the program, in every flavour, but under ThreadSanitizer, which is slow, only those that run
-# all of its threads, and under AddressSanitizer not those that train dozens of runs, with all gates before each
-# (long-asan does); the others kill it, judge or rebuild the tree, or run long: once is enough.
+# Scripts of tests/cli run the program; under the sanitizers, those that run threads, or read files of users. The other
+# scripts kill it, judge or rebuild the tree, or run long: once is enough.
 ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
-TRAINING := tests/cli/train.sh tests/cli/text.sh
-CLI_tsan := $(addprefix tests/cli/,data.sh eval.sh tokenizer.sh verify.sh)
-CLI_asan := $(filter-out $(TRAINING),$(wildcard tests/cli/*.sh))
 CLI := $(or $(CLI_$(FLAVOUR)),$(wildcard tests/cli/*.sh))
 SCRIPTS := $(sort $(CLI) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
-SCRIPTS := $(if $(filter emulated,$(FLAVOUR)),$(wildcard tests/emulated/*.sh),$(SCRIPTS))
+SCRIPTS := $(if $(filter aarch64 emulated,$(FLAVOUR)),$(wildcard tests/$(FLAVOUR)/*.sh),$(SCRIPTS))
 
 A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build help study menuconfig savedefconfig check check-long lint format generated man asan tsan coverage install \
+.PHONY: all build help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install \
 	uninstall clean FORCE
 .DELETE_ON_ERROR:
 
@@ -247,7 +260,7 @@ savedefconfig: build
 
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
-LONG := emulated long-levels long-clang long-valgrind long-asan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
+LONG := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG)
 
 check: build $(TESTS)
@@ -261,7 +274,8 @@ check-onednn: build $(ONEDNN_TESTS)
 check-install: build
 	@$(RUN) tests/install/*.sh
 
-asan tsan emulated:
+aarch64: build
+asan tsan emulated aarch64:
 	@$(MAKE) --no-print-directory FLAVOUR=$@ check
 
 coverage:
@@ -281,8 +295,11 @@ $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
 long-levels: build $(TESTS)
 	@for isa in base v3 v4; do echo "WEFT_ISA=$$isa" && WEFT_ISA=$$isa $(RUN) $(TESTS) || exit 1; done
 
-long-asan:
-	@WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory FLAVOUR=asan CLI="$(TRAINING)" TESTS= check
+long-asan long-tsan: long-%:
+	@WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory FLAVOUR=$* ALL=yes check
+
+long-aarch64:
+	@WEFT_EVERY=2 WEFT_MODELS=w2 WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory aarch64
 
 long-clang:
 	@$(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/clang check

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# deps.sh [--golden] - installs the packages needed to build and test, on Debian 12 and its derivatives.
-# --golden adds PyTorch and mpmath, which only the generators of tests/golden and the long tests need.
+# deps.sh [--golden | --aarch64] - installs the packages needed to build and test, on Debian 12 and its derivatives.
+# --golden adds PyTorch and mpmath, which only the generators of tests/golden and the long tests need; --aarch64 the
+# compiler, emulator and libraries of `make aarch64`.
 set -eu
 
 packages=(
@@ -17,5 +18,10 @@ packages=(
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 export DEBIAN_FRONTEND=noninteractive
+if [ "${1-}" = --aarch64 ]; then
+    $sudo dpkg --add-architecture arm64
+    packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+    packages+=(libjansson-dev:arm64 libpcre2-dev:arm64 libzstd-dev:arm64 libcmocka-dev:arm64)
+fi
 $sudo apt-get update
 $sudo apt-get install -y --no-install-recommends "${packages[@]}"

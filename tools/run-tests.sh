@@ -28,7 +28,7 @@ run() {
     local wrap= start=$EPOCHREALTIME
     [[ $1 == *.sh ]] || wrap=${WEFT_WRAP:-}
     # shellcheck disable=SC2086 # the wrap is a command with arguments
-    timeout "$limit" $wrap "$1" </dev/null >"$2" 2>&1
+    timeout -k 10 "$limit" $wrap "$1" </dev/null >"$2" 2>&1
     echo "$? $(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")" >"$2.status"
 }
 

@@ -12,7 +12,8 @@ pipe=$scratch/pipe
 mkfifo "$pipe"
 printf 'The quick brown fox jumps over the lazy dog.\n%.0s' {1..400} >"$scratch/text"
 "$weft" data prepare "$scratch/text" --out "$scratch/data" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
-"$weft" train gpt2 --set steps=1 --set task=text --set data="$scratch/data" --set vocab=257 --set context=16 --out "$scratch/run" \
+"$weft" train gpt2 --set steps=1 --set task=text --set data="$scratch/data" --set vocab=257 --set context=16 \
+    --set layers=1 --set width=16 --set heads=2 --out "$scratch/run" \
     >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 step=$(echo "$scratch"/run/step-*)
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - small models get the bits of every machine, and so do products (tests/unit/products): all of them on this
-# processor's best path, one on each path below (tests/long/hashes.sh has all).
+# hashes.sh - every level of this processor gets the bits of every machine: all small models on the best path, one on each
+# path below; there also a sample of the combinations in which all pairs of choices occur, and products
+# (tests/unit/products). tests/long/hashes.sh has all on all paths.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 products=$(dirname "$weft")/tests/unit/products
 best=$("$weft" version --json | field isa)
 
+pairs_at() { WEFT_ISA=$1 "$weft" check --hashes --pairs --every 10 --json 2>/dev/null | field sha256; } # LEVEL
+wanted=$(pairs_at "$best")
 for isa in base v3 v4 amx; do
     if [[ $(WEFT_ISA=$isa "$weft" version --json | field isa) != "$isa" ]]; then
         skip "hashes at level $isa" "this processor does not have it"
@@ -17,9 +20,15 @@ for isa in base v3 v4 amx; do
     some=(--model w2) && [[ $isa != "$best" ]] || some=()
     json=$(WEFT_ISA=$isa "$weft" check --hashes "${some[@]}" --json)
     result $? "hashes at level $isa: $json"
+    [[ ${#wanted} == 64 && ($isa == "$best" || $(pairs_at $isa) == "$wanted") ]]
+    result $? "pairs of choices at level $isa"
     WEFT_ISA=$isa "$products" >/dev/null 2>&1
     result $? "products at level $isa"
 done
 ! "$weft" check --hashes --model none 2>/dev/null
 result $? "a model without hashes is refused"
+for wrong in "--model w2" --pairs "--hashes --every 2" "--hashes --pairs --model w2" "--hashes --op add"; do
+    ! "$weft" check $wrong 2>/dev/null
+    result $? "weft check $wrong is refused"
+done
 finish

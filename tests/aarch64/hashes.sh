@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# hashes.sh - the program for aarch64, in an emulator, trains combinations of choices to the bits of the program for this
+# machine. The emulator is some 200 times slower: one of WEFT_EVERY combinations is taken, and WEFT_MODELS names presets
+# whose recorded hashes are compared, too (see Makefile, long-aarch64).
+set -u
+source tests/tap
+here=${WEFT_BUILD:-build}/release/weft
+every=${WEFT_EVERY:-25}
+there() { ${WEFT_WRAP:-} "$WEFT" "$@" 2>/dev/null; }
+
+[[ -x $here ]] || { echo "skip: there is no $here to compare with" && exit 77; }
+wanted=$("$here" check --hashes --pairs --every "$every" --json 2>/dev/null | field sha256)
+json=$(there check --hashes --pairs --every "$every" --json)
+[[ ${#wanted} == 64 && $(field sha256 <<<"$json") == "$wanted" ]]
+result $? "the bits of this machine: $json"
+for model in ${WEFT_MODELS:-}; do
+    json=$(there check --hashes --model "$model" --json)
+    result $? "recorded hashes of $model: $json"
+done
+finish
