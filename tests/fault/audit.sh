@@ -4,33 +4,9 @@
 # audit.sh - weft audit repeats the runs of a study at another instruction-set level and with another number of threads,
 # bit by bit, and finds forgeries whose hashes were all computed again (forger.py).
 set -u
-source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-here=$PWD
-cd "$scratch" || exit 1
+source tests/fault/tiny
 
-cat >config <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=16
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_WEFT_DROPOUT="0.1"
-CONFIG_GPT2_MAX_ITERS=40
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_LOG_EVERY=5
-CONFIG_WEFT_EVAL_EVERY=20
-CONFIG_WEFT_EVAL_SAMPLES=8
-CONFIG_WEFT_CHECKPOINT_EVERY=10
-CONFIG_WEFT_KEEP=10
-CONFIG_WEFT_SEEDS=3
-END
-"$weft" ablate --config config --out study --threads 2 >/dev/null 2>err || { cat err && exit 1; }
+study study 40 RECALL_LENGTH=8 SEEDS=3 DROPOUT='"0.1"' LOG_EVERY=5 EVAL_EVERY=20 CHECKPOINT_EVERY=10 KEEP=10 || exit 1
 sums() { (cd study && find . -type f -exec sha256sum {} + | sort); }
 sums >before
 field() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p"; }
@@ -45,7 +21,6 @@ sums | cmp -s - before
 result $? "the folder stays as it is"
 
 run=$(cd study && echo runs/w2/*seed-1) twin=$(cd study && echo runs/w2/*seed-2)
-forger() { PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/tests/cli python3 "$here/tests/fault/forger.py" "$@" >out 2>&1 || cat out; }
 # found NAME TEXT: all hashes fit, and the audit finds it all the same
 found() {
     python3 "$here/tests/cli/chain.py" "forged/$run/log.jsonl" && ! "$weft" audit "forged/$run" >/dev/null 2>err && grep -qE -- "$2" err

@@ -4,17 +4,11 @@
 # diff.sh - weft diff finds the step and tensor of differences between two runs: weights that were changed in a checkpoint,
 # and options that were changed from a checkpoint on, with all hashes computed again (forger.py).
 set -u
-source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-here=$PWD
-cd "$scratch" || exit 1
+source tests/fault/tiny
 
 "$weft" train gpt2 --set task=recall --set recall_length=8 --set layers=1 --set width=16 --set heads=2 --set batch=4 \
     --set steps=40 --set warmup=5 --set checkpoint_every=10 --set keep=10 --set eval_samples=8 --set log_every=5 --set dropout=0.1 \
     --out a >/dev/null 2>err || { cat err && exit 1; }
-forger() { PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/tests/cli python3 "$here/tests/fault/forger.py" "$@"; }
 field() { sed -n "s/.*\"$1\": \"\?\([^,}\"]*\).*/\1/p"; }
 # differs STEP WHAT NAME: weft diff finds it
 differs() {

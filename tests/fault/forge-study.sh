@@ -3,27 +3,9 @@
 #
 # forge-study.sh - what was changed in a study's folder, in its ledger or in its runs, is found by the report.
 set -u
-source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+source tests/fault/tiny
 
-cat >config <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=16
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=20
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_EVAL_SAMPLES=8
-CONFIG_WEFT_SEEDS=2
-END
-"$weft" ablate --config config --out study >/dev/null 2>err && "$weft" report study >/dev/null 2>err
+study study 20 RECALL_LENGTH=8 SEEDS=2 && "$weft" report study >/dev/null 2>err
 result $? "a study that nobody touched is reported"
 # misreported NAME TEXT: there is no report on `forged`, for this reason
 misreported() {

@@ -4,12 +4,7 @@
 # forge.sh - what was changed in a run's folder is found when the run is resumed or its weights are used: files edited,
 # cut, removed, swapped between steps and between runs, and a log that is a link to another file.
 set -u
-source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-here=$PWD
-cd "$scratch" || exit 1
+source tests/fault/tiny
 
 train() { # FOLDER SEED
     "$weft" train gpt2 --set task=recall --set recall_length=8 --set layers=1 --set width=16 --set heads=2 --set batch=4 \

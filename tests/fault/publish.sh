@@ -4,26 +4,15 @@
 # publish.sh - a published study has the same bytes when it is published again, is read by tar and sha256sum, and can be
 # reported and audited elsewhere, without the folders it was made in, at another level.
 set -u
-source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+source tests/fault/tiny
 
-settings=(PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' LAYERS=1 WIDTH=16 HEADS=2 CONTEXT=16 BATCH=4 WARMUP=5
-    EVAL_SAMPLES=8 SEEDS=2 CHECKPOINT_EVERY=5)
-study() { # NAME MORE...: runs it
-    printf 'CONFIG_WEFT_%s\n' "${settings[@]}" "${@:2}" >"$1.config"
-    echo CONFIG_GPT2_MAX_ITERS=20 >>"$1.config"
-    "$weft" ablate --config "$1.config" --out "$1" >/dev/null 2>err || sed 's/^/# /' err
-}
 unpack() { rm -rf there && mkdir there && tar --zstd -xf "$1" -C there; }
 checks_out() { # NAME ARGUMENTS-OF-AUDIT...
     (cd there/"$1" && sha256sum --quiet --check MANIFEST && "$weft" report . >/dev/null && cmp report.md ../../"$1"/report.md &&
         WEFT_ISA=v3 "$weft" audit . --threads 1 --json "${@:2}" 2>err) >json && [[ $(field failed <json) == 0 && $(field runs <json) == 4 ]]
 }
 
-study recall RECALL_LENGTH=8
+study recall 20 SEEDS=2 CHECKPOINT_EVERY=5 RECALL_LENGTH=8
 json=$("$weft" publish recall --out one.tar.zst --json) && [[ $(field runs <<<"$json") == 4 && $(field checkpoints <<<"$json") == 4 &&
     $(field data <<<"$json") == none && $(field sha256 <<<"$json") == $(sha256sum one.tar.zst | cut -d ' ' -f 1) ]]
 result $? "a study is published: $json"
@@ -39,7 +28,7 @@ result $? "elsewhere its files are whole, its report the same, and an audit pass
 result $? "with all checkpoints, segments can be audited: $(cat json)"
 
 seq 3000 >input.txt && "$weft" data prepare input.txt --tokenizer char --out tokens >/dev/null 2>&1
-study text TASK='"text"' DATA='"tokens"' VOCAB=16
+study text 20 SEEDS=2 TASK='"text"' DATA='"tokens"' VOCAB=16
 json=$("$weft" publish text --out text.tar.zst --json) && [[ $(field data <<<"$json") == included ]]
 result $? "small data go along: $json"
 unpack text.tar.zst && mv tokens gone && ! (cd there/text && "$weft" audit . >/dev/null 2>err) && checks_out text --data data
