@@ -46,9 +46,9 @@ struct weft_team {
     void *context;
     int share_count;
     bool even;                    /* all workers join, and nobody takes from another's share */
-    struct weft_counter *counter; /* the caller's, */
-    int levels_below;             /* and this, too */
-    struct share shares[SHARES];  /* with more threads, several own one */
+    struct weft_counter *counter; /* the caller's, as is levels_below */
+    int levels_below;
+    struct share shares[SHARES]; /* with more threads, several own one */
     _Alignas(LINE) _Atomic uint64_t call;
     _Atomic uint32_t bell, asleep;                       /* rung with every call: workers sleep on it */
     _Alignas(LINE) _Atomic uint32_t left, caller_asleep; /* workers that left the call: its caller sleeps on that */

@@ -87,15 +87,13 @@ static void add_hash(void *context, const struct weft_hashes_case *c)
 {
     struct hashes *h = context;
     bool same = !c->wanted || strcmp(c->hash, c->wanted) == 0;
+    const char *verdict = same ? "same" : "DIFFERS";
     h->models++;
     h->differ += !same;
     weft_sha256_add(&h->all, c->hash, 64);
     if (!h->args->common.json)
-        printf("%-7s %-4s %s%s%s\n        %s\n",
-               !c->wanted ? ""
-               : same     ? "same"
-                          : "DIFFERS",
-               c->dtype, c->model, *c->model && *c->settings ? " " : "", c->settings, c->hash);
+        printf("%-7s %-4s %s%s%s\n        %s\n", c->wanted ? verdict : "", c->dtype, c->model,
+               *c->model && *c->settings ? " " : "", c->settings, c->hash);
     if (!same)
         weft_say(stderr, "weft check: %s %s %s: %s, and not %s\n", c->model, c->settings, c->dtype, c->hash, c->wanted);
 }

@@ -339,9 +339,8 @@ const struct weft_cmd weft_cmd_verify = {
         "Each line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss has an "
         "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
         "the same bits with any number of threads and at any instruction set; gradient, derivatives are those of the "
-        "loss; stepped, "
-        "the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, memory and "
-        "cache are as predicted.",
+        "loss; stepped, the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, "
+        "memory and cache are as predicted.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

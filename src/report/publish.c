@@ -197,6 +197,14 @@ static enum weft_status add_page(struct publishing *p)
 
 /* ---- all of it */
 
+/* The study's name becomes the folder in which the archive unpacks. */
+static enum weft_status check_name(const struct weft_results *r)
+{
+    if (!*r->name || *r->name == '.' || strchr(r->name, '/'))
+        return FAIL(WEFT_INVALID, "study.json: \"name\" cannot be the name of a folder");
+    return WEFT_OK;
+}
+
 static enum weft_status add_study(struct publishing *p)
 {
     static const char *const files[] = {"study.json", "runs.jsonl", "report.html", "report.md", "report.csv", NULL};
@@ -236,6 +244,8 @@ enum weft_status weft_publish(struct weft_publish *of)
     struct publishing p = {.of = of, .r = &r};
     TRY(weft_report_write(of->folder));
     enum weft_status status = weft_results_load(&r, of->folder);
+    if (status == WEFT_OK)
+        status = check_name(&r);
     if (status == WEFT_OK)
         status = publish(&p);
     weft_archive_free(p.archive);

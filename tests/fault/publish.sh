@@ -47,4 +47,8 @@ refuses() { # TEXT ARGUMENTS...
 refuses 'ends in .tar.zst' text --out text.tar
 refuses 'is not the folder of a study' there --out x.tar.zst
 refuses 'cannot be written' text --out none/x.tar.zst
+for name in '' .. a/b; do
+    rm -rf named && cp -r text named && sed -i "s|\"name\": \"text\"|\"name\": \"$name\"|" named/study.json
+    refuses 'cannot be the name of a folder' named --out x.tar.zst
+done
 finish
