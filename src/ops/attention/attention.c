@@ -6,7 +6,7 @@
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])     0 < i-j <= window
  *     P = softmax_j(logit)     o[i,h] = sum_j keep[h,i,j] P[h,i,j] v[j,kv]     lse[i,h] = log sum_j exp(logit)
  *
- * The term with alpha is reciprocal attention. It is present only if q_store is given, and runs on the vector path.
+ * The term with alpha is reciprocal attention. It is present only if q_store is given.
  * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are
  * positions in one sequence: pos gives those of the queries; key j of a sequence is row tiles[seq][j / 64] + j % 64 of
  * the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in k_own. keep
@@ -55,7 +55,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths. The choice depends only on the dtype and the attributes: it is part of what is computed */
+/* ---- two paths. The choice depends only on the dtype: it is part of what is computed */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
@@ -68,8 +68,7 @@ static const struct path *path_of(const struct weft_call *call)
 {
     static const struct path vectors = {vector_plan, vector_run, vector_bwd_plan, vector_bwd};
     static const struct path tiles = {tiles_plan, tiles_run, tiles_bwd_plan, tiles_bwd};
-    const struct attr *a = call->attr;
-    return call->in[Q]->dtype == WEFT_BF16 && a->logits.ra_window == 0 ? &tiles : &vectors;
+    return call->in[Q]->dtype == WEFT_BF16 ? &tiles : &vectors;
 }
 
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)

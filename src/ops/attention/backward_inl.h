@@ -133,8 +133,9 @@ static void set_reciprocal_back(const struct job *job, const struct backward *b,
     t->reciprocal = NULL;
     if (!reaches_window(job, t))
         return;
-    widen(b->ra.own, job->n.k_padded, own_head(job, t, t->h), t->rows);
-    set_reciprocal(job, t, b->ra.own, b->ra.queries_t, b->ra.s);
+    widen(b->ra.own, job->n.k_padded, own_head(job, t->seq, t->row, t->i, t->h), t->rows);
+    scores(t, b->ra.own, job->n.own, job->n.own_padded, b->ra.queries_t, b->ra.s);
+    set_reciprocal(job, t, b->ra.s);
 }
 
 static void finish_reciprocal(const struct job *job, const struct backward *b, const struct tile *t)
@@ -234,7 +235,7 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
 static void start_stored(const struct job *job, const struct backward *b, const struct tile *t)
 {
     const struct sizes *n = &job->n;
-    struct head queries = stored_head(job, t, t->h);
+    struct head queries = stored_head(job, t->seq, t->j, t->h);
     widen(b->ra.queries, n->k_padded, queries, t->keys);
     widen_transposed(b->ra.queries_t, queries, t->keys);
     memset(b->ra.dqueries, 0, (size_t)(t->keys * n->k_padded) * sizeof(float));

@@ -9,7 +9,7 @@
 #define WEFT_ATTENTION_BF16_BWD_H
 
 #include "ops/attention/backward_inl.h"
-#include "ops/attention/bf16_inl.h"
+#include "ops/attention/bf16_reciprocal_inl.h"
 
 /* P and dS of BATCH squares are computed before the products that use them, so that dk and dv stay in the L1 cache from
  * one product to the next. */
@@ -30,6 +30,7 @@ struct tiles_backward {
     uint16_t *p, *ds, *dst; /* left operands of dV and dK, right operand of dQ^t */
     /* for one square */
     float *s, *dp, *x; /* products, and logits if they take the extra pass */
+    struct reciprocal_backward ra;
 };
 
 static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct space *s)
@@ -58,6 +59,7 @@ static struct tiles_backward lay_tiles_backward(const struct sizes *n, struct sp
         .s = take_floats(s, EDGE, EDGE),
         .dp = take_floats(s, EDGE, EDGE),
         .x = take_floats(s, EDGE, EDGE),
+        .ra = lay_reciprocal_backward(n, BATCH, s),
     };
 }
 
@@ -100,9 +102,9 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), and also along diagonals (ALL_SUMS). Always passed as a
- * constant, so that each variant is compiled to its own loop. */
-enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS };
+/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), also along diagonals (ALL_SUMS), and also dS itself, in place
+ * of dP (SUMS_AND_DS). Always passed as a constant, so that each variant is compiled to its own loop. */
+enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS, SUMS_AND_DS };
 
 struct extras {
     float *dbias, *diagonals;
@@ -153,8 +155,10 @@ VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct 
                     p[g] = keep(m->kept, c + i, r + g * VLANES, p[g]);
                 if (wanted != NO_SUMS)
                     extras->dscale = vfma(d[g], vload_f32(b->s + e, VLANES), extras->dscale);
-                if (wanted == ALL_SUMS)
+                if (wanted >= ALL_SUMS)
                     add_diagonal(extras, c + i, r + g * VLANES, d[g]);
+                if (wanted == SUMS_AND_DS)
+                    vstore_f32(b->dp + e, VLANES, d[g]);
             }
             if (wanted != NO_SUMS) {
                 float *bias = extras->dbias + (c + i) * VLANES;
@@ -184,17 +188,21 @@ SOFTMAX_BACKWARD(softmax_backward_plain_all, false, false, ALL_SUMS)
 SOFTMAX_BACKWARD(softmax_backward_biased, true, false, NO_SUMS)
 SOFTMAX_BACKWARD(softmax_backward_biased_rows, true, false, ROW_SUMS)
 SOFTMAX_BACKWARD(softmax_backward_dropout, false, true, ALL_SUMS)
+SOFTMAX_BACKWARD(softmax_backward_reciprocal, false, false, SUMS_AND_DS)
+SOFTMAX_BACKWARD(softmax_backward_reciprocal_dropout, false, true, SUMS_AND_DS)
 #undef SOFTMAX_BACKWARD
 
 /* P and dS of one square, and its contribution to the sums that are not products. */
 static void softmax_backward_square(const struct job *job, const struct tiles_backward *b, struct square *t,
-                                    int64_t which, struct square_out to)
+                                    int64_t which, int64_t x, struct square_out to)
 {
     const struct sizes *n = &job->n;
     struct weft_tensor *const *gin = job->call->gin;
     int64_t kd = pad_tiles(n->k), vd = pad_tiles(n->v), at = t->i;
-    bool plain = !t->special && t->i > t->j, by_key = plain && t->key_biased;
+    recompute_reciprocal(job, &b->ra, t, job->spans[which]);
+    bool plain = !t->special && !t->reciprocal && t->i > t->j, by_key = plain && t->key_biased;
     bool sums = gin[SCALE] || gin[KEY_BIAS] || gin[POS_BIAS];
+    double dscale = 0;
     struct kept kept;
     struct scaling m = {plain ? b->s : b->x, t->key_bias, plain ? t->factor : 1, scale_of(job, t->h), &kept};
     float diagonals[2 * EDGE] = {0};
@@ -203,8 +211,13 @@ static void softmax_backward_square(const struct job *job, const struct tiles_ba
     b->tiles->product(EDGE, EDGE, vd, b->v, b->got + at * vd, b->dp, false);
     if (!plain)
         set_logits(job, t, b->s, b->x, EDGE);
-    if (job->attr->dropout > 0) {
+    if (job->attr->dropout > 0)
         set_kept(job, t, EDGE, &kept);
+    if (t->reciprocal) {
+        (job->attr->dropout > 0 ? softmax_backward_reciprocal_dropout : softmax_backward_reciprocal)(b, &m, at, to,
+                                                                                                     &extras);
+        dscale = reciprocal_square(&b->ra, t, b->dp, m.scale, x);
+    } else if (job->attr->dropout > 0) {
         softmax_backward_dropout(b, &m, at, to, &extras);
     } else if (by_key) {
         (sums ? softmax_backward_biased_rows : softmax_backward_biased)(b, &m, at, to, &extras);
@@ -214,7 +227,7 @@ static void softmax_backward_square(const struct job *job, const struct tiles_ba
         (sums ? softmax_backward_plain_rows : softmax_backward_plain)(b, &m, at, to, &extras);
     }
     if (sums)
-        job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale);
+        job->scale_parts[which * n->heads + t->h] += vsum(extras.dscale) + dscale;
     float *parts = job->pos_parts + which * n->heads * n->offsets;
     for (int64_t d = 0; n->offsets && d < 2 * EDGE - 1; d++)
         parts[square_offset(job, t, d)] += diagonals[d];
@@ -228,8 +241,9 @@ static void backward_squares(const struct job *job, const struct tiles_backward 
     for (int64_t x = 0; x < count; x++) {
         struct square_out to = {b->p + x * SQUARE, b->ds + x * SQUARE, b->dst + x * SQUARE};
         t->i = first + x * EDGE;
-        softmax_backward_square(job, b, t, which, to);
-        count_tile(&job->n, t->i, weft_min(EDGE, job->spans[which].rows - t->i), t->j, 3 * job->n.k + 2 * job->n.v, 0);
+        softmax_backward_square(job, b, t, which, x, to);
+        count_tile(&job->n, t->i, weft_min(EDGE, job->spans[which].rows - t->i), t->j, 3 * job->n.k + 2 * job->n.v,
+                   3 * job->n.own);
     }
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
         b->tiles->product(EDGE, vd, EDGE, b->p + x * SQUARE, b->go + at * vd, dv, add || x > 0);
@@ -237,6 +251,7 @@ static void backward_squares(const struct job *job, const struct tiles_backward 
         b->tiles->product(EDGE, kd, EDGE, b->ds + x * SQUARE, b->q + at * kd, dk, add || x > 0);
     for (int64_t x = 0, at = first; x < count; x++, at += EDGE)
         b->tiles->product(kd, EDGE, EDGE, b->kt, b->dst + x * SQUARE, b->dq + at * kd, t->j > 0);
+    reciprocal_products(job, &b->ra, t->j, first, count);
 }
 
 /* All queries of one head that see the key tile. */
@@ -246,9 +261,9 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     const struct weft_call *call = job->call;
     const struct sizes *n = &job->n;
     struct span span = job->spans[which];
-    int64_t keys = weft_min(EDGE, span.rows - t->j), row = key_row(call, ints(call, SEQ)[span.row], t->j);
+    int64_t seq = ints(call, SEQ)[span.row], keys = weft_min(EDGE, span.rows - t->j), row = key_row(call, seq, t->j);
     int64_t kv = t->h / n->group, kept = n->group > 1 ? t->j : 0, kd = pad_tiles(n->k), vd = pad_tiles(n->v);
-    float *dk = b->dk + kept * kd, *dv = b->dv + kept * vd;
+    float *dk = b->dk + kept * kd, *dv = b->dv + kept * vd, dbias[EDGE];
     prefetch(head_of(call->in[K], row + EDGE, kv, n->kv_heads), EDGE);
     prefetch(head_of(call->in[V], row + EDGE, kv, n->kv_heads), EDGE);
     if (call->gin[K])
@@ -260,12 +275,17 @@ static void backward_tile_keys(const struct job *job, const struct tiles_backwar
     stage(b->v, head_of(call->in[V], row, kv, n->kv_heads), keys, EDGE);
     memset(b->dbias, 0, (size_t)(EDGE * VLANES) * sizeof(float));
     set_key_bias(job, t, row, keys);
+    start_stored_tile(job, &b->ra, t, seq, keys);
     for (int64_t i = t->j; i < span.rows; i += BATCH * EDGE)
         backward_squares(job, b, t, which, i, weft_min(BATCH, weft_div_up(span.rows - i, EDGE)), dk, dv,
                          g > 0 || i > t->j);
+    for (int64_t c = 0; c < keys; c++)
+        dbias[c] = vsum(vload_f32(b->dbias + c * VLANES, VLANES));
+    finish_stored_tile(job, &b->ra, t, row, keys, dbias);
     for (int64_t c = 0; call->gin[KEY_BIAS] && c < keys; c++)
-        ((float *)call->gin[KEY_BIAS]->data)[(row + c) * n->heads + t->h] =
-            vsum(vload_f32(b->dbias + c * VLANES, VLANES));
+        ((float *)call->gin[KEY_BIAS]->data)[(row + c) * n->heads + t->h] = dbias[c];
+    if (g == n->group - 1)
+        add_own_gradient(job, &b->ra, t->j, dk);
     if (call->gin[K] && g == n->group - 1)
         narrow(head_of(call->gin[K], row, kv, n->kv_heads), dk, kd, keys);
     if (call->gin[V] && g == n->group - 1)
@@ -285,9 +305,12 @@ static void tiles_bwd_unit(void *context, int64_t unit, int thread)
     for (int r = 0; r < EDGE; r++)
         ones[r] = 1;
     start_parts(job, which, first);
+    start_own(job, &b.ra, span, unit % n->kv_heads);
     b.tiles->begin();
     for (int64_t g = 0; g < n->group; g++) {
         struct square t = start_square(job, ints(call, SEQ)[span.row], first + g);
+        if (n->window)
+            memset(b.ra.down_bias, 0, (size_t)weft_round_up(span.rows, EDGE) * sizeof(float));
         for (int64_t r = 0; r < span.rows; r += EDGE)
             pack_queries(call, n, &b, span.row + r, weft_min(EDGE, span.rows - r), t.h, r);
         for (t.j = 0; t.j < span.rows; t.j += EDGE)

@@ -8,7 +8,7 @@
 #ifndef WEFT_ATTENTION_BF16_FWD_H
 #define WEFT_ATTENTION_BF16_FWD_H
 
-#include "ops/attention/bf16_inl.h"
+#include "ops/attention/bf16_reciprocal_inl.h"
 
 /* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
 struct packed {
@@ -22,6 +22,7 @@ struct tiles_forward {
     uint16_t *rows, *qt, *p; /* staged rows, right operands [kd, 32] and [64, 32] */
     float *s, *o;            /* [64][32], [vd][32] */
     float *top, *weight;     /* [32]: running maximum of logits and sum of powers */
+    struct reciprocal_forward ra;
 };
 
 static struct packed lay_packed(const struct weft_call *call, struct space *s)
@@ -46,6 +47,7 @@ static struct tiles_forward lay_tiles_forward(const struct sizes *n, struct spac
         .o = take_floats(s, pad_tiles(n->v), SPAN),
         .top = take_floats(s, 1, SPAN),
         .weight = take_floats(s, 1, SPAN),
+        .ra = lay_reciprocal_forward(n, s),
     };
 }
 
@@ -247,12 +249,14 @@ static void tiles_unit(void *context, int64_t unit, int thread)
     struct kept kept;
     t.i = ints(call, POS)[span.row];
     start_tiles(call, n, &f, span, h);
+    pack_own(&all->job, f.tiles, &f.ra, span, t.i, h);
     f.tiles->begin();
     for (t.j = 0; t.j < t.i + span.rows; t.j += EDGE, at++) {
         const uint16_t *k = all->packed.kv + at * EDGE * (kd + vd), *vt = k + EDGE * kd;
-        bool plain = !t.special && t.factor >= 0 && t.j + EDGE <= t.i;
+        multiply_reciprocal(&all->job, f.tiles, &f.ra, &t, seq, span.rows);
+        bool plain = !t.special && !t.reciprocal && t.factor >= 0 && t.j + EDGE <= t.i;
         f.tiles->product(EDGE, SPAN, kd, k, f.qt, f.s, false);
-        count_tile(n, t.i, span.rows, t.j, n->k + n->v, 0);
+        count_tile(n, t.i, span.rows, t.j, n->k + n->v, n->own);
         set_key_bias(&all->job, &t, key_row(call, seq, t.j), weft_min(EDGE, t.i + span.rows - t.j));
         if (!plain)
             set_logits(&all->job, &t, f.s, f.s, SPAN);

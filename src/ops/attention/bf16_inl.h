@@ -16,8 +16,8 @@
  *
  * Exponentials are powers of two: logits are computed in units of ln 2, so that scaling, the key's bias and subtracting
  * the maximum are one multiply-add. Tiles on the diagonal take an extra pass for the mask, as do all tiles with
- * pos_bias or dropout. Which passes a row's tile takes depends on its position and the inputs given, never on
- * neighbouring rows.
+ * pos_bias, dropout or the reciprocal term. Which passes a row's tile takes depends on its position and the inputs
+ * given, never on neighbouring rows.
  *
  * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V that are not finite are packed as zeros,
  * and the outputs of the queries that see them are set to NaN.
@@ -32,13 +32,6 @@
 enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
 #define LN2 0.693147180559945309f
 
-static int64_t pad_tiles(int64_t width) { return weft_round_up(width, 32); }
-
-static uint16_t *take_bf16(struct space *s, int64_t rows, int64_t width)
-{
-    return take(s, rows, width, sizeof(uint16_t));
-}
-
 /* ---- operands */
 
 /* Prefetches rows: one head's part of a row is too short for the hardware prefetcher. */
@@ -48,26 +41,6 @@ static void prefetch(struct head h, int64_t rows)
     for (const char *row = (const char *)h.data + h.at * size; rows > 0; rows--, row += h.stride * size)
         for (int64_t byte = 0; byte < h.width * size; byte += 64)
             __builtin_prefetch(row + byte);
-}
-
-/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
- * loads is a pattern that the hardware prefetcher detects. */
-static void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
-{
-    int64_t padded = pad_tiles(from.width);
-    memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
-    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += VLANES) {
-        const uint16_t *x = (const uint16_t *)from.data + from.at + d;
-        for (int64_t r = 0; r < rows; r++, x += from.stride) {
-            vh half = vload_half(x, weft_max(0, from.width - d));
-            memcpy(to + r * padded + d, &half, sizeof half);
-        }
-    }
-    for (int64_t d = 0; d < padded && from.dtype != WEFT_BF16; d += VLANES)
-        for (int64_t r = 0; r < rows; r++) {
-            vf x = d < from.width ? load_part(from, from.at + r * from.stride, d) : vset(0);
-            vstore_bf16(to + r * padded + d, VLANES, x);
-        }
 }
 
 /* `to` = the transpose of from [pad_tiles(width)][stride], times a factor per column. */
@@ -94,6 +67,11 @@ struct square {
     uint64_t mask_key;
     float factor;                             /* from products to logits in units of ln 2 */
     float key_bias[EDGE], pos_bias[2 * EDGE]; /* in the same units; pos_bias of key c, query r is at r - c + 63 */
+    /* The reciprocal term: products of the keys' stored queries with the queries' own keys, NULL if the square has no
+     * such term, and the biases of both. */
+    const float *reciprocal;
+    float alpha, q_bias[EDGE], own_bias[EDGE];
+    int32_t window;
 };
 
 /* Index of the pos_bias of a diagonal; diagonals above the main one are masked and can use any. */
@@ -122,6 +100,21 @@ static void set_key_bias(const struct job *job, struct square *t, int64_t key_ro
         t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
 }
 
+/* A mask of the queries r .. r+15 that have key c in their window. */
+VINLINE vi in_square_window(const struct square *t, int64_t c, int64_t r)
+{
+    vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vi distance = lane + vseti((int32_t)(t->i + r - t->j - c));
+    return (distance > vseti(0)) & (distance <= vseti(t->window));
+}
+
+/* y plus the reciprocal term of key c and queries r .. r+15, whose product is s. */
+VINLINE vf with_reciprocal(const struct square *t, int64_t c, int64_t r, vf s, vf y)
+{
+    vf term = vfma(vset(t->factor), s, vset(t->q_bias[c]) + vload_f32(t->own_bias + r, VLANES));
+    return vpick(in_square_window(t, c, r), vfma(vset(t->alpha), term, y), y);
+}
+
 /* x = logits of products s [64][columns]; -inf if masked. */
 static void set_logits(const struct job *job, struct square *t, const float *s, float *x, int64_t columns)
 {
@@ -133,6 +126,8 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
         for (int64_t r = 0; r < columns; r += VLANES) {
             vf b = vset(t->key_bias[c]) + vload_f32(t->pos_bias + r - c + EDGE - 1, VLANES);
             vf y = vfma(vset(t->factor), vload_f32(s + c * columns + r, VLANES), b);
+            if (t->reciprocal)
+                y = with_reciprocal(t, c, r, vload_f32(t->reciprocal + c * columns + r, VLANES), y);
             vi seen = lane >= vseti((int32_t)(t->j + c - t->i - r));
             vstore_f32(x + c * columns + r, VLANES, vpick(seen, y, vset(-INFINITY)));
         }

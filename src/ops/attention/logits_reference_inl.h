@@ -49,7 +49,7 @@ struct sizes {
     int64_t slots, longest;               /* sequences, and the maximum number of positions of one */
     int64_t v, v_padded;                  /* attention: width of one head's value */
     int64_t u, u_padded;                  /* route: width of u */
-    int64_t k_tiles;                      /* route: k rounded up to whole steps of tiles */
+    int64_t k_tiles, own_tiles;           /* route in bf16: k and own rounded up to whole steps of tiles; else 0 */
     int64_t topk;                         /* route: 0 in the other modes */
 };
 
@@ -327,9 +327,9 @@ static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
     const double *stored = (const double *)call->in[Q_STORE]->data + ref_stored(q, j, q->n.k), one = 1;
-    double d = ref_alpha(q) * ds, scale = ref_scale(q);
-    ref_add(call->gin[Q_STORE], ref_stored(q, j, q->n.k), scale * d, ref_k(q, q->i), q->n.k);
-    ref_add(call->gin[K], ref_key(q, q->i, q->n.k), scale * d, stored, q->n.k);
+    double d = ref_alpha(q) * ds, operand = ref_operand(q, ref_scale(q) * d);
+    ref_add(call->gin[Q_STORE], ref_stored(q, j, q->n.k), operand, ref_k(q, q->i), q->n.k);
+    ref_add(call->gin[K], ref_key(q, q->i, q->n.k), operand, stored, q->n.k);
     ref_add(call->gin[SCALE], q->h, d * dot(stored, ref_k(q, q->i), q->n.k), &one, 1);
     ref_add(call->gin[Q_BIAS], ref_stored(q, j, 1), d, &one, 1);
     ref_add(call->gin[KEY_BIAS], ref_key_bias(q, q->i), d, &one, 1);

@@ -120,17 +120,17 @@ static void scores(const struct tile *t, const float *rows, int64_t width, int64
 
 /* ---- the reciprocal term */
 
-/* The own keys of the tile's rows, and the stored queries of its keys, for head h. */
-static struct head own_head(const struct job *job, const struct tile *t, int64_t h)
+/* For head h: the own keys of rows of a sequence, the first of which is row `row` of the call and at position i, and
+ * the stored queries starting at position j. */
+static struct head own_head(const struct job *job, int64_t seq, int64_t row, int64_t i, int64_t h)
 {
     const struct weft_tensor *own = job->call->in[K_OWN], *k = job->call->in[K];
-    int64_t row = own ? t->row : key_row(job->call, t->seq, t->i);
-    return head_of(own ? own : k, row, h / job->n.own_group, job->n.own_heads);
+    return head_of(own ? own : k, own ? row : key_row(job->call, seq, i), h / job->n.own_group, job->n.own_heads);
 }
 
-static struct head stored_head(const struct job *job, const struct tile *t, int64_t h)
+static struct head stored_head(const struct job *job, int64_t seq, int64_t j, int64_t h)
 {
-    return head_of(job->call->in[Q_STORE], query_row(job->call, t->seq, t->j), h, job->n.heads);
+    return head_of(job->call->in[Q_STORE], query_row(job->call, seq, j), h, job->n.heads);
 }
 
 /* Whether the window of any row of the tile contains a key of the tile. */
@@ -139,15 +139,14 @@ static bool reaches_window(const struct job *job, const struct tile *t)
     return job->n.window && t->i - (t->j + t->keys - 1) <= job->n.window;
 }
 
-/* Sets the reciprocal term of a tile: `own` are the rows' own keys, `stored` the tile's queries, transposed. */
-static void set_reciprocal(const struct job *job, struct tile *t, const float *own, const float *stored, float *to)
+/* Sets the reciprocal term of a tile from the products of the rows' own keys with the tile's queries. */
+static void set_reciprocal(const struct job *job, struct tile *t, const float *products)
 {
     const struct geometry *a = job->call->attr;
     const struct weft_tensor *q_bias = job->call->in[Q_BIAS], *key_bias = job->call->in[KEY_BIAS];
     int64_t heads = job->n.heads, own_row = key_row(job->call, t->seq, t->i);
     int64_t stored_row = query_row(job->call, t->seq, t->j);
-    scores(t, own, job->n.own, job->n.own_padded, stored, to);
-    t->reciprocal = to;
+    t->reciprocal = products;
     t->ra_alpha = (float)a->ra_alpha;
     t->window = a->ra_window;
     for (int64_t c = 0; c < WEFT_KEY_TILE; c++)
@@ -156,26 +155,34 @@ static void set_reciprocal(const struct job *job, struct tile *t, const float *o
         t->own_bias[r] = key_bias ? ((const float *)key_bias->data)[(own_row + r) * heads + t->h] : 0;
 }
 
-/* Memory of the term for loops that keep the rows and visit tiles. */
+/* Memory of the term for loops that keep the rows and visit tiles. Operands are f32 for vectors or bf16 for tiles. */
 struct reciprocal {
-    float *own;      /* own keys of the rows: [own heads][ROW_TILE] rows */
-    float *stored;   /* the tile's queries of one head, transposed */
-    float *products; /* of both */
+    const struct weft_dnn_tiles *tiles; /* NULL: vectors */
+    void *own;                          /* own keys of the rows: [own heads][ROW_TILE] rows */
+    void *stored;                       /* the tile's queries of one head, transposed */
+    uint16_t *rows;                     /* tiles: the queries before transposing */
+    float *products;                    /* of both */
 };
 
 static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads, struct space *s)
 {
+    if (!n->window)
+        return (struct reciprocal){0};
     return (struct reciprocal){
-        .own = take_floats(s, n->window ? own_heads * ROW_TILE : 0, n->own_padded),
-        .stored = take_floats(s, n->window ? n->own_padded : 0, WEFT_KEY_TILE),
-        .products = take_floats(s, n->window ? ROW_TILE : 0, WEFT_KEY_TILE),
+        .tiles = n->own_tiles ? weft_dnn_tiles() : NULL,
+        .own = take_floats(s, own_heads * ROW_TILE, n->own_padded),
+        .stored = take_floats(s, n->own_padded, WEFT_KEY_TILE),
+        .rows = take_bf16(s, WEFT_KEY_TILE, n->own_tiles),
+        .products = take_floats(s, ROW_TILE, WEFT_KEY_TILE),
     };
 }
 
 /* The own keys of head first + x, see start_reciprocal. */
-static float *own_keys(const struct job *job, const struct reciprocal *ra, int64_t x)
+static void *own_keys(const struct job *job, const struct reciprocal *ra, int64_t x)
 {
-    return ra->own + x / job->n.own_group * ROW_TILE * job->n.own_padded;
+    int64_t row = x / job->n.own_group * ROW_TILE;
+    return ra->tiles ? (void *)((uint16_t *)ra->own + row * job->n.own_tiles)
+                     : (void *)((float *)ra->own + row * job->n.own_padded);
 }
 
 /* Loads the own keys of the tile's rows for `heads` query heads starting at `first`. */
@@ -183,19 +190,34 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
                              int64_t heads)
 {
     const struct sizes *n = &job->n;
-    for (int64_t x = 0; n->window && x < heads; x += n->own_group)
-        widen(own_keys(job, ra, x), n->own_padded, own_head(job, t, first + x), t->rows);
+    for (int64_t x = 0; n->window && x < heads; x += n->own_group) {
+        struct head own = own_head(job, t->seq, t->row, t->i, first + x);
+        if (ra->tiles)
+            stage(own_keys(job, ra, x), own, t->rows, ROW_TILE);
+        else
+            widen(own_keys(job, ra, x), n->own_padded, own, t->rows);
+    }
 }
 
 /* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is not in the window.
  */
 static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
+    const struct sizes *n = &job->n;
     t->reciprocal = NULL;
     if (!reaches_window(job, t))
         return;
-    widen_transposed(ra->stored, stored_head(job, t, t->h), t->keys);
-    set_reciprocal(job, t, own_keys(job, ra, x), ra->stored, ra->products);
+    struct head stored = stored_head(job, t->seq, t->j, t->h);
+    if (ra->tiles) {
+        stage(ra->rows, stored, t->keys, WEFT_KEY_TILE);
+        ra->tiles->pack_transposed(n->own_tiles, WEFT_KEY_TILE, ra->rows, ra->stored);
+        ra->tiles->product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->own_tiles, own_keys(job, ra, x),
+                           ra->stored, ra->products, false);
+    } else {
+        widen_transposed(ra->stored, stored, t->keys);
+        scores(t, own_keys(job, ra, x), n->own, n->own_padded, ra->stored, ra->products);
+    }
+    set_reciprocal(job, t, ra->products);
 }
 
 /* A mask of the keys c .. c+15 that are in the window of row r. */

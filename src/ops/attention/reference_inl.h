@@ -47,9 +47,8 @@ static uint32_t mask_bits(uint64_t key, int64_t h, int64_t i, int64_t j)
 
 static struct query query_of(const struct weft_call *call, int64_t row, int64_t h)
 {
-    struct sizes n = sizes_of(call);
-    bool rounds = call->rounds && n.window == 0;
-    return (struct query){call, call->attr, n, row, h, ints(call, SEQ)[row], ints(call, POS)[row], rounds};
+    return (struct query){call, call->attr,           sizes_of(call),       row,
+                          h,    ints(call, SEQ)[row], ints(call, POS)[row], call->rounds};
 }
 
 static double ref_keep(const struct query *q, int64_t j)

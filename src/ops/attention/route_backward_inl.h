@@ -73,7 +73,7 @@ static void finish_own(const struct backward_job *bj, const struct backward *b, 
     const struct job *job = &bj->job;
     const struct sizes *n = &job->n;
     for (int64_t h = 0; n->window && h < n->heads; h++) {
-        struct head own = own_head(job, t, h);
+        struct head own = own_head(job, t->seq, t->row, t->i, h);
         struct head got = {b->mirrored, WEFT_F32, h * ROW_TILE * n->k_padded, n->k_padded, n->k};
         for (int64_t r = 0; r < t->rows; r++, own.at += own.stride, got.at += got.stride) {
             scale_part[h] += row_dot(got, own);

@@ -49,9 +49,9 @@ struct backward {
     float *p, *R, *e;       /* tiles: probabilities per head, then dS; R, then weights; <dy, u> */
     float *k, *ut;          /* tiles of keys, and of u, transposed */
     float *e_pair;          /* topk: <dy, u> of a row's positions */
-    /* Reciprocal term: the tile's queries; per head the gradient sums of own keys (first pass) or stored queries
-     * (second), before the scale; gradients of the queries' biases. e is then alpha dS in the window. */
-    float *queries, *mirrored, *dq_bias;
+    /* Reciprocal term: stored queries or own keys; per head the gradient sums of own keys (first pass) or stored
+     * queries (second), before the scale; gradients of the queries' biases. e is then alpha dS in the window. */
+    float *rows, *mirrored, *dq_bias;
 };
 
 static struct backward lay_backward(const struct sizes *n, struct space *s)
@@ -72,7 +72,7 @@ static struct backward lay_backward(const struct sizes *n, struct space *s)
         .k = take_floats(s, WEFT_KEY_TILE * tiles, n->k_padded),
         .ut = take_floats(s, n->u_padded * tiles, WEFT_KEY_TILE),
         .e_pair = take_floats(s, 1, n->topk),
-        .queries = take_floats(s, WEFT_KEY_TILE * tiles * reciprocal, n->k_padded),
+        .rows = take_floats(s, WEFT_KEY_TILE * tiles * reciprocal, n->k_padded),
         .mirrored = take_floats(s, n->heads * WEFT_KEY_TILE * reciprocal, n->k_padded),
         .dq_bias = take_floats(s, n->heads * reciprocal, WEFT_KEY_TILE),
     };
@@ -179,8 +179,8 @@ static void add_own(const struct backward_job *bj, const struct backward *b, con
             sum = sum + vload_f32(b->e + r * WEFT_KEY_TILE + c, VLANES);
         bj->own_bias[(t->row + r) * job->n.heads + t->h] += vsum(sum);
     }
-    widen(b->queries, padded, stored_head(job, t, t->h), t->keys);
-    product(t->rows, padded, t->keys, (struct left){b->e, WEFT_KEY_TILE, 1}, b->queries, padded,
+    widen(b->rows, padded, stored_head(job, t->seq, t->j, t->h), t->keys);
+    product(t->rows, padded, t->keys, (struct left){b->e, WEFT_KEY_TILE, 1}, b->rows, padded,
             b->mirrored + t->h * ROW_TILE * padded, padded);
 }
 
@@ -221,7 +221,8 @@ static void add_stored(const struct job *job, const struct backward *b, const st
         float *sum = bias + at % WEFT_KEY_TILE;
         vstore_f32(sum, VLANES, vload_f32(sum, VLANES) + vload_f32(b->e + at, VLANES));
     }
-    product(t->keys, padded, t->rows, (struct left){b->e, 1, WEFT_KEY_TILE}, own_keys(job, &b->operands.ra, h), padded,
+    widen(b->rows, padded, own_head(job, t->seq, t->row, t->i, h), t->rows);
+    product(t->keys, padded, t->rows, (struct left){b->e, 1, WEFT_KEY_TILE}, b->rows, padded,
             b->mirrored + h * WEFT_KEY_TILE * padded, padded);
 }
 

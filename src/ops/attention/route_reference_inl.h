@@ -25,7 +25,10 @@ static struct sizes sizes_of(const struct weft_call *call)
     struct sizes n = logit_sizes(call);
     n.u = weft_tensor_width(call->in[U]);
     n.u_padded = weft_round_up(n.u, VLANES);
-    n.k_tiles = weft_round_up(n.k, 2 * VLANES); /* in bf16 not more bytes than k_padded in f32 */
+    if (call->in[K]->dtype == WEFT_BF16) { /* not more bytes than k_padded and own_padded in f32 */
+        n.k_tiles = pad_tiles(n.k);
+        n.own_tiles = pad_tiles(n.own);
+    }
     n.topk = a->mode == WEFT_ROUTE_TOPK ? a->topk : 0;
     return n;
 }

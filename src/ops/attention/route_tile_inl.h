@@ -3,8 +3,7 @@
  * route_tile_inl.h - shared by forward and backward routing in addition to the logits: a tile of R.
  *
  * In bf16 the scores, most of the work, are products of tiles (struct weft_dnn_tiles), in f32 of vectors. Both
- * guarantee that a row computed alone equals the row computed with others. With the reciprocal term everything uses
- * vectors, as in attention.
+ * guarantee that a row computed alone equals the row computed with others.
  */
 #ifndef WEFT_ROUTE_TILE_H
 #define WEFT_ROUTE_TILE_H
@@ -42,8 +41,7 @@ static void add_plain_head(const struct job *job, const struct tile *t, float *p
         }
 }
 
-/* The operands of scores, in f32 for vectors or in bf16 for tiles. The choice depends only on the dtype and the
- * reciprocal term. */
+/* The operands of scores, in f32 for vectors or in bf16 for tiles. The choice depends only on the dtype. */
 struct operands {
     const struct weft_dnn_tiles *tiles;
     void *q;        /* queries of all heads: [heads][ROW_TILE] rows */
@@ -58,20 +56,12 @@ static struct operands lay_operands(const struct sizes *n, struct space *s)
         .tiles = weft_dnn_tiles(),
         .q = take_floats(s, n->heads * ROW_TILE, n->k_padded),
         .k = take_floats(s, n->k_padded, WEFT_KEY_TILE),
-        .rows = take(s, WEFT_KEY_TILE, n->k_tiles, sizeof(uint16_t)),
+        .rows = take_bf16(s, WEFT_KEY_TILE, n->k_tiles),
         .ra = lay_reciprocal(n, n->own_heads, s),
     };
 }
 
-static bool on_tiles(const struct job *job) { return job->call->in[K]->dtype == WEFT_BF16 && !job->n.window; }
-
-/* to[64][padded] = the rows, padded with zeros. */
-static void stage(uint16_t *to, int64_t padded, struct head from, int64_t rows)
-{
-    memset(to, 0, (size_t)(ROW_TILE * padded) * sizeof *to);
-    for (int64_t r = 0; r < rows; r++, to += padded, from.at += from.stride)
-        memcpy(to, (const uint16_t *)from.data + from.at, (size_t)from.width * sizeof *to);
-}
+static bool on_tiles(const struct job *job) { return job->n.k_tiles > 0; }
 
 static void set_queries(const struct job *job, const struct tile *t, const struct operands *o)
 {
@@ -80,7 +70,7 @@ static void set_queries(const struct job *job, const struct tile *t, const struc
     for (int64_t h = 0; h < n->heads; h++) {
         struct head q = head_of(job->call->in[Q], t->row, h, n->heads);
         if (on_tiles(job))
-            stage((uint16_t *)o->q + h * ROW_TILE * n->k_tiles, n->k_tiles, q, t->rows);
+            stage((uint16_t *)o->q + h * ROW_TILE * n->k_tiles, q, t->rows, ROW_TILE);
         else
             widen((float *)o->q + h * ROW_TILE * n->k_padded, n->k_padded, q, t->rows);
     }
@@ -94,7 +84,7 @@ static void set_products(const struct job *job, const struct tile *t, const stru
     bool first = h % n->group == 0;
     if (on_tiles(job)) {
         if (first) {
-            stage(o->rows, n->k_tiles, k, t->keys);
+            stage(o->rows, k, t->keys, WEFT_KEY_TILE);
             o->tiles->pack_transposed(n->k_tiles, WEFT_KEY_TILE, o->rows, o->k);
         }
         o->tiles->product(weft_round_up(t->rows, VLANES), WEFT_KEY_TILE, n->k_tiles,
@@ -108,7 +98,7 @@ static void set_products(const struct job *job, const struct tile *t, const stru
 
 static bool is_plain(const struct job *job)
 {
-    return on_tiles(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS];
+    return on_tiles(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS] && !job->n.window;
 }
 
 /* R[rows][64] of a tile. The probabilities of head h are left at p + h * p_stride. */

@@ -136,6 +136,28 @@ SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from
         vstore_f32(to + d, VLANES, vfma(vset(factor), load_part(from, from.at, d), vload_f32(to + d, VLANES)));
 }
 
+SHARED int64_t pad_tiles(int64_t width) { return weft_round_up(width, 32); }
+
+/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
+ * loads is a pattern that the hardware prefetcher detects. */
+SHARED void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
+{
+    int64_t padded = pad_tiles(from.width);
+    memset(to + rows * padded, 0, (size_t)((padded_rows - rows) * padded) * sizeof *to);
+    for (int64_t d = 0; d < padded && from.dtype == WEFT_BF16; d += VLANES) {
+        const uint16_t *x = (const uint16_t *)from.data + from.at + d;
+        for (int64_t r = 0; r < rows; r++, x += from.stride) {
+            vh half = vload_half(x, weft_max(0, from.width - d));
+            memcpy(to + r * padded + d, &half, sizeof half);
+        }
+    }
+    for (int64_t d = 0; d < padded && from.dtype != WEFT_BF16; d += VLANES)
+        for (int64_t r = 0; r < rows; r++) {
+            vf x = d < from.width ? load_part(from, from.at + r * from.stride, d) : vset(0);
+            vstore_bf16(to + r * padded + d, VLANES, x);
+        }
+}
+
 /* Transposes 16 x 16 in four rounds: at distance h, swaps lanes l + h of row i with lanes l of row i + h. */
 #define LANE_LOW(h, l) ((l) & (h) ? VLANES + (l) - (h) : (l))
 #define LANE_HIGH(h, l) ((l) & (h) ? VLANES + (l) : (l) + (h))
@@ -190,6 +212,11 @@ SHARED void *take(struct space *s, int64_t rows, int64_t width, size_t element)
 }
 
 SHARED float *take_floats(struct space *s, int64_t rows, int64_t width) { return take(s, rows, width, sizeof(float)); }
+
+SHARED uint16_t *take_bf16(struct space *s, int64_t rows, int64_t width)
+{
+    return take(s, rows, width, sizeof(uint16_t));
+}
 
 SHARED enum weft_status book(struct weft_booking *booking, const struct space *scratch, const struct space *local)
 {
