@@ -197,6 +197,7 @@ struct weft_sha256 {
 };
 void weft_sha256_init(struct weft_sha256 *sha);
 void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
+void weft_sha256_bytes(struct weft_sha256 *sha, unsigned char hash[32]);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
 enum weft_status weft_program_hash(char hex[65]); /* of the running program */

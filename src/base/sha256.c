@@ -134,7 +134,7 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes)
     }
 }
 
-void weft_sha256_hex(struct weft_sha256 *sha, char hex[65])
+void weft_sha256_bytes(struct weft_sha256 *sha, unsigned char hash[32])
 {
     uint64_t bits = sha->bytes * 8;
     static const unsigned char zeros[64];
@@ -144,8 +144,16 @@ void weft_sha256_hex(struct weft_sha256 *sha, char hex[65])
     weft_sha256_add(sha, "\x80", 1);
     weft_sha256_add(sha, zeros, (120 - sha->bytes % 64) % 64);
     weft_sha256_add(sha, tail, 8);
+    for (int i = 0; i < 32; i++)
+        hash[i] = (unsigned char)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void weft_sha256_hex(struct weft_sha256 *sha, char hex[65])
+{
+    unsigned char hash[32];
+    weft_sha256_bytes(sha, hash);
     for (int i = 0; i < 64; i++)
-        hex[i] = "0123456789abcdef"[sha->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
+        hex[i] = "0123456789abcdef"[hash[i / 2] >> (i % 2 ? 0 : 4) & 15];
     hex[64] = 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * data - makes token files of texts, and prints what is in token files.
+ * data - makes token files of texts, prints what is in token files, and makes their hash trees.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PREPARE, INFO };
-static const char *const verbs[] = {[PREPARE] = "prepare", [INFO] = "info", NULL};
+enum { PREPARE, INFO, INDEX };
+static const char *const verbs[] = {[PREPARE] = "prepare", [INFO] = "info", [INDEX] = "index", NULL};
 static const char *const splits[] = {"train", "val", "test", NULL};
 static const char *const tokenizers[] = {"bytes", "char", NULL};
 
@@ -26,14 +26,14 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
-     .missing = "do what? prepare or info"},
+     .missing = "do what? prepare, info or index"},
     {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
      .help =
          "Plain text or, with --field, JSONL; compressed with Zstandard or not; a file, or \"-\" for standard input",
      .only = "prepare", .many = true, .missing = "which INPUT? Give files, or \"-\" for standard input"},
     {NULL, 0, "PATH", WEFT_ARG_FILE, offsetof(struct args, path),
-     .help = "A folder made by prepare, one with llm.c's or nanoGPT's files, or a single file", .only = "info",
-     .missing = "info PATH: which file or folder?"},
+     .help = "A folder made by prepare, one with llm.c's or nanoGPT's files, or a single file", .only = "info index",
+     .missing = "which file or folder? Give PATH"},
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The folder to make", .only = "prepare",
      .missing = "where to? Give --out=DIR, a folder to make"},
     {"tokenizer", 't', "FILE|bytes|char", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
@@ -145,6 +145,7 @@ static enum weft_status make_tokenizer(const struct args *a, struct weft_tokeniz
 
 static enum weft_status print_info(const struct args *a, const struct weft_shards *s)
 {
+    char hash[65];
     struct weft_result *r = weft_result_create();
     weft_result_int(r, "tokens", weft_shards_tokens(s));
     weft_result_int(r, "shards", weft_shards_files(s));
@@ -154,35 +155,103 @@ static enum weft_status print_info(const struct args *a, const struct weft_shard
     weft_result_int(r, "length", a->length);
     weft_result_int(r, "windows", weft_shards_windows(s, a->length));
     weft_result_text(r, "tokenizer_sha256", weft_shards_tokenizer(s));
+    if (weft_shards_hash(s, hash))
+        weft_result_text(r, "sha256", hash);
     enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     return status;
 }
 
-static enum weft_status run(void *args)
+static enum weft_status info(const struct args *a)
 {
-    struct args *a = args;
-    struct weft_tokenizer *tokenizer = NULL;
-    struct weft_shards *shards = NULL;
-    enum weft_status status;
-    if (a->verb == PREPARE) {
-        status = make_tokenizer(a, &tokenizer);
-        if (status == WEFT_OK)
-            status = prepare(a, tokenizer);
-    } else {
-        status = weft_shards_open(&shards, a->path, splits[a->split]);
-        if (status == WEFT_OK)
-            status = print_info(a, shards);
+    struct weft_shards *s;
+    TRY(weft_shards_open(&s, a->path, splits[a->split]));
+    enum weft_status status = print_info(a, s);
+    weft_shards_close(s);
+    return status;
+}
+
+/* ---- index */
+
+struct indexing {
+    struct weft_line line;
+    const char *split;
+    int64_t files;
+};
+
+static void show_indexing(void *context, int64_t done, int64_t all)
+{
+    struct indexing *i = context;
+    weft_line_show(&i->line, (double)done, (double)all, "%s: %.2f of %.2f GB", i->split, (double)done * 1e-9,
+                   (double)all * 1e-9);
+}
+
+static enum weft_status index_split(const struct args *a, struct indexing *now, struct weft_result *r)
+{
+    struct weft_shards *s;
+    char hash[65], name[32];
+    TRY(weft_shards_open_anew(&s, a->path, now->split));
+    weft_line_init(&now->line, 0);
+    enum weft_status status = weft_shards_index(s, show_indexing, now);
+    weft_line_end(&now->line);
+    weft_shards_hash(s, hash);
+    now->files += weft_shards_files(s);
+    weft_shards_close(s);
+    snprintf(name, sizeof name, "%s_sha256", now->split);
+    weft_result_text(r, name, hash);
+    return status;
+}
+
+static enum weft_status index_path(const struct args *a, struct weft_result *r)
+{
+    struct indexing now = {0};
+    struct stat st;
+    double start = weft_seconds();
+    bool folder = stat(a->path, &st) == 0 && S_ISDIR(st.st_mode);
+    for (int i = 0; splits[i]; i++) {
+        now.split = folder ? splits[i] : "file";
+        if (!folder || weft_shards_exist(a->path, splits[i]))
+            TRY(index_split(a, &now, r));
+        if (!folder)
+            break;
     }
-    weft_shards_close(shards);
+    if (now.files == 0)
+        return FAIL(WEFT_INVALID, "%s has no token files, such as train_000000.bin or val.bin", a->path);
+    weft_result_int(r, "files", now.files);
+    weft_result_real(r, "seconds", weft_seconds() - start);
+    return weft_result_print(r, stdout, a->common.json);
+}
+
+static enum weft_status make_index(const struct args *a)
+{
+    struct weft_result *r = weft_result_create();
+    enum weft_status status = index_path(a, r);
+    weft_result_free(r);
+    return status;
+}
+
+static enum weft_status make_data(const struct args *a)
+{
+    struct weft_tokenizer *tokenizer = NULL;
+    enum weft_status status = make_tokenizer(a, &tokenizer);
+    if (status == WEFT_OK)
+        status = prepare(a, tokenizer);
     weft_tokenizer_free(tokenizer);
     return status;
+}
+
+static enum weft_status run(void *args)
+{
+    const struct args *a = args;
+    return a->verb == PREPARE ? make_data(a) : a->verb == INFO ? info(a) : make_index(a);
 }
 
 const struct weft_cmd weft_cmd_data = {
     .name = "data",
     .summary = "make and look at token files",
-    .doc = "Makes token files of texts, or prints what is in token files.",
+    .doc = "Makes token files of texts, prints what is in token files, or hashes them: index writes FILE.tree beside "
+           "every token file, which runs check what they read with. prepare does so, too; for files made elsewhere the "
+           "first run does, if nobody did.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_JSON,

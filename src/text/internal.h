@@ -40,7 +40,8 @@ struct weft_shard {
     char *path;
     void *map;
     size_t bytes;
-    int64_t first; /* index of its first token in the stream */
+    struct weft_tree *tree; /* NULL: there is none */
+    int64_t first;          /* index of its first token in the stream */
     int64_t count;
     int width, header; /* bytes per token; bytes before the first token */
 };

@@ -235,6 +235,15 @@ static enum weft_status finish_split(struct split *s)
     return WEFT_OK;
 }
 
+static enum weft_status index_split(const struct prepare *p, const char *split)
+{
+    struct weft_shards *s;
+    TRY(weft_shards_open(&s, p->folder, split));
+    enum weft_status status = weft_shards_index(s, NULL, NULL);
+    weft_shards_close(s);
+    return status;
+}
+
 static enum weft_status fill_folder(struct prepare *p)
 {
     int width = weft_tokenizer_vocab(p->how->tokenizer) > 1 << 16 ? 4 : 2;
@@ -253,6 +262,9 @@ static enum weft_status fill_folder(struct prepare *p)
     if (p->sum->train.tokens == 0)
         return FAIL(WEFT_INVALID, "no text is left to train on: the inputs are empty, or all text went to validation");
     TRY(write_data(p));
+    TRY(index_split(p, "train"));
+    if (p->sum->val.tokens > 0)
+        TRY(index_split(p, "val"));
     TRY(publish(p));
     return WEFT_OK;
 }

@@ -73,4 +73,6 @@ void weft_shard_close(struct weft_shard *f)
     if (f->map)
         munmap(f->map, f->bytes);
     f->map = NULL;
+    weft_tree_free(f->tree);
+    f->tree = NULL;
 }

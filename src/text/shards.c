@@ -48,15 +48,68 @@ int64_t weft_shards_windows(const struct weft_shards *s, int64_t length)
     return s->tokens > length ? (s->tokens - 1) / length : 0;
 }
 
-void weft_shards_fingerprint(const struct weft_shards *s, struct weft_sha256 *sha)
+/* ---- hash trees */
+
+static bool has_trees(const struct weft_shards *s)
 {
-    enum { ENDS = 1024 };
+    for (int64_t i = 0; i < s->count; i++)
+        if (!s->shards[i].tree)
+            return false;
+    return true;
+}
+
+void weft_shards_root(const struct weft_shards *s, struct weft_sha256 *sha)
+{
     for (const struct weft_shard *f = s->shards; f < s->shards + s->count; f++) {
-        int64_t n = weft_min(f->count, ENDS);
+        unsigned char root[32];
+        assert(f->tree);
+        weft_tree_root(f->tree, root);
         weft_sha256_add(sha, &f->count, sizeof f->count);
-        weft_sha256_add(sha, (const char *)f->map + f->header, (size_t)(n * f->width));
-        weft_sha256_add(sha, (const char *)f->map + f->header + (f->count - n) * f->width, (size_t)(n * f->width));
+        weft_sha256_add(sha, root, sizeof root);
     }
+}
+
+bool weft_shards_hash(const struct weft_shards *s, char hash[65])
+{
+    struct weft_sha256 sha;
+    hash[0] = 0;
+    if (!has_trees(s))
+        return false;
+    weft_sha256_init(&sha);
+    weft_shards_root(s, &sha);
+    weft_sha256_hex(&sha, hash);
+    return true;
+}
+
+struct indexing {
+    weft_tree_fn *progress;
+    void *context;
+    int64_t before, all;
+};
+
+static void follow(void *context, int64_t done, int64_t all)
+{
+    const struct indexing *i = context;
+    (void)all;
+    if (i->progress)
+        i->progress(i->context, i->before + done, i->all);
+}
+
+enum weft_status weft_shards_index(struct weft_shards *s, weft_tree_fn *progress, void *context)
+{
+    struct indexing now = {progress, context, 0, 0};
+    for (int64_t i = 0; i < s->count; i++)
+        now.all += s->shards[i].tree ? 0 : (int64_t)s->shards[i].bytes;
+    for (struct weft_shard *f = s->shards; f < s->shards + s->count; f++) {
+        bool written;
+        if (f->tree)
+            continue;
+        TRY(weft_tree_make(&f->tree, f->path, f->map, f->bytes, follow, &now, &written));
+        if (!written)
+            weft_note_once(f->path, "%s.tree cannot be written: the file is hashed again by every run", f->path);
+        now.before += (int64_t)f->bytes;
+    }
+    return WEFT_OK;
 }
 
 /* ---- reading */
@@ -79,6 +132,8 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
     assert(first >= 0 && count >= 0 && first + count <= s->tokens);
     for (const struct weft_shard *f = count ? find(s, first) : NULL; count > 0; f++) {
         int64_t at = first - f->first, n = weft_min(count, f->count - at);
+        if (f->tree)
+            TRY(weft_tree_check(f->tree, f->path, f->map, (size_t)(f->header + at * f->width), (size_t)(n * f->width)));
         for (int64_t i = 0; i < n; i++) {
             uint32_t token = weft_shard_token(f, at + i);
             if (token > (uint32_t)s->max_token)
@@ -271,7 +326,7 @@ static enum weft_status find_max_token(struct weft_shards *s)
 
 /* ---- opening */
 
-static enum weft_status open_all(struct weft_shards *s, const char *path, const char *split)
+static enum weft_status open_all(struct weft_shards *s, const char *path, const char *split, bool trees)
 {
     struct stat info;
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -283,6 +338,8 @@ static enum weft_status open_all(struct weft_shards *s, const char *path, const 
     }
     for (int64_t i = 0; i < s->count; i++) {
         TRY(weft_shard_open(&s->shards[i]));
+        if (trees)
+            TRY(weft_tree_open(&s->shards[i].tree, s->shards[i].path, s->shards[i].bytes));
         s->shards[i].first = s->tokens;
         s->tokens += s->shards[i].count;
     }
@@ -295,17 +352,27 @@ static enum weft_status open_all(struct weft_shards *s, const char *path, const 
     return WEFT_OK;
 }
 
-enum weft_status weft_shards_open(struct weft_shards **out, const char *path, const char *split)
+static enum weft_status open_shards(struct weft_shards **out, const char *path, const char *split, bool trees)
 {
     struct weft_shards *s = calloc(1, sizeof *s);
     if (!s)
         return FAIL(WEFT_NOMEM, "not enough memory to open %s", path);
-    enum weft_status status = open_all(s, path, split);
+    enum weft_status status = open_all(s, path, split, trees);
     if (status == WEFT_OK)
         *out = s;
     else
         weft_shards_close(s);
     return status;
+}
+
+enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split)
+{
+    return open_shards(s, path, split, true);
+}
+
+enum weft_status weft_shards_open_anew(struct weft_shards **s, const char *path, const char *split)
+{
+    return open_shards(s, path, split, false);
 }
 
 void weft_shards_close(struct weft_shards *s)

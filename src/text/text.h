@@ -12,6 +12,7 @@
 #define WEFT_TEXT_H
 
 #include "base/base.h"
+#include "text/tree.h"
 
 #include <stdio.h>
 
@@ -64,11 +65,16 @@ int64_t weft_shards_documents(const struct weft_shards *s);     /* 0 if unknown 
 int64_t weft_shards_bytes(const struct weft_shards *s);         /* of text; 0 if unknown */
 const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of tokenizer.json; "" if unknown */
 int32_t weft_shards_max_token(const struct weft_shards *s);     /* a model's vocabulary must be larger */
-/* Hashes a cheap fingerprint of the files: their lengths and first and last tokens, in order. */
+/* Hash trees (tree.h): makes those that are not there yet, after which the content of the files has a hash: over the
+ * number of tokens and the root of every file. With a tree, what is read is checked. */
 struct weft_sha256;
-void weft_shards_fingerprint(const struct weft_shards *s, struct weft_sha256 *sha);
+enum weft_status weft_shards_index(struct weft_shards *s, weft_tree_fn *progress, void *context);
+void weft_shards_root(const struct weft_shards *s, struct weft_sha256 *sha);
+bool weft_shards_hash(const struct weft_shards *s, char hash[65]); /* false, and "": not all files have a tree */
+/* As weft_shards_open, but as if there were no trees: they are made anew. */
+enum weft_status weft_shards_open_anew(struct weft_shards **s, const char *path, const char *split);
 /* Reads `count` tokens starting at `first`, across files. The range must be inside the stream. A token above the
- * maximum means the file is damaged and is an error. */
+ * maximum means the file is damaged and is an error, and so is a block that is not the one its tree was made from. */
 enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, int64_t count, int32_t *tokens);
 
 /* The number of windows of length+1 tokens. They start at multiples of `length` in the stream and may cross

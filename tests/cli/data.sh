@@ -50,11 +50,12 @@ result $? "warns if the tokenizer has no token to separate documents"
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
 result $? "the vocabulary is the set of characters in the text"
 
-fails 2 "prepare or info" # nothing
+fails 2 "prepare, info or index" # nothing
 fails 2 "did you mean prepare?" prepar x
 fails 2 "Give --out=DIR" prepare "$scratch/a.txt"
 fails 2 "which INPUT?" prepare --out "$scratch/no"
 fails 2 "which file or folder?" info
+fails 2 "which file or folder?" index
 fails 2 "--out is not an option of info" info x --out "$scratch/no"
 fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
 fails 2 "say which field" prepare "$scratch/a.jsonl" --out "$scratch/no"
@@ -85,4 +86,52 @@ if [[ -n ${WEFT_DATA:-} ]]; then
 else
     echo "ok $((++tap_number)) - $name # SKIP WEFT_DATA is not set"
 fi
+# ---- hash trees: the root is that of RFC 6962, computed by Python; a changed block is found when it is read
+root() { # FILE: the root that the tree says, and the one that the file has
+    python3 - "$1" <<'END'
+import hashlib, sys
+data = open(sys.argv[1], "rb").read()
+tree = open(sys.argv[1] + ".tree", "rb").read()
+level = [hashlib.sha256(b"\0" + data[i : i + 65536]).digest() for i in range(0, len(data), 65536)]
+nodes = list(level)
+while len(level) > 1:
+    pairs = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
+    level = pairs + level[2 * len(pairs) :]
+    nodes += level
+sys.exit(tree != b"WEFTTREE" + (1).to_bytes(4, "little") + (65536).to_bytes(4, "little") + len(data).to_bytes(8, "little")
+         + level[0] + bytes(8) + b"".join(nodes))
+END
+}
+seq 100000 >"$scratch/numbers.txt"
+"$weft" data prepare "$scratch/numbers.txt" --out "$scratch/tree" >/dev/null 2>&1
+root "$scratch/tree/train_000000.bin" && root "$scratch/tree/val_000000.bin" && [[ $(stat -c %s "$scratch/tree/train_000000.bin") -gt 655360 ]]
+result $? "prepare writes the hash trees of its files, as RFC 6962 has them"
+before=$("$weft" data info "$scratch/tree" --json | field sha256)
+cp -r "$scratch/tree" "$scratch/again" && rm "$scratch"/again/*.tree && [[ -z $("$weft" data info "$scratch/again" --json | field sha256) ]] &&
+    json=$("$weft" data index "$scratch/again" --json 2>/dev/null) && [[ ${#before} == 64 && $(field train_sha256 <<<"$json") == "$before" ]] &&
+    diff -r "$scratch/tree" "$scratch/again"
+result $? "index writes the same ones: $json"
+train() { "$weft" train gpt2 --set task=text --set data="$scratch/again" --set steps=2 --set layers=1 --set width=16 --set heads=2 \
+    --set context=16 --set batch=2 --set eval_samples=100000 --set eval_every=0 --unsafe --out "$scratch/$1" >"$scratch/log" 2>&1; }
+rm "$scratch"/again/*.tree && train run-1 && diff -r "$scratch/tree" "$scratch/again"
+result $? "so does the first run on them"
+# Validation is scored whole, so every block of it is read.
+bytes=$(stat -c %s "$scratch/again/val_000000.bin")
+for at in 2000 $((bytes / 2)) $((bytes - 1)); do
+    cp "$scratch/tree/val_000000.bin" "$scratch/again" && printf '\x00' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
+    cmp -s "$scratch/tree/val_000000.bin" "$scratch/again/val_000000.bin" && printf '\x01' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
+    ! train run-$at && grep -q 'val_000000.bin, from byte .*: this block .* `weft data index`' "$scratch/log"
+    result $? "byte $at of $bytes changed: refused when it is read"
+done
+cp "$scratch/tree/val_000000.bin" "$scratch/again"
+for at in 0 8 12 16 30 60 70 $(($(stat -c %s "$scratch/tree/val_000000.bin.tree") - 40)); do
+    cp "$scratch/tree/val_000000.bin.tree" "$scratch/again" && printf '\x99' | dd of="$scratch/again/val_000000.bin.tree" bs=1 seek=$at conv=notrunc 2>/dev/null
+    ! train run-tree-$at && grep -q 'weft data index' "$scratch/log"
+    result $? "byte $at of the tree changed: refused"
+done
+head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.tree" && ! train run-cut && grep -q 'is damaged' "$scratch/log"
+result $? "a tree that was cut is refused"
+"$weft" data index "$scratch/again" >/dev/null 2>&1 && train run-anew && diff -r "$scratch/tree" "$scratch/again"
+result $? "index replaces it"
+fails 1 "has no token files" index "$scratch/run-1"
 finish

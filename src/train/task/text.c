@@ -59,6 +59,16 @@ static int64_t vocab(const void *opts)
     return most;
 }
 
+/* Of the first run on these files, if they are large. */
+static void note_indexing(void *context, int64_t done, int64_t all)
+{
+    char key[32];
+    int tenth = (int)(10 * (double)done / (double)all);
+    snprintf(key, sizeof key, "indexed %d", tenth);
+    if (all > 1 << 30)
+        weft_note_once(key, "hashing %s once: %d %% of %.1f GB", (const char *)context, 10 * tenth, (double)all * 1e-9);
+}
+
 static enum weft_status open_split(const struct weft_spec *spec, const struct text *o, const char *split,
                                    struct weft_shards **s)
 {
@@ -66,6 +76,7 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
     if (weft_shards_max_token(*s) >= spec->vocab)
         return FAIL(WEFT_INVALID, "tokens of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
                     weft_shards_max_token(*s), (long long)weft_shards_max_token(*s) + 1, (long long)spec->vocab);
+    TRY(weft_shards_index(*s, note_indexing, (void *)o->data));
     if (weft_shards_windows(*s, o->length) == 0)
         return FAIL(WEFT_INVALID, "%s has %lld tokens for %s, too few for a sequence of context=%lld and its end",
                     o->data, (long long)weft_shards_tokens(*s), split, (long long)o->length);
@@ -145,10 +156,10 @@ static void fingerprint(const void *opts, char hash[65])
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
     weft_sha256_add(&sha, o->tokenizer, o->tokenizer_bytes);
-    weft_shards_fingerprint(o->train, &sha);
-    weft_shards_fingerprint(o->val, &sha);
+    weft_shards_root(o->train, &sha);
+    weft_shards_root(o->val, &sha);
     if (o->test)
-        weft_shards_fingerprint(o->test, &sha);
+        weft_shards_root(o->test, &sha);
     weft_sha256_hex(&sha, hash);
 }
 
