@@ -7,6 +7,8 @@
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
 
+#include <math.h>
+
 struct args {
     struct weft_common common;
     const char *folder[2];
@@ -45,6 +47,12 @@ static void add_difference(struct weft_result *r, const struct weft_diff *d, boo
     }
     add_value(r, "a", d->value[0], json);
     add_value(r, "b", d->value[1], json);
+    if (*d->op)
+        weft_result_text(r, "op", d->op);
+    if (*d->op && !isnan(d->op_value[0] + d->op_value[1])) {
+        add_value(r, "op_a", d->op_value[0], json);
+        add_value(r, "op_b", d->op_value[1], json);
+    }
 }
 
 static enum weft_status print(const struct weft_diff *d, bool json)
@@ -104,7 +112,8 @@ const struct weft_cmd weft_cmd_diff = {
         "Compares the logs of two runs of models with the same weights, and trains both again, side by side, from the "
         "last checkpoint that they have in common up to the first record that differs. Prints the first step that "
         "comes out differently, and in it what: samples, loss, gradient, weights or moments, or a checkpoint that is "
-        "not what training gives, with the tensor, the element and both values.",
+        "not what training gives, with the tensor, the element and both values. Where the loss or a gradient differs, "
+        "the step is run again, op by op, and `op` is the first result that differs.",
     .notes = "A first_record or first_step of -1 means that there is none. Nothing in the folders is changed.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

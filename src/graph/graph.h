@@ -180,11 +180,14 @@ size_t weft_exec_bytes(const struct weft_exec *exec); /* of the one buffer */
 /* After guarded runs: the name of the first value or scratch with overwritten guard bytes, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);
 
-/* ---- inspecting (nonfinite.c, profile.c, print.c) */
+/* ---- inspecting (inspect.c, profile.c, print.c) */
 
 /* Prepares and runs again, step by step, and describes the first value that is not finite; returns false if there
  * is none. Write the inputs again before the call; gradients are accumulated as in any run. */
 bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
+/* Likewise for two graphs side by side: the first value in which they differ, and both of its numbers; or the first
+ * node that only one of them has, where the numbers are NaN. */
+bool weft_exec_find_difference(struct weft_exec *a, struct weft_exec *b, char *text, size_t size, double value[2]);
 
 /* Time, FLOPs and bytes per op since profiling was enabled, as a table ordered by time. */
 void weft_exec_profile(struct weft_exec *exec, bool on);

@@ -168,6 +168,8 @@ static enum weft_status take_step(struct weft_diff *d, struct twins *w, bool *fo
     TRY(weft_trainer_gradient(w->t[0]));
     TRY(weft_trainer_gradient(w->t[1]));
     *found = gradients_differ(d, w->t[0], w->t[1]);
+    if (*found && strcmp(d->what, "samples") != 0)
+        weft_trainer_find_difference(w->t[0], w->t[1], d->op, sizeof d->op, d->op_value);
     TRY(weft_trainer_update(w->t[0]));
     TRY(weft_trainer_update(w->t[1]));
     *found = *found || states_differ(d, "weights", "moments", w->t[0], w->t[1]);

@@ -171,21 +171,48 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *t)
     return WEFT_OK;
 }
 
+/* ---- a step again, op by op */
+
+static void set_again(struct weft_trainer *t, int64_t micro_batch, float weight)
+{
+    for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++)
+        if (micro_batch == first_of_group(t, group))
+            begin_sum(t, &t->sums[0]);
+    set_inputs(t, micro_batch, weight);
+}
+
+static void name_micro_batch(const struct weft_trainer *t, int64_t m, char *text, size_t size)
+{
+    size_t length = strlen(text);
+    if (t->recipe->micro_batches > 1)
+        snprintf(text + length, size - length, " in micro-batch %lld of %lld", (long long)m + 1,
+                 (long long)t->recipe->micro_batches);
+}
+
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)
 {
     float weight = token_weight(t);
-    int64_t micro_batches = t->recipe->micro_batches, group = 0, m = 0;
-    bool found = false;
-    for (; m < micro_batches && !found; m++) {
-        if (m == first_of_group(t, group)) {
-            begin_sum(t, &t->sums[0]);
-            group++;
+    for (int64_t m = 0; m < t->recipe->micro_batches; m++) {
+        set_again(t, m, weight);
+        if (weft_exec_find_nonfinite(t->exec, text, size)) {
+            name_micro_batch(t, m, text, size);
+            return true;
         }
-        set_inputs(t, m, weight);
-        found = weft_exec_find_nonfinite(t->exec, text, size);
     }
-    size_t length = found ? strlen(text) : 0;
-    if (found && micro_batches > 1)
-        snprintf(text + length, size - length, " in micro-batch %lld of %lld", (long long)m, (long long)micro_batches);
-    return found;
+    return false;
+}
+
+bool weft_trainer_find_difference(struct weft_trainer *a, struct weft_trainer *b, char *text, size_t size,
+                                  double value[2])
+{
+    float weight[2] = {token_weight(a), token_weight(b)};
+    for (int64_t m = 0; m < weft_min(a->recipe->micro_batches, b->recipe->micro_batches); m++) {
+        set_again(a, m, weight[0]);
+        set_again(b, m, weight[1]);
+        if (weft_exec_find_difference(a->exec, b->exec, text, size, value)) {
+            name_micro_batch(a, m, text, size);
+            return true;
+        }
+    }
+    return false;
 }

@@ -193,6 +193,9 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *t);
 /* Computes it again, op by op, and names the first value that is not finite; false: there is none. The sums are
  * lost. */
 bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);
+/* Likewise for two, side by side: the first value in which they differ, and both of its numbers. */
+bool weft_trainer_find_difference(struct weft_trainer *a, struct weft_trainer *b, char *text, size_t size,
+                                  double value[2]);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
 enum weft_status weft_trainer_update(struct weft_trainer *t);
 /* On the first held-out samples, a micro-batch of them, without dropout: always the same. */

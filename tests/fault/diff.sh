@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# diff.sh - weft diff finds the step and tensor of differences between two runs: weights that were changed in a checkpoint,
+# diff.sh - weft diff finds step, tensor and op of differences between two runs: weights that were changed in a checkpoint,
 # and options that were changed from a checkpoint on, with all hashes computed again (forger.py).
 set -u
 source tests/fault/tiny
@@ -29,19 +29,34 @@ for step in 10 20 30 40; do
     done
 done
 for step in 10 20 30; do
-    while read -r option value what; do
+    while read -r option value what op; do
         rm -rf b && cp -r a b && awk -F '[ ,]' -v last=$step '$2 <= last' a/log.jsonl >b/log.jsonl
         for later in 20 30 40; do ((later <= step)) || rm -r "b/step-0000000$later"; done
         forger config b "$option" "$value"
         "$weft" train b --resume >/dev/null 2>err || sed 's/^/# /' err
         differs $((step + 1)) "$what" "$option=$value after step $step"
-        [[ $(field from_checkpoint <json) == "$step" ]]
-        result $? "from the checkpoint before it"
+        [[ $(field from_checkpoint <json) == "$step" && $(field op <json) == "$op"* ]]
+        result $? "from the checkpoint before it${op:+, and the op: $op}"
     done <<'END'
 lr 0.002 weights
 decay 0.5 weights
-dropout 0.2 loss
+dropout 0.2 loss the output of dropout differs at row
 clip 0.01 weights
 END
 done
+
+# Two models with the same weights: the first op in which they differ, wherever it is.
+parts() { # TEXT SETTING...
+    rm -rf b c
+    "$weft" train gpt2 "${tiny[@]}" --out b >/dev/null 2>err && "$weft" train gpt2 "${tiny[@]}" "${@:2}" --out c >/dev/null 2>err &&
+        "$weft" diff b c --json >json 2>err && [[ $(field first_step <json) == 1 && $(field op <json) == "$1"* ]]
+    local status=$?
+    result $status "${*:2}: $1"
+    ((status == 0)) || sed 's/^/# /' json err
+}
+tiny=(--set task=recall --set recall_length=8 --set layers=2 --set width=16 --set heads=2 --set batch=4 --set steps=3 --set warmup=1
+    --set eval_samples=8 --unsafe)
+parts "the output of attention in layer 0 differs at row 1" --set ra_alpha=0.5 --set ra_window=4
+parts "A computes layernorm where B computes dropout" --set dropout=0.1
+parts "the output of cross_entropy with wte differs at row 0" --set logits_z=0.1
 finish
