@@ -15,7 +15,7 @@
 
 struct args {
     struct weft_common common;
-    const char *folder, *data;
+    const char *folder, *data, *resume;
     int64_t segments, seed;
 };
 
@@ -28,6 +28,9 @@ static const struct weft_arg table[] = {
      .help = "Seed of the draw"},
     {"data", 'd', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, data),
      .help = "Where the data of task=text are, if not where they were; they must be the same"},
+    {"resume", 'r', "FILE", WEFT_ARG_FILE, offsetof(struct args, resume),
+     .help =
+         "Add the segments that pass to FILE, and leave out those that it has: to continue an audit that was stopped"},
     {0},
 };
 
@@ -38,7 +41,7 @@ struct view {
 };
 
 struct total {
-    int64_t runs, failed, segments, segments_done, steps, steps_done;
+    int64_t runs, failed, segments, segments_done, segments_before, steps, steps_done;
 };
 
 static void print_segment(void *context, int64_t first, int64_t last)
@@ -92,6 +95,7 @@ static enum weft_status repeat(const struct args *a, struct runs *r, struct weft
                                  .folder = v->folder,
                                  .segments = a->segments,
                                  .seed = (uint64_t)a->seed,
+                                 .passed = a->resume,
                                  .context = v,
                                  .on_progress = print_progress,
                                  .on_segment = print_segment};
@@ -112,6 +116,7 @@ static enum weft_status audit_run(const struct args *a, const char *folder, stru
     total->runs++;
     total->segments += audit.segments_there;
     total->segments_done += audit.segments_done;
+    total->segments_before += audit.segments_before;
     total->steps += audit.steps_there;
     total->steps_done += audit.steps_done;
     if (status == WEFT_NOMEM)
@@ -143,7 +148,8 @@ static enum weft_status print(const struct args *a, const struct total *t)
     weft_result_int(r, "runs", t->runs);
     weft_result_int(r, "failed", t->failed);
     weft_result_int(r, "segments", t->segments);
-    weft_result_int(r, "segments_repeated", t->segments_done);
+    weft_result_int(r, "segments_repeated", t->segments_done - t->segments_before);
+    weft_result_int(r, "segments_passed_before", t->segments_before);
     weft_result_int(r, "steps", t->steps);
     weft_result_int(r, "steps_repeated", t->steps_done);
     weft_result_real(r, "forged_segment_passes", t->segments ? 1 - (double)t->segments_done / (double)t->segments : 1);

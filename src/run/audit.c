@@ -9,8 +9,10 @@
 #include "ckpt/ckpt.h"
 #include "train/record.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROOM = 4096 };
 
@@ -78,6 +80,43 @@ static enum weft_status replay_segment(struct weft_audit *a, int64_t first, int6
     return status;
 }
 
+/* ---- what passed before: a line per segment, with the hash of the log that it was compared with */
+
+static enum weft_status passed_line(const struct weft_audit *a, int64_t first, int64_t last, char line[256])
+{
+    char path[ROOM], hash[65];
+    snprintf(path, sizeof path, "%s/log.jsonl", a->folder);
+    TRY(weft_sha256_file(path, hash));
+    snprintf(line, 256, "%s numbers %s steps %" PRId64 " to %" PRId64 "\n", hash, WEFT_NUMBERS, first, last);
+    return WEFT_OK;
+}
+
+static enum weft_status passed_before(const struct weft_audit *a, int64_t first, int64_t last, bool *passed)
+{
+    char line[256], found[256];
+    *passed = false;
+    FILE *f = a->passed ? fopen(a->passed, "r") : NULL;
+    if (!f)
+        return WEFT_OK;
+    enum weft_status status = passed_line(a, first, last, line);
+    while (status == WEFT_OK && !*passed && fgets(found, sizeof found, f))
+        *passed = strcmp(found, line) == 0;
+    fclose(f);
+    return status;
+}
+
+static enum weft_status note_passed(const struct weft_audit *a, int64_t first, int64_t last)
+{
+    char line[256];
+    if (!a->passed)
+        return WEFT_OK;
+    TRY(passed_line(a, first, last, line));
+    FILE *f = fopen(a->passed, "a");
+    if (!f || fputs(line, f) < 0 || fclose(f))
+        return FAIL(WEFT_IO, "%s cannot be written: %s", a->passed, strerror(errno));
+    return WEFT_OK;
+}
+
 /* ---- which */
 
 /* Moves `wanted` of the numbers to the front, drawn at random. */
@@ -91,16 +130,38 @@ static void draw(int64_t *list, int64_t count, int64_t wanted, uint64_t seed)
     }
 }
 
-static enum weft_status replay_some(struct weft_audit *a, const int64_t *ends, int64_t *order)
+/* `wanted` of the segments, in the order given. */
+static enum weft_status replay_list(struct weft_audit *a, const int64_t *ends, const int64_t *order, int64_t wanted)
 {
-    int64_t wanted = weft_min(a->segments, a->segments_there);
-    for (int64_t i = 0; i < a->segments_there; i++)
-        order[i] = i;
-    draw(order, a->segments_there, wanted, a->seed);
     for (int64_t i = 0; i < wanted; i++) {
-        TRY(replay_segment(a, order[i] ? ends[order[i] - 1] : 0, ends[order[i]]));
+        int64_t first = order[i] ? ends[order[i] - 1] : 0, last = ends[order[i]];
+        bool before;
+        TRY(passed_before(a, first, last, &before));
+        if (!before) {
+            TRY(replay_segment(a, first, last));
+            TRY(note_passed(a, first, last));
+        }
+        a->segments_before += before;
         a->segments_done++;
     }
+    return WEFT_OK;
+}
+
+static enum weft_status replay_some(struct weft_audit *a, const int64_t *ends, int64_t *order)
+{
+    int64_t wanted = a->segments ? weft_min(a->segments, a->segments_there) : a->segments_there;
+    for (int64_t i = 0; i < a->segments_there; i++)
+        order[i] = i;
+    if (a->segments)
+        draw(order, a->segments_there, wanted, a->seed);
+    return replay_list(a, ends, order, wanted);
+}
+
+/* From the start to the end: no checkpoint needs to be read. */
+static enum weft_status replay_all(struct weft_audit *a, int64_t last)
+{
+    TRY(replay_segment(a, 0, last));
+    a->segments_done = a->segments_there;
     return WEFT_OK;
 }
 
@@ -118,12 +179,8 @@ enum weft_status weft_audit_run(struct weft_audit *a)
     a->steps_there = ends[count - 1];
     int64_t *order = malloc((size_t)count * sizeof *order);
     enum weft_status status = order ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a list of segments");
-    if (status == WEFT_OK && a->segments)
-        status = replay_some(a, ends, order);
-    else if (status == WEFT_OK)
-        status = replay_segment(a, 0, ends[count - 1]);
-    if (status == WEFT_OK && !a->segments)
-        a->segments_done = count;
+    if (status == WEFT_OK)
+        status = a->segments || a->passed ? replay_some(a, ends, order) : replay_all(a, ends[count - 1]);
     free(order);
     free(ends);
     return status;

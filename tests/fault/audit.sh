@@ -17,6 +17,18 @@ result $? "a study of 6 runs is repeated at level v3 with one thread"
 "$weft" audit study --segments 1 --seed 3 --json >json 2>err && [[ $(field segments <json) == 24 && $(field segments_repeated <json) == 6 &&
     $(field steps_repeated <json) == 60 && $(field forged_segment_passes <json) == 0.75 ]]
 result $? "one segment of each run is repeated"
+"$weft" audit study --segments 1 --seed 3 --resume done --json >json 2>err && "$weft" audit study --resume done --json >json 2>err &&
+    [[ $(field segments_repeated <json) == 18 && $(field segments_passed_before <json) == 6 && $(field steps_repeated <json) == 180 &&
+    $(field forged_segment_passes <json) == 0.0 ]]
+result $? "an audit leaves out what passed before"
+"$weft" audit study --resume stopped >out 2>&1 &
+pid=$!
+until [[ -s stopped ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+had=$(wc -l <stopped) && "$weft" audit study --resume stopped --json >json 2>err && [[ $(field segments_passed_before <json) == "$had" &&
+    $had -gt 0 && $(field segments_repeated <json) == $((24 - had)) && $(wc -l <stopped) == 24 ]]
+result $? "an audit that was killed after $had of 24 segments continues"
 sums | cmp -s - before
 result $? "the folder stays as it is"
 
@@ -68,6 +80,10 @@ forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger recor
 found "a record that was left out" 'step 15 of .* does not come out'
 forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was made up" '.'
+# What passed was the log as it was.
+forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0' && ! "$weft" audit "forged/$run" --resume done >/dev/null 2>err &&
+    grep -q 'step 25 of .* does not come out' err
+result $? "a log that was forged after it had passed is found"
 # The third segment alone is forged: audits of the others pass, of this one not.
 forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0'
 passed=0 failed=0
