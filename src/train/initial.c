@@ -49,12 +49,11 @@ static struct weft_result *make_entries(const struct weft_model *model, char (*h
     return r;
 }
 
-enum weft_status weft_initial_save(const struct weft_model *model, const char *path)
+/* To be freed, also after a failure. */
+static enum weft_status make_text(const struct weft_model *model, char **text, size_t *bytes)
 {
-    char *text = NULL;
-    size_t bytes = 0;
     char(*hex)[65] = calloc((size_t)model->params.count, sizeof *hex);
-    FILE *memory = open_memstream(&text, &bytes);
+    FILE *memory = open_memstream(text, bytes);
     enum weft_status status = WEFT_NOMEM;
     if (hex && memory) {
         struct weft_result *r = make_entries(model, hex);
@@ -64,10 +63,32 @@ enum weft_status weft_initial_save(const struct weft_model *model, const char *p
     if (memory && fclose(memory))
         status = WEFT_NOMEM;
     free(hex);
+    if (status != WEFT_OK)
+        return FAIL(WEFT_NOMEM, "not enough memory for the hashes of the initial weights");
+    return WEFT_OK;
+}
+
+enum weft_status weft_initial_save(const struct weft_model *model, const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    enum weft_status status = make_text(model, &text, &bytes);
     if (status == WEFT_OK)
         status = weft_file_replace(path, text, bytes);
-    else
-        status = FAIL(WEFT_NOMEM, "not enough memory for the hashes of the initial weights");
     free(text);
+    return status;
+}
+
+enum weft_status weft_initial_check(const struct weft_model *model, const char *path)
+{
+    char *text = NULL, *found = NULL;
+    size_t bytes = 0, found_bytes = 0;
+    enum weft_status status = make_text(model, &text, &bytes);
+    if (status == WEFT_OK)
+        status = weft_slurp(path, (size_t)1 << 28, &found, &found_bytes);
+    if (status == WEFT_OK && (bytes != found_bytes || memcmp(text, found, bytes) != 0))
+        status = FAIL(WEFT_CHECK, "%s is not of the weights that this run begins with", path);
+    free(text);
+    free(found);
     return status;
 }

@@ -16,6 +16,7 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
 
 /* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
 enum weft_status weft_initial_save(const struct weft_model *model, const char *path);
+enum weft_status weft_initial_check(const struct weft_model *model, const char *path); /* of initial weights */
 
 /* ---- what binds a checkpoint (binding.c) */
 

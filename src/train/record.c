@@ -253,13 +253,15 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
     return WEFT_OK;
 }
 
-/* ---- a replay */
+/* ---- a replay: the trainer's model has its initial weights */
 
 static enum weft_status begin_replay(struct weft_record *record, const char *checkpoint, struct weft_trainer *t,
                                      FILE *log)
 {
     struct weft_origin before = {0};
     struct weft_binding binding = {0};
+    const char *initial = in_folder(record, "initial.json");
+    TRY(initial ? weft_initial_check(t->model, initial) : FAIL(WEFT_NOMEM, "not enough memory for a path"));
     record->log = tmpfile();
     record->events = tmpfile();
     if (!record->log || !record->events)

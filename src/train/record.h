@@ -72,8 +72,8 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
 enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t);
 void weft_record_close(struct weft_record *record);
 /* Instead of open and begin, to repeat a run that is in a folder from one of its checkpoints (NULL: from the start).
- * Nothing is written there. What is recorded from now on must be what the log has; a step that comes out differently
- * ends training with WEFT_CHECK. */
+ * The trainer's model has its initial weights. Nothing is written there. What is recorded from now on must be what the
+ * log has; a step that comes out differently ends training with WEFT_CHECK. */
 enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
                                     struct weft_trainer *t, const struct weft_settings *settings);
 /* Only reads the log of a run: `expected` is the list of its records that are functions of the step. */

@@ -75,11 +75,17 @@ found "a config with another learning rate" 'step 5 of .* does not come out'
 forge && forger config "forged/$run" dropout 0.0
 found "a config without dropout" 'step 5 of .* does not come out'
 forge && rm -r "forged/$run" && cp -r "forged/$twin" "forged/$run" && forger config "forged/$run" seed 1
-found "the run of another seed" 'step 5 of .* does not come out'
+found "the run of another seed" 'initial.json is not of the weights'
+cp "study/$run/initial.json" "forged/$run"
+found "the run of another seed, with the right hashes of initial weights" 'step 5 of .* does not come out'
 forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was left out" 'step 15 of .* does not come out'
 forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was made up" '.'
+forge && sed -i 's/key 0: ......../key 0: 00000000/' "forged/$run/initial.json"
+found "another hash of initial weights" 'initial.json is not of the weights'
+forge && rm "forged/$run/initial.json"
+found "missing hashes of initial weights" 'initial.json cannot be read'
 # What passed was the log as it was.
 forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0' && ! "$weft" audit "forged/$run" --resume done >/dev/null 2>err &&
     grep -q 'step 25 of .* does not come out' err
