@@ -16,7 +16,7 @@ static void passes(void **state)
 {
     struct weft_opcheck sum;
     const struct weft_op *op = *state;
-    assert_int_equal(weft_opcheck_run(op->name, &sum, print_failure, NULL), WEFT_OK);
+    assert_int_equal(weft_opcheck_run(op->name, 1, &sum, print_failure, NULL), WEFT_OK);
     assert_int_equal(sum.ops, 1);
     assert_true(sum.cases >= 16); /* eight sizes, two types */
     assert_int_equal(sum.failed, 0);

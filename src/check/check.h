@@ -28,9 +28,9 @@ struct weft_opcheck {
 
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
-/* Every op, or only one. A defect is counted; it is not a failure of this function. A case that there is no memory for
- * is. */
-enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report,
+/* Every op, or only one; of its cases the first, and then one of `every`. A defect is counted; it is not a failure of
+ * this function. A case that there is no memory for is. */
+enum weft_status weft_opcheck_run(const char *only_op, int every, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                   void *context);
 
 /* ---- gates (gates.c): checks that a model must pass before its results count */

@@ -311,7 +311,7 @@ static enum weft_status check_case(const struct weft_op *op, const struct weft_c
     return status == WEFT_NOMEM ? status : WEFT_OK;
 }
 
-static enum weft_status check_op(const struct weft_op *op, struct weft_opcheck *sum, weft_opcheck_fn *report,
+static enum weft_status check_op(const struct weft_op *op, int every, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                  void *context)
 {
     static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
@@ -322,7 +322,7 @@ static enum weft_status check_op(const struct weft_op *op, struct weft_opcheck *
         report(context, &bare);
         return WEFT_OK;
     }
-    for (int c = 0; c < op->case_count; c++)
+    for (int c = 0; c < op->case_count; c += every)
         for (int d = 0; d < 2; d++) {
             struct weft_opcheck_case verdict;
             TRY(check_case(op, &op->cases[c], dtypes[d], sum, &verdict));
@@ -333,7 +333,8 @@ static enum weft_status check_op(const struct weft_op *op, struct weft_opcheck *
     return WEFT_OK;
 }
 
-enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum, weft_opcheck_fn *report, void *context)
+enum weft_status weft_opcheck_run(const char *only_op, int every, struct weft_opcheck *sum, weft_opcheck_fn *report,
+                                  void *context)
 {
     const char *names[WEFT_OP_COUNT];
     enum weft_status status = WEFT_OK;
@@ -345,7 +346,7 @@ enum weft_status weft_opcheck_run(const char *only_op, struct weft_opcheck *sum,
         const struct weft_op *op = weft_op((enum weft_op_id)id);
         names[id] = op->name;
         if (!only_op || strcmp(only_op, op->name) == 0)
-            status = check_op(op, sum, report, context);
+            status = check_op(op, every, sum, report, context);
     }
     weft_threads_leave(&scope);
     if (sum->ops)

@@ -31,8 +31,8 @@ static const struct weft_arg table[] = {
     {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
      .help = "With --hashes: instead, combinations in which all pairs of choices occur. Their bits are not recorded: "
              "sha256, the hash of all, must be the same on two machines"},
-    {"every", 0, "N", WEFT_ARG_INT, offsetof(struct args, every), .help = "With --pairs: one of N combinations only",
-     .min = 1, .max = 1000},
+    {"every", 0, "N", WEFT_ARG_INT, offsetof(struct args, every), .initial = "1", .min = 1, .max = 1000,
+     .help = "Only one of N cases of every op, the first included, or with --pairs of N combinations"},
     {0},
 };
 
@@ -104,7 +104,7 @@ static enum weft_status run_hashes(const struct args *a)
     char all[65];
     weft_sha256_init(&h.all);
     if (a->pairs)
-        TRY(weft_hashes_pairs((int)weft_max(1, a->every), add_hash, &h));
+        TRY(weft_hashes_pairs((int)a->every, add_hash, &h));
     else
         TRY(weft_hashes_run(a->model, add_hash, &h));
     weft_sha256_hex(&h.all, all);
@@ -134,13 +134,13 @@ static enum weft_status run(void *args)
         return FAIL(WEFT_INVALID, "%s needs --hashes", a->model ? "--model" : "--pairs");
     if (a->model && a->pairs)
         return FAIL(WEFT_INVALID, "--pairs is of all choices, not of one preset: leave out --model");
-    if (a->every && !a->pairs)
-        return FAIL(WEFT_INVALID, "--every needs --pairs");
+    if (a->every > 1 && a->hashes && !a->pairs)
+        return FAIL(WEFT_INVALID, "--every is of ops or --pairs: all recorded hashes are compared");
     if (a->hashes)
         return run_hashes(a);
     struct weft_opcheck sum;
     struct tally tally = {.args = a, .gradient_error = NAN};
-    enum weft_status status = weft_opcheck_run(a->op, &sum, add_case, &tally);
+    enum weft_status status = weft_opcheck_run(a->op, (int)a->every, &sum, add_case, &tally);
     print_tally(&tally);
     if (status != WEFT_OK)
         return status;

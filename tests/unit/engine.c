@@ -133,7 +133,7 @@ static void checks_end_with_an_error(void **state)
             assert_int_equal(status, WEFT_NOMEM);
     }
     atomic_store(&failing, 3);
-    assert_int_equal(weft_opcheck_run("linear", &sum, ignore, NULL), WEFT_NOMEM);
+    assert_int_equal(weft_opcheck_run("linear", 1, &sum, ignore, NULL), WEFT_NOMEM);
     close_stage(&s);
 }
 

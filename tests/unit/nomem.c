@@ -67,11 +67,11 @@ static void a_case_that_was_not_run_has_not_passed(void **state)
     if (SANITIZED)
         skip();
     struct weft_opcheck whole, sum;
-    assert_int_equal(weft_opcheck_run("add", &whole, ignore, NULL), WEFT_OK);
+    assert_int_equal(weft_opcheck_run("add", 1, &whole, ignore, NULL), WEFT_OK);
     assert_int_equal(whole.failed, 0);
     for (long n = 1;; n += 1 + n / 50) {
         atomic_store(&countdown, n);
-        enum weft_status status = weft_opcheck_run("add", &sum, ignore, NULL);
+        enum weft_status status = weft_opcheck_run("add", 1, &sum, ignore, NULL);
         if (atomic_exchange(&countdown, 0) > 0) {
             assert_int_equal(status, WEFT_OK); /* there were no more allocations */
             assert_true(n > 100);
