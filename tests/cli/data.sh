@@ -115,23 +115,25 @@ train() { "$weft" train gpt2 --set task=text --set data="$scratch/again" --set s
     --set context=16 --set batch=2 --set eval_samples=100000 --set eval_every=0 --unsafe --out "$scratch/$1" >"$scratch/log" 2>&1; }
 rm "$scratch"/again/*.tree && train run-1 && diff -r "$scratch/tree" "$scratch/again"
 result $? "so does the first run on them"
-# Validation is scored whole, so every block of it is read.
+score() { "$weft" eval "$scratch/run-1" --data "$scratch/again" >"$scratch/log" 2>&1; } # reads every block of val
+score
+result $? "weft eval reads them, too"
 bytes=$(stat -c %s "$scratch/again/val_000000.bin")
 for at in 2000 $((bytes / 2)) $((bytes - 1)); do
     cp "$scratch/tree/val_000000.bin" "$scratch/again" && printf '\x00' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
     cmp -s "$scratch/tree/val_000000.bin" "$scratch/again/val_000000.bin" && printf '\x01' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
-    ! train run-$at && grep -q 'val_000000.bin, from byte .*: this block .* `weft data index`' "$scratch/log"
+    ! score && grep -q 'val_000000.bin, from byte .*: this block .* `weft data index`' "$scratch/log"
     result $? "byte $at of $bytes changed: refused when it is read"
 done
 cp "$scratch/tree/val_000000.bin" "$scratch/again"
 for at in 0 8 12 16 30 60 70 $(($(stat -c %s "$scratch/tree/val_000000.bin.tree") - 40)); do
     cp "$scratch/tree/val_000000.bin.tree" "$scratch/again" && printf '\x99' | dd of="$scratch/again/val_000000.bin.tree" bs=1 seek=$at conv=notrunc 2>/dev/null
-    ! train run-tree-$at && grep -q 'weft data index' "$scratch/log"
+    ! score && grep -q 'weft data index' "$scratch/log"
     result $? "byte $at of the tree changed: refused"
 done
-head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.tree" && ! train run-cut && grep -q 'is damaged' "$scratch/log"
+head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.tree" && ! score && grep -q 'is damaged' "$scratch/log"
 result $? "a tree that was cut is refused"
-"$weft" data index "$scratch/again" >/dev/null 2>&1 && train run-anew && diff -r "$scratch/tree" "$scratch/again"
+"$weft" data index "$scratch/again" >/dev/null 2>&1 && score && diff -r "$scratch/tree" "$scratch/again"
 result $? "index replaces it"
 fails 1 "has no token files" index "$scratch/run-1"
 finish
