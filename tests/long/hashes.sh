@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: MIT
 #
 # hashes.sh - at every level that this processor has, all small models get the bits of every machine, combinations with
-# all pairs of choices get those of the best level, and ten million results of products equal their definition.
+# all pairs of choices get those of the best level (at base one of four, since it is slow), ten million results of products
+# equal their definition, and ten million of attention are the same at all levels.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
-products=$(dirname "$weft")/tests/unit/products
+units=$(dirname "$weft")/tests/unit
 
-wanted=$("$weft" check --hashes --pairs --json 2>/dev/null | field sha256)
+pairs_at() { WEFT_ISA=$1 "$weft" check --hashes --pairs --every "$2" --json 2>/dev/null; } # LEVEL EVERY
+best=$("$weft" version --json | field isa)
+for every in 1 4; do
+    printf -v wanted_$every %s "$(pairs_at "$best" $every | field sha256)"
+done
 for isa in base v3 v4 amx; do
     if [[ $(WEFT_ISA=$isa "$weft" version --json | field isa) != "$isa" ]]; then
         skip "hashes and products at level $isa" "this processor does not have it"
@@ -16,10 +21,14 @@ for isa in base v3 v4 amx; do
     fi
     json=$(WEFT_ISA=$isa "$weft" check --hashes --json)
     result $? "hashes at level $isa: $json"
-    json=$(WEFT_ISA=$isa "$weft" check --hashes --pairs --json 2>/dev/null)
+    every=1 && [[ $isa != base ]] || every=4
+    wanted=wanted_$every && wanted=${!wanted}
+    json=$(pairs_at $isa $every)
     [[ ${#wanted} == 64 && $(field sha256 <<<"$json") == "$wanted" ]]
     result $? "all pairs of choices at level $isa: $json"
-    counts=$(PRODUCTS=10 WEFT_ISA=$isa "$products" 2>&1)
+    counts=$(PRODUCTS=10 WEFT_ISA=$isa "$units/products" 2>&1)
     result $? "products at level $isa: $(grep -o '# .*' <<<"$counts" | tr '\n' ' ')"
 done
+counts=$(ATTENTION=10 "$units/attention" 2>&1)
+result $? "attention at all levels: $(grep -o '# .*' <<<"$counts")"
 finish
