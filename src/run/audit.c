@@ -112,7 +112,9 @@ static enum weft_status note_passed(const struct weft_audit *a, int64_t first, i
         return WEFT_OK;
     TRY(passed_line(a, first, last, line));
     FILE *f = fopen(a->passed, "a");
-    if (!f || fputs(line, f) < 0 || fclose(f))
+    if (f)
+        fputs(line, f);
+    if (!f || !weft_output_close(f))
         return FAIL(WEFT_IO, "%s cannot be written: %s", a->passed, strerror(errno));
     return WEFT_OK;
 }

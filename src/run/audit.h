@@ -16,15 +16,15 @@ struct weft_audit {
     const char *folder;
     int64_t segments; /* that many of those between checkpoints, drawn at random; 0: the whole run, from the start */
     uint64_t seed;    /* of the draw */
-    const char
-        *passed; /* a file of segments that passed before, which are left out, and that others are added to; NULL */
+    /* A file of segments that passed before: these are left out, and others that pass are added. NULL: none. */
+    const char *passed;
     /* Callbacks, each may be NULL. */
     void *context;
     weft_progress_fn *on_progress;                                  /* after every step */
     void (*on_segment)(void *context, int64_t first, int64_t last); /* before it is repeated */
 
     /* ---- what came of it */
-    int64_t segments_there, segments_done, segments_before; /* segments_before: done, but before */
+    int64_t segments_there, segments_done, segments_before; /* segments_before: of those done, by `passed` */
     int64_t steps_there, steps_done;                        /* up to the newest checkpoint; repeated */
 };
 
