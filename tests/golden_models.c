@@ -82,7 +82,7 @@ struct run {
     const struct way *way;
     struct weft_settings settings;
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     struct weft_net net;
     struct weft_value *logits;
     struct weft_exec *exec;
@@ -172,7 +172,7 @@ static enum weft_status build(struct run *r)
     TRY(add_settings(r));
     TRY(weft_spec_init(&r->spec, "gpt2", &r->settings));
     TRY(weft_settings_finish(&r->settings));
-    TRY(weft_model_create(&r->model, &r->spec));
+    TRY(weft_nn_create(&r->model, &r->spec));
     TRY(check_weights(r));
     TRY(weft_net_init(&r->net, r->model, WEFT_TRAIN,
                       (struct weft_net_size){.sequences = sequences + SPARE, .length = r->spec.context}));
@@ -338,7 +338,7 @@ static void release(struct run *r)
     free(r->memory);
     weft_exec_free(r->exec);
     weft_net_release(&r->net);
-    weft_model_free(r->model);
+    weft_nn_free(r->model);
     weft_spec_release(&r->spec);
     weft_settings_release(&r->settings);
 }

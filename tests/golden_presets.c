@@ -32,7 +32,7 @@ static enum weft_status build_graph(struct run *r)
     TRY(add_settings(r));
     TRY(weft_spec_init(&r->spec, word(r, "preset"), &r->settings));
     TRY(weft_settings_finish(&r->settings));
-    TRY(weft_model_create(&r->model, &r->spec));
+    TRY(weft_nn_create(&r->model, &r->spec));
     enum weft_status status = weft_net_init(
         &net, r->model, WEFT_EVAL, (struct weft_net_size){.sequences = sequences + SPARE, .length = r->spec.context});
     r->g = net.g;

@@ -62,8 +62,8 @@ static void open_spec(struct stage *s, const struct subject *subject)
 
 static void plan_stage(struct stage *s)
 {
-    check(weft_model_create(&s->model, &s->spec));
-    check(weft_model_init(s->model));
+    check(weft_nn_create(&s->model, &s->spec));
+    check(weft_nn_init(s->model));
     grads = weft_params_array(&s->model->params);
     assert_non_null(grads);
     check(weft_net_init(&s->net, s->model, WEFT_TRAIN,
@@ -123,23 +123,23 @@ static void sessions_allocate_nothing(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct weft_spec spec;
-        struct weft_model *model;
-        struct weft_session *session;
+        struct weft_nn *model;
+        struct weft_decoder *session;
         const int32_t tokens[100] = {0};
         const float *logits;
         open_model(&spec, &model, subjects[i].preset, subjects[i].settings);
-        check(weft_model_init(model));
-        assert_int_equal(weft_session_create(&session, model, (struct weft_session_size){2, 128, 100, false, 0}),
+        check(weft_nn_init(model));
+        assert_int_equal(weft_decoder_create(&session, model, (struct weft_decoder_size){2, 128, 100, false, 0}),
                          WEFT_OK);
         long before = atomic_load(&allocations);
         for (int64_t q = 0; q < 2; q++) {
             struct weft_feed many = {q, tokens, 100}, one = {q, tokens, 1};
-            assert_int_equal(weft_session_run(session, &many, 1, &logits), WEFT_OK);
-            assert_int_equal(weft_session_run(session, &one, 1, &logits), WEFT_OK);
-            assert_int_equal(weft_session_reset(session, q), WEFT_OK);
+            assert_int_equal(weft_decoder_run(session, &many, 1, &logits), WEFT_OK);
+            assert_int_equal(weft_decoder_run(session, &one, 1, &logits), WEFT_OK);
+            assert_int_equal(weft_decoder_reset(session, q), WEFT_OK);
         }
         assert_int_equal(atomic_load(&allocations) - before, 0);
-        weft_session_free(session);
+        weft_decoder_free(session);
         close_model(&spec, model);
     }
 }
@@ -191,7 +191,7 @@ static void steps_take_what_is_accounted(void **state)
         open_settings(&s, subjects[i].preset, NULL);
         long before = atomic_load(&allocations);
         for (int step = 0; step < 2; step++)
-            assert_int_equal(weft_trainer_step(s.t, &losses), WEFT_OK);
+            assert_int_equal(weft_learner_step(s.t, &losses), WEFT_OK);
         assert_int_equal(atomic_load(&allocations) - before, 0);
         double grown = (double)(weft_resident_bytes() - start);
         double planned =

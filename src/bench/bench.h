@@ -68,7 +68,7 @@ enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struc
 
 /* A model on random tokens, at its batch and context (stage.c). */
 struct weft_stage {
-    struct weft_model *model;
+    struct weft_nn *model;
     struct weft_net net;
     struct weft_exec *exec;
     float *grads;

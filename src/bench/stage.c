@@ -23,8 +23,8 @@ static void fill(struct weft_stage *s)
 enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec)
 {
     *s = (struct weft_stage){0};
-    TRY(weft_model_create(&s->model, spec));
-    TRY(weft_model_init(s->model));
+    TRY(weft_nn_create(&s->model, spec));
+    TRY(weft_nn_init(s->model));
     s->grads = weft_params_array(&s->model->params);
     if (!s->grads)
         return FAIL(WEFT_NOMEM, "not enough memory for gradients");
@@ -45,6 +45,6 @@ void weft_stage_close(struct weft_stage *s)
     weft_net_release(&s->net);
     if (s->model)
         weft_params_array_free(&s->model->params, s->grads);
-    weft_model_free(s->model);
+    weft_nn_free(s->model);
     *s = (struct weft_stage){0};
 }

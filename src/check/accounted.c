@@ -67,7 +67,7 @@ static double count_weights(const struct weft_probe *p)
     return sum;
 }
 
-static enum weft_status take(const struct weft_model *model, enum weft_use use, int64_t sequences, struct taken *taken)
+static enum weft_status take(const struct weft_nn *model, enum weft_use use, int64_t sequences, struct taken *taken)
 {
     struct weft_probe p;
     int64_t length = model->spec->context, before = weft_resident_bytes();
@@ -111,7 +111,7 @@ static void check_counts(const struct weft_trial *t, const struct taken *taken, 
 
 static enum weft_status check_runs(const struct weft_trial *t, const struct weft_account *a)
 {
-    const struct weft_model *model = t->model;
+    const struct weft_nn *model = t->model;
     struct taken step, forward;
     double planned = (double)a->activation_bytes + 2.0 * sizeof(float) * (double)model->params.total;
     TRY(take(model, WEFT_TRAIN, model->spec->batch, &step));
@@ -129,14 +129,14 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
 static enum weft_status check_cache(const struct weft_trial *t, const struct weft_account *a)
 {
     const struct weft_spec *spec = t->model->spec;
-    struct weft_session *session = NULL;
-    struct weft_session_size size = {.sequences = 2, .length = spec->context, .chunk = 8};
+    struct weft_decoder *session = NULL;
+    struct weft_decoder_size size = {.sequences = 2, .length = spec->context, .chunk = 8};
     double rows = 2 * (double)weft_round_up(spec->context, WEFT_KEY_TILE) * (double)spec->layers;
-    enum weft_status status = weft_session_create(&session, t->model, size);
+    enum weft_status status = weft_decoder_create(&session, t->model, size);
     if (status == WEFT_OK)
-        report_equal(t, (double)weft_session_cache_bytes(session).store / rows, a->cache_bytes_layer,
+        report_equal(t, (double)weft_decoder_cache_bytes(session).store / rows, a->cache_bytes_layer,
                      "cache bytes of a token in a layer");
-    weft_session_free(session);
+    weft_decoder_free(session);
     return status;
 }
 
@@ -144,7 +144,7 @@ static enum weft_status check_cache(const struct weft_trial *t, const struct wef
 enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;
-    struct weft_model model = *t->model;
+    struct weft_nn model = *t->model;
     struct weft_trial large = {t->gate, &model, NULL, t->report};
     struct weft_account account;
     model.spec = &spec;

@@ -21,9 +21,9 @@ enum { SEQUENCES = 2, MOST = 17, TOKENS_KEY = 31, CHUNKS_KEY = 32, SCATTER = 33,
 enum { LARGE = 150 }; /* tokens in a chunk of the model itself */
 
 struct stage {
-    const struct weft_model *model;
+    const struct weft_nn *model;
     int64_t length, chunk; /* tokens of a sequence, and at most in a chunk */
-    struct weft_session *expanding, *decoding;
+    struct weft_decoder *expanding, *decoding;
     struct weft_probe whole, exact; /* exact: f64, opened when needed */
     struct weft_tensor got;         /* logits from a session, laid out as those of the whole */
 };
@@ -61,12 +61,12 @@ static int64_t single_at_pages(const struct stage *s, int64_t sequence, int64_t 
 }
 
 /* Feeds both sequences from their beginning. */
-static enum weft_status feed(struct stage *s, struct weft_session *session, cut_fn *cut)
+static enum weft_status feed(struct stage *s, struct weft_decoder *session, cut_fn *cut)
 {
     const int32_t *tokens = weft_exec_tensor(s->whole.exec, s->whole.net.tokens)->data;
     int64_t V = weft_tensor_width(&s->got), length = weft_tensor_rows(&s->got) / SEQUENCES, done[SEQUENCES] = {0};
     for (int64_t i = 0; i < SEQUENCES; i++)
-        TRY(weft_session_reset(session, i));
+        TRY(weft_decoder_reset(session, i));
     while (done[0] < length || done[1] < length) {
         struct weft_feed feeds[SEQUENCES];
         const float *logits;
@@ -75,7 +75,7 @@ static enum weft_status feed(struct stage *s, struct weft_session *session, cut_
             if (done[i] < length)
                 feeds[count++] = (struct weft_feed){i, tokens + i * length + done[i],
                                                     weft_min(cut(s, i, done[i]), length - done[i])};
-        TRY(weft_session_run(session, feeds, count, &logits));
+        TRY(weft_decoder_run(session, feeds, count, &logits));
         for (int k = 0; k < count; k++) {
             int64_t i = feeds[k].sequence, n = feeds[k].n;
             memcpy((float *)s->got.data + (i * length + done[i]) * V, logits, (size_t)(n * V) * sizeof *logits);
@@ -171,11 +171,11 @@ static void check_absorbed_itself(const struct weft_trial *t, const struct stage
 
 static enum weft_status open_all(struct stage *s)
 {
-    struct weft_session_size size = {
+    struct weft_decoder_size size = {
         .sequences = SEQUENCES, .length = s->length, .chunk = SEQUENCES * s->chunk, .expand = true, .scatter = SCATTER};
-    TRY(weft_session_create(&s->expanding, s->model, size));
+    TRY(weft_decoder_create(&s->expanding, s->model, size));
     size.expand = false;
-    TRY(weft_session_create(&s->decoding, s->model, size));
+    TRY(weft_decoder_create(&s->decoding, s->model, size));
     TRY(weft_probe_open(&s->whole, s->model, WEFT_FORWARD,
                         (struct weft_net_size){.sequences = SEQUENCES, .length = s->length}, WEFT_FAST));
     weft_probe_rows(&s->whole, SEQUENCES, s->length, NULL);
@@ -222,8 +222,8 @@ static enum weft_status check_itself(const struct weft_trial *t, struct stage *s
 
 static void close_all(struct stage *s)
 {
-    weft_session_free(s->expanding);
-    weft_session_free(s->decoding);
+    weft_decoder_free(s->expanding);
+    weft_decoder_free(s->decoding);
     weft_probe_close(&s->whole);
     weft_probe_close(&s->exact);
     free(s->got.data);

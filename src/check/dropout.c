@@ -62,7 +62,7 @@ static void find_sites(struct masks *m)
     }
 }
 
-static enum weft_status open_masks(struct masks *m, const struct weft_model *model, enum weft_use use)
+static enum weft_status open_masks(struct masks *m, const struct weft_nn *model, enum weft_use use)
 {
     m->probe = (struct weft_probe){.model = model, .dtype = WEFT_F32};
     TRY(weft_net_init(&m->probe.net, model, use,
@@ -258,7 +258,7 @@ static uint64_t hash(const struct weft_probe *p)
     return h;
 }
 
-static enum weft_status check_training(const struct weft_trial *t, struct masks *m, const struct weft_model *model)
+static enum weft_status check_training(const struct weft_trial *t, struct masks *m, const struct weft_nn *model)
 {
     uint64_t seed = (uint64_t)model->spec->seed;
     TRY(open_masks(m, model, WEFT_TRAIN));
@@ -277,7 +277,7 @@ static enum weft_status check_training(const struct weft_trial *t, struct masks 
 }
 
 /* Without dropout nothing is dropped, and the first position's value is kept as it is. */
-static enum weft_status check_scoring(const struct weft_trial *t, struct masks *m, const struct weft_model *model)
+static enum weft_status check_scoring(const struct weft_trial *t, struct masks *m, const struct weft_nn *model)
 {
     int64_t dropped = 0;
     m->p = 0;
@@ -293,13 +293,13 @@ static enum weft_status check_scoring(const struct weft_trial *t, struct masks *
     return WEFT_OK;
 }
 
-enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_model *model, double dropout,
+enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_nn *model, double dropout,
                                     int64_t sequences, int64_t length, int runs)
 {
     static enum weft_status (*const checks[])(const struct weft_trial *, struct masks *,
-                                              const struct weft_model *) = {check_training, check_scoring};
+                                              const struct weft_nn *) = {check_training, check_scoring};
     struct weft_spec spec = *model->spec;
-    struct weft_model masked = *model;
+    struct weft_nn masked = *model;
     enum weft_status status = WEFT_OK;
     spec.dropout = dropout;
     masked.spec = &spec;

@@ -54,7 +54,7 @@ static void shake(const struct weft_probe *p, const float *noise)
 static enum weft_status run(struct weft_effects *e, const struct weft_losses_of *in, const struct weft_switch *s,
                             int layer, bool rounded)
 {
-    struct weft_model model = e->model;
+    struct weft_nn model = e->model;
     struct weft_probe p;
     if (s)
         weft_switch_apply(s, &model, layer);
@@ -133,7 +133,7 @@ enum weft_status weft_effects_measure(struct weft_effects *e, const struct weft_
     return WEFT_OK;
 }
 
-enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_model *learned, int64_t length)
+enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_nn *learned, int64_t length)
 {
     *e = (struct weft_effects){.model = *learned, .size = {.length = length}};
     e->size.sequences = weft_max(1, weft_min(MOST_SEQUENCES, MOST_SCORED / length));

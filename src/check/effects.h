@@ -16,8 +16,8 @@ struct weft_effect {
 };
 
 struct weft_effects {
-    struct weft_spec spec;   /* f32 */
-    struct weft_model model; /* of that spec, with the weights that were learned */
+    struct weft_spec spec; /* f32 */
+    struct weft_nn model;  /* of that spec, with the weights that were learned */
     struct weft_net_size size;
     struct weft_losses_of {
         double *nll,
@@ -29,7 +29,7 @@ struct weft_effects {
 };
 
 /* The model must outlive this; to be released even when it fails. */
-enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_model *learned, int64_t length);
+enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_nn *learned, int64_t length);
 void weft_effects_release(struct weft_effects *e);
 /* The first late position. */
 int64_t weft_effects_late(const struct weft_effects *e);

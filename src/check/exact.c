@@ -19,7 +19,7 @@ struct result {
     float *grads;
 };
 
-static enum weft_status run(const struct weft_model *model, struct weft_net_size size, struct weft_probe *p)
+static enum weft_status run(const struct weft_nn *model, struct weft_net_size size, struct weft_probe *p)
 {
     TRY(weft_probe_open(p, model, WEFT_TRAIN, size, WEFT_FAST));
     weft_probe_rows(p, size.sequences, size.length, NULL);
@@ -44,7 +44,7 @@ static void compare(const struct weft_trial *t, const struct weft_probe *p, cons
     weft_trial_report(t, differing == 0, differing, 0, name, "%s", first ? first : "");
 }
 
-static enum weft_status check_threads(const struct weft_trial *t, const struct weft_model *model, struct result *one)
+static enum weft_status check_threads(const struct weft_trial *t, const struct weft_nn *model, struct result *one)
 {
     static const int counts[] = {1, 2, 3, 4, 8};
     const struct weft_net_size size = {.sequences = SEQUENCES, .length = model->spec->context};
@@ -69,8 +69,8 @@ static enum weft_status check_threads(const struct weft_trial *t, const struct w
     return WEFT_OK;
 }
 
-static enum weft_status check_level(const struct weft_trial *t, const struct weft_model *model,
-                                    struct weft_net_size size, const struct result *one, int below, const char *what)
+static enum weft_status check_level(const struct weft_trial *t, const struct weft_nn *model, struct weft_net_size size,
+                                    const struct result *one, int below, const char *what)
 {
     struct weft_probe p = {0};
     struct weft_threads_scope scope;
@@ -89,7 +89,7 @@ static enum weft_status check_level(const struct weft_trial *t, const struct wef
 /* With another engine, whose bits are its own, there is no other level to compare with. */
 static int levels_below(void) { return strchr(weft_dnn_path(), '-') ? 0 : (int)weft_isa(); }
 
-static enum weft_status check(const struct weft_trial *t, const struct weft_model *model, struct result *one)
+static enum weft_status check(const struct weft_trial *t, const struct weft_nn *model, struct result *one)
 {
     const struct weft_net_size size = {.sequences = SEQUENCES, .length = model->spec->context};
     TRY(check_threads(t, model, one));
@@ -101,7 +101,7 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_mode
 enum weft_status weft_gate_exact(const struct weft_trial *t)
 {
     struct weft_spec masked = *t->model->spec;
-    struct weft_model model = *t->model;
+    struct weft_nn model = *t->model;
     masked.dropout = 0.1;
     model.spec = &masked;
     struct result one = {0, calloc((size_t)model.params.total, sizeof(float))};

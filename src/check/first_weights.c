@@ -205,7 +205,7 @@ static enum weft_status check_recurring(const struct weft_trial *t, const struct
 
 enum weft_status weft_check_first_weights(const struct weft_trial *t)
 {
-    const struct weft_model *model = t->itself->model;
+    const struct weft_nn *model = t->itself->model;
     const struct weft_params *p = &model->params;
     uint64_t seed = (uint64_t)model->spec->seed, init_key = (uint64_t)model->spec->init_key;
     struct looking l = {p, init_key == 0 ? seed : weft_key(seed, init_key), calloc((size_t)p->count, sizeof *l.found)};
@@ -239,7 +239,7 @@ enum weft_status weft_check_seeds(const struct weft_trial *t)
     enum { MODELS = 4 };
     static const char *const what[] = {"", "another seed", "another init_key", "both"};
     struct weft_spec specs[MODELS];
-    struct weft_model *models[MODELS] = {NULL};
+    struct weft_nn *models[MODELS] = {NULL};
     enum weft_status status = WEFT_OK;
     int alike = 0, at = 0;
     const char *weight = "";
@@ -247,9 +247,9 @@ enum weft_status weft_check_seeds(const struct weft_trial *t)
         specs[i] = *t->model->spec;
         specs[i].seed ^= i % 2;
         specs[i].init_key ^= i / 2;
-        status = weft_model_create(&models[i], &specs[i]);
+        status = weft_nn_create(&models[i], &specs[i]);
         if (status == WEFT_OK)
-            status = weft_model_init(models[i]);
+            status = weft_nn_init(models[i]);
         for (int j = 0; j < i && status == WEFT_OK; j++) {
             int same = shared(&models[i]->params, &models[j]->params);
             if (same >= 0 && alike++ == 0) {
@@ -262,6 +262,6 @@ enum weft_status weft_check_seeds(const struct weft_trial *t)
         weft_trial_report(t, alike == 0, alike, 0, "seeds and init_keys that give a weight the same first values",
                           "%s does not change with %s", weight, what[at]);
     for (int i = 0; i < MODELS; i++)
-        weft_model_free(models[i]);
+        weft_nn_free(models[i]);
     return status;
 }

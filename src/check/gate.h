@@ -26,8 +26,8 @@
 
 struct weft_trial {
     const char *gate;
-    const struct weft_model *model; /* the twin */
-    struct weft_itself *itself;     /* NULL: only the twin is checked */
+    const struct weft_nn *model; /* the twin */
+    struct weft_itself *itself;  /* NULL: only the twin is checked */
     struct weft_gates *report;
 };
 
@@ -36,11 +36,11 @@ void weft_trial_report(const struct weft_trial *t, bool passed, double figure, d
                        const char *where, ...) __attribute__((format(printf, 6, 7)));
 
 /* A model with noise on its weights. Freed like any. */
-enum weft_status weft_twin_create(struct weft_model **model, const struct weft_spec *spec);
+enum weft_status weft_twin_create(struct weft_nn **model, const struct weft_spec *spec);
 
 /* One graph of a model, planned, with weights and gradients of its own: f32, or f64 in a reference execution. */
 struct weft_probe {
-    const struct weft_model *model;
+    const struct weft_nn *model;
     struct weft_net net;
     struct weft_exec *exec;
     enum weft_dtype dtype;
@@ -49,11 +49,10 @@ struct weft_probe {
 };
 
 /* To be closed even when this fails. */
-enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                                  struct weft_net_size size, enum weft_mode mode);
 /* The same for TRAIN, with the gradient of the embedding as an output. */
-enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_model *model,
-                                        struct weft_net_size size);
+enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_nn *model, struct weft_net_size size);
 /* The second half of opening, for those that change the graph before: it has a model, a dtype and a net already. */
 enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode);
 void weft_probe_close(struct weft_probe *p);
@@ -97,8 +96,8 @@ bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt);
 bool weft_option_matters(const struct weft_options *all, const struct weft_option *o);
 /* Whether two models differ in what is known before they run: weights and their first values; or in the plan of a step
  * with their own batch and context. */
-enum weft_status weft_models_begin_alike(const struct weft_model *a, const struct weft_model *b, bool *alike);
-enum weft_status weft_models_plan_alike(const struct weft_model *a, const struct weft_model *b, bool *alike);
+enum weft_status weft_models_begin_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike);
+enum weft_status weft_models_plan_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike);
 
 /* ---- what a model can do without (switches.c): every option that has a value which switches something off */
 
@@ -107,7 +106,7 @@ struct weft_switch {
     const struct weft_chosen *part; /* that is switched, or whose option it is; NULL: the model's own */
     bool of_mechanism;              /* one of the options of a mechanism */
     struct weft_spec spec;          /* without it */
-    struct weft_model *without;     /* its weights are declared, but have no memory */
+    struct weft_nn *without;        /* its weights are declared, but have no memory */
 };
 struct weft_switches {
     struct weft_switch *list;
@@ -117,10 +116,10 @@ struct weft_switches {
 enum weft_status weft_switches_find(struct weft_switches *all, const struct weft_spec *spec);
 void weft_switches_release(struct weft_switches *all);
 /* Whether the model has all weights that it has without the switch: then graphs of it can be built either way. */
-bool weft_switch_fits(const struct weft_switch *s, const struct weft_model *model);
+bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model);
 /* Whether switching it off in a layer must make a difference: always, if it does in some layer, or not necessarily. */
 enum weft_duty { WEFT_MUST_ACT, WEFT_ACTS_IF_ANY, WEFT_MAY_ACT };
-enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_model *model, int layer);
+enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_nn *model, int layer);
 /* The effects of a switch, one layer after the other. */
 struct weft_acts {
     struct weft_act {
@@ -134,13 +133,13 @@ void weft_acts_note(struct weft_acts *a, enum weft_duty duty, int layer, double 
 /* The least effect that counts, given which effects are none at all; INFINITY: no layer has to act. */
 struct weft_act weft_acts_least(const struct weft_acts *a, double none);
 /* Graphs of the model are built without it in this layer (-1: in all and around them). */
-void weft_switch_apply(const struct weft_switch *s, struct weft_model *model, int layer);
+void weft_switch_apply(const struct weft_switch *s, struct weft_nn *model, int layer);
 /* If the option is the initial value of weights (a learned alpha): whether the layer has such, and in the probe of a
  * graph without the switch, moves them to where they would have started. */
-bool weft_switch_starts(const struct weft_switch *s, const struct weft_model *model, int layer);
+bool weft_switch_starts(const struct weft_switch *s, const struct weft_nn *model, int layer);
 void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p, int layer);
 /* The effects of all switches on the loss of the model itself, after it has learned a little (model_effects.c). */
-enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_model *learned);
+enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_nn *learned);
 /* The gradient of a whole batch is the sum of those of its parts (batches.c). */
 enum weft_status weft_check_batches(const struct weft_trial *t);
 /* Whether a part declares that the weight has no gradient by mathematics (live.c). */
@@ -155,7 +154,7 @@ enum { WEFT_MOST_LOGITS = 1 << 27 };
 
 struct weft_itself {
     const struct weft_recipe *recipe;
-    struct weft_model *model;
+    struct weft_nn *model;
     struct weft_probe train, eval; /* TRAIN has the model's own dropout */
     int64_t sequences, length;
     double run_seconds;       /* of one run of TRAIN */

@@ -43,7 +43,7 @@ static enum weft_status run_gate(gate_fn *gate, const struct weft_trial *t)
 }
 
 /* `accounted`, the last, comes first: memory that a process takes once is seen only when nothing has run yet. */
-static enum weft_status run_on_twin(const struct weft_model *twin, unsigned which, struct weft_gates *report)
+static enum weft_status run_on_twin(const struct weft_nn *twin, unsigned which, struct weft_gates *report)
 {
     for (int turn = 0; turn < WEFT_GATE_COUNT; turn++) {
         int i = (turn + WEFT_GATE_ACCOUNTED) % WEFT_GATE_COUNT;
@@ -56,7 +56,7 @@ static enum weft_status run_on_twin(const struct weft_model *twin, unsigned whic
 static enum weft_status check_twin(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
 {
     struct weft_spec tiny;
-    struct weft_model *twin = NULL;
+    struct weft_nn *twin = NULL;
     struct weft_threads_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
     weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
@@ -65,7 +65,7 @@ static enum weft_status check_twin(const struct weft_spec *spec, unsigned which,
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
         status = run_on_twin(twin, which, report);
-    weft_model_free(twin);
+    weft_nn_free(twin);
     weft_spec_release(&tiny);
     weft_threads_leave(&one);
     return status;

@@ -16,7 +16,7 @@ enum { SEQUENCES = 2, LENGTH = 10, TOKENS_KEY = 51, DIRECTIONS = 2, ATTEMPTS = 3
 #define RATE 0.2
 #define NO_RATE 1e-12 /* less than one of the numbers that masks are drawn from */
 
-static enum weft_status open_probe(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                                    enum weft_mode mode)
 {
     int64_t length = weft_min(LENGTH, model->spec->context);
@@ -213,7 +213,7 @@ static enum weft_status with_probes(check_fn *how, const struct weft_trial *t)
 enum weft_status weft_gate_gradient(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;
-    struct weft_model model = *t->model;
+    struct weft_nn model = *t->model;
     const struct weft_trial trial = {t->gate, &model, NULL, t->report};
     spec.detach = false; /* a gradient that is cut off on purpose is not the derivative */
     model.spec = &spec;

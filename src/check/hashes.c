@@ -28,8 +28,8 @@ struct small {
     struct weft_settings settings;
     struct weft_spec spec;
     struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *trainer;
+    struct weft_nn *model;
+    struct weft_learner *trainer;
 };
 
 static enum weft_status open_row(struct small *s, const struct row *row, const char *dtype)
@@ -57,12 +57,12 @@ static enum weft_status train(struct small *s, char hash[65])
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
     TRY(weft_recipe_open(&s->recipe, &s->spec));
-    TRY(weft_model_create(&s->model, &s->spec));
-    TRY(weft_model_init(s->model));
-    TRY(weft_trainer_create(&s->trainer, s->model, &s->recipe));
+    TRY(weft_nn_create(&s->model, &s->spec));
+    TRY(weft_nn_init(s->model));
+    TRY(weft_learner_create(&s->trainer, s->model, &s->recipe));
     while (s->trainer->step < s->recipe.steps) {
         struct weft_losses losses;
-        TRY(weft_trainer_step(s->trainer, &losses));
+        TRY(weft_learner_step(s->trainer, &losses));
         weft_sha256_add(&sha, &s->trainer->loss, sizeof s->trainer->loss);
         weft_sha256_add(&sha, &s->trainer->grad_norm, sizeof s->trainer->grad_norm);
     }
@@ -74,8 +74,8 @@ static enum weft_status train(struct small *s, char hash[65])
 
 static void close_small(struct small *s)
 {
-    weft_trainer_free(s->trainer);
-    weft_model_free(s->model);
+    weft_learner_free(s->trainer);
+    weft_nn_free(s->model);
     weft_recipe_release(&s->recipe);
     weft_spec_release(&s->spec);
     weft_settings_release(&s->settings);

@@ -23,12 +23,12 @@ static void compare(struct wrong *w, const char *what, int64_t row, double is, d
     }
 }
 
-static const int32_t *ints(const struct weft_trainer *t, const struct weft_value *v)
+static const int32_t *ints(const struct weft_learner *t, const struct weft_value *v)
 {
     return weft_exec_tensor(t->exec, v)->data;
 }
 
-static uint64_t sample_at(const struct weft_trainer *t, int64_t micro_batch, int64_t b)
+static uint64_t sample_at(const struct weft_learner *t, int64_t micro_batch, int64_t b)
 {
     uint64_t batches = (uint64_t)t->step * (uint64_t)t->recipe->micro_batches + (uint64_t)micro_batch;
     return batches * (uint64_t)t->model->spec->batch + (uint64_t)b;
@@ -37,7 +37,7 @@ static uint64_t sample_at(const struct weft_trainer *t, int64_t micro_batch, int
 /* ---- samples */
 
 /* The samples of the last micro-batch, which are still there; and how many tokens all of them score. */
-static int64_t compare_samples(struct wrong *w, const struct weft_trainer *t, int32_t *tokens, int32_t *targets)
+static int64_t compare_samples(struct wrong *w, const struct weft_learner *t, int32_t *tokens, int32_t *targets)
 {
     const struct weft_recipe *r = t->recipe;
     int64_t T = t->length, B = t->model->spec->batch, M = r->micro_batches, scored = 0;
@@ -60,7 +60,7 @@ static int64_t compare_samples(struct wrong *w, const struct weft_trainer *t, in
 
 /* ---- rows: row bT + p is token p of sequence b */
 
-static void compare_rows(struct wrong *w, const struct weft_trainer *t)
+static void compare_rows(struct wrong *w, const struct weft_learner *t)
 {
     const struct weft_net *net = &t->net;
     int64_t T = t->length, B = t->model->spec->batch;
@@ -80,7 +80,7 @@ static void compare_rows(struct wrong *w, const struct weft_trainer *t)
 
 /* ---- the key: seed and step, low words first */
 
-static void compare_key(struct wrong *w, const struct weft_trainer *t, uint64_t step)
+static void compare_key(struct wrong *w, const struct weft_learner *t, uint64_t step)
 {
     uint64_t seed = (uint64_t)t->model->spec->seed;
     const uint32_t must[] = {(uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)step, (uint32_t)(step >> 32)};
@@ -89,7 +89,7 @@ static void compare_key(struct wrong *w, const struct weft_trainer *t, uint64_t 
 }
 
 /* Inputs are written again before they are used. */
-static void compare_far(struct wrong *w, const struct weft_trainer *t)
+static void compare_far(struct wrong *w, const struct weft_learner *t)
 {
     const uint64_t steps[] = {
         1, 2, 63, 64, 65, 128, 1000, 4096, 1 << 16, (uint64_t)t->recipe->steps - 1, ((uint64_t)1 << 32) + 3};
@@ -103,7 +103,7 @@ static void compare_far(struct wrong *w, const struct weft_trainer *t)
     }
 }
 
-enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_trainer *trainer)
+enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_learner *trainer)
 {
     char name[160];
     struct wrong w = {.what = ""}, far = {.what = ""};

@@ -21,8 +21,8 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
     *it = (struct weft_itself){.recipe = recipe, .begun = weft_seconds()};
     it->length = spec->context;
     it->sequences = weft_max(2, weft_min(spec->batch, ROWS / it->length));
-    TRY(weft_model_create(&it->model, spec));
-    TRY(weft_model_init(it->model));
+    TRY(weft_nn_create(&it->model, spec));
+    TRY(weft_nn_init(it->model));
     return WEFT_OK;
 }
 
@@ -30,7 +30,7 @@ void weft_itself_release(struct weft_itself *it)
 {
     weft_probe_close(&it->train);
     weft_probe_close(&it->eval);
-    weft_model_free(it->model);
+    weft_nn_free(it->model);
     *it = (struct weft_itself){0};
 }
 

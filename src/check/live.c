@@ -22,7 +22,7 @@ enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11 };
 
 /* Runs a model on fixed tokens with the reference kernels, without dropout; its weights as a switch that is off in a
  * layer wants them (NULL: none is). */
-static enum weft_status run(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+static enum weft_status run(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                             const struct weft_switch *s, int layer)
 {
     int64_t length = weft_min(LENGTH, model->spec->context);
@@ -110,7 +110,7 @@ struct base {
 };
 
 /* Of a model that is the base without the switch, in one layer or (-1) in all. */
-static enum weft_status effect_on(const struct base *base, const struct weft_model *other, const struct weft_switch *s,
+static enum weft_status effect_on(const struct base *base, const struct weft_nn *other, const struct weft_switch *s,
                                   int layer, double *effect)
 {
     struct weft_probe p;
@@ -132,7 +132,7 @@ static enum weft_status check_whole(const struct weft_trial *t, const struct bas
 {
     char name[128];
     double effect = 0;
-    struct weft_model *model;
+    struct weft_nn *model;
     snprintf(name, sizeof name, "%s has an effect", s->name);
     enum weft_status status = weft_twin_create(&model, &s->spec);
     if (status == WEFT_OK)
@@ -140,7 +140,7 @@ static enum weft_status check_whole(const struct weft_trial *t, const struct bas
     if (status == WEFT_OK)
         weft_trial_report(t, effect > ROUNDING, effect, ROUNDING, name, "logits and gradients are the same with %s",
                           s->off);
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 
@@ -148,7 +148,7 @@ static enum weft_status check_layers(const struct weft_trial *t, const struct ba
 {
     struct weft_acts acts = {0};
     for (int layer = 0; layer < t->model->spec->layers; layer++) {
-        struct weft_model model = *t->model;
+        struct weft_nn model = *t->model;
         double effect = 0;
         weft_switch_apply(s, &model, layer);
         TRY(effect_on(base, &model, s, layer, &effect));
@@ -179,8 +179,8 @@ static enum weft_status check_switches(const struct weft_trial *t, const struct 
 
 /* ---- options that are not at their defaults */
 
-static enum weft_status has_effect(const struct base *base, const struct weft_model *twin,
-                                   const struct weft_model *other, bool only_plan, bool *has)
+static enum weft_status has_effect(const struct base *base, const struct weft_nn *twin, const struct weft_nn *other,
+                                   bool only_plan, bool *has)
 {
     bool alike;
     double effect = 0;
@@ -212,7 +212,7 @@ static enum weft_status check_default(const struct weft_trial *t, const struct b
 {
     char setting[128];
     struct weft_spec spec;
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     snprintf(setting, sizeof setting, "%s=%s", o->opt->name, o->opt->initial);
     *has = true;
     enum weft_status status = weft_spec_vary(&spec, t->model->spec, setting);
@@ -224,7 +224,7 @@ static enum weft_status check_default(const struct weft_trial *t, const struct b
         if (status == WEFT_OK)
             status = has_effect(base, t->model, model, o->opt->only_plan, has);
     }
-    weft_model_free(model);
+    weft_nn_free(model);
     weft_spec_release(&spec);
     return status;
 }

@@ -304,7 +304,7 @@ static enum weft_status check_train_as_eval(const struct weft_trial *t, const st
 {
     struct weft_itself *it = t->itself;
     struct weft_spec plain = *it->model->spec;
-    struct weft_model model = *it->model;
+    struct weft_nn model = *it->model;
     struct weft_probe own = {0}, *p = &it->train;
     enum weft_status status = WEFT_OK;
     int64_t differing = 0, first = 0;

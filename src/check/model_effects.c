@@ -44,7 +44,7 @@ static bool is_other(const struct weft_node *a, const struct weft_node *b)
 static enum weft_status changes(const struct weft_effects *e, const struct weft_switch *s, int layer, bool *changed)
 {
     struct weft_node *const *a, *const *b;
-    struct weft_model model = e->model;
+    struct weft_nn model = e->model;
     struct weft_net with = {0}, without = {0};
     weft_switch_apply(s, &model, layer);
     enum weft_status status = weft_net_init(&with, &e->model, WEFT_EVAL, e->size);
@@ -134,7 +134,7 @@ static void report_layers(const struct weft_trial *t, const struct weft_effects 
 
 /* ---- losses: gradients */
 
-static enum weft_status open_short(const struct weft_effects *e, const struct weft_model *model, struct weft_probe *p)
+static enum weft_status open_short(const struct weft_effects *e, const struct weft_nn *model, struct weft_probe *p)
 {
     struct weft_net_size size = {.sequences = 2, .length = weft_min(SHORT, e->size.length)};
     TRY(weft_probe_open(p, model, WEFT_TRAIN, size, WEFT_FAST));
@@ -161,7 +161,7 @@ static double change_of_gradients(const struct weft_probe *a, const struct weft_
 static enum weft_status check_gradients(const struct weft_trial *t, struct weft_effects *e, const struct weft_switch *s)
 {
     const double limit = 1e-6;
-    struct weft_model off = e->model;
+    struct weft_nn off = e->model;
     struct weft_probe with = {0}, without = {0};
     char name[160];
     weft_switch_apply(s, &off, -1);
@@ -232,7 +232,7 @@ static enum weft_status check(const struct weft_trial *t, struct weft_effects *e
     return status;
 }
 
-enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_model *learned)
+enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_nn *learned)
 {
     struct weft_switches all = {0};
     struct weft_effects *e = calloc(1, sizeof *e);

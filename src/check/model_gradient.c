@@ -38,7 +38,7 @@ enum {
 
 /* What is compared: a model on one short sequence, at the end of the context, and a longer one. */
 struct sample {
-    const struct weft_model *model;
+    const struct weft_nn *model;
     int64_t at_end, length; /* tokens of the short one and of the longer one */
     const char *what;
     bool noisy; /* scores of first weights are nearly 0: with noise, an error in them shows */
@@ -304,7 +304,7 @@ static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from,
 
 /* On several tiles of keys, with differences of the loss; then with noise, on as much of the context as there is time
  * for, by what a row of the whole model's check took. */
-static enum weft_status check_part(const struct weft_trial *t, const struct weft_model *model, double seconds_per_row)
+static enum weft_status check_part(const struct weft_trial *t, const struct weft_nn *model, double seconds_per_row)
 {
     const struct weft_itself *it = t->itself;
     int64_t context = model->spec->context;
@@ -323,7 +323,7 @@ static enum weft_status check_part(const struct weft_trial *t, const struct weft
 static enum weft_status check_two_layers(const struct weft_trial *t, double seconds_per_row)
 {
     struct weft_spec narrow = {0}, shallow = {0};
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     const struct weft_spec *spec = t->itself->model->spec;
     enum weft_status status = vary(&narrow, spec, "vocab", 256, spec->vocab);
     if (status == WEFT_OK)
@@ -331,12 +331,12 @@ static enum weft_status check_two_layers(const struct weft_trial *t, double seco
     shallow.detach = false; /* a gradient that is cut off on purpose is not the derivative */
     shallow.dropout = 0;    /* EVAL has none */
     if (status == WEFT_OK)
-        status = weft_model_create(&model, &shallow);
+        status = weft_nn_create(&model, &shallow);
     if (status == WEFT_OK)
-        status = weft_model_init(model);
+        status = weft_nn_init(model);
     if (status == WEFT_OK)
         status = check_part(t, model, seconds_per_row);
-    weft_model_free(model);
+    weft_nn_free(model);
     weft_spec_release(&shallow);
     weft_spec_release(&narrow);
     return status;

@@ -21,8 +21,8 @@ enum { STEPS = 3, ROWS = 1024 };
 struct learner {
     struct weft_spec spec;
     struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *trainer;
+    struct weft_nn *model;
+    struct weft_learner *trainer;
 };
 
 static enum weft_status without_decay(struct weft_recipe *r)
@@ -41,7 +41,7 @@ static enum weft_status without_decay(struct weft_recipe *r)
 
 static enum weft_status open_learner(struct learner *l, const struct weft_itself *it)
 {
-    const struct weft_model *first = it->model;
+    const struct weft_nn *first = it->model;
     int64_t length = it->recipe->task->length(it->recipe->task_options);
     l->spec = *first->spec;
     l->spec.batch = weft_min(l->spec.batch, weft_max(1, ROWS / length));
@@ -51,23 +51,23 @@ static enum weft_status open_learner(struct learner *l, const struct weft_itself
     l->recipe.lr = fmax(weft_recipe_lr(it->recipe, 1), LEAST_LR);
     l->recipe.micro_batches = weft_min(l->recipe.micro_batches, 2);
     TRY(without_decay(&l->recipe));
-    TRY(weft_model_create(&l->model, &l->spec));
+    TRY(weft_nn_create(&l->model, &l->spec));
     TRY(weft_params_alloc(&l->model->params));
     memcpy(l->model->params.weights, first->params.weights, (size_t)first->params.total * sizeof(float));
-    TRY(weft_trainer_create(&l->trainer, l->model, &l->recipe));
+    TRY(weft_learner_create(&l->trainer, l->model, &l->recipe));
     return WEFT_OK;
 }
 
 static void close_trainer(struct learner *l)
 {
-    weft_trainer_free(l->trainer);
+    weft_learner_free(l->trainer);
     l->trainer = NULL;
 }
 
 static void close_learner(struct learner *l, const struct weft_itself *it)
 {
     close_trainer(l);
-    weft_model_free(l->model);
+    weft_nn_free(l->model);
     if (l->recipe.optim_options != it->recipe->optim_options)
         free(l->recipe.optim_options);
 }
@@ -120,7 +120,7 @@ static enum weft_status learn(const struct weft_trial *t, struct learner *l, boo
 {
     struct weft_losses losses;
     for (int i = 0; i < STEPS; i++) {
-        enum weft_status status = weft_trainer_step(l->trainer, &losses);
+        enum weft_status status = weft_learner_step(l->trainer, &losses);
         if (status != WEFT_OK && status != WEFT_CHECK)
             return status;
         if (status == WEFT_CHECK) {
@@ -130,7 +130,7 @@ static enum weft_status learn(const struct weft_trial *t, struct learner *l, boo
         if (i == 0)
             check_gradients(t, l, "first weights");
     }
-    TRY(weft_trainer_gradient(l->trainer));
+    TRY(weft_learner_gradient(l->trainer));
     char when[40];
     snprintf(when, sizeof when, "after %d steps", STEPS);
     check_gradients(t, l, when);

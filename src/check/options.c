@@ -75,9 +75,9 @@ static bool same_weight(const struct weft_param *a, const struct weft_param *b)
 }
 
 /* Both draw their first weights, which are lost: those of a twin have noise. */
-enum weft_status weft_models_begin_alike(const struct weft_model *a, const struct weft_model *b, bool *alike)
+enum weft_status weft_models_begin_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike)
 {
-    struct weft_model *first[2] = {NULL, NULL};
+    struct weft_nn *first[2] = {NULL, NULL};
     const struct weft_params *p = &a->params, *q = &b->params;
     *alike = p->count == q->count;
     for (int i = 0; *alike && i < p->count; i++)
@@ -86,14 +86,14 @@ enum weft_status weft_models_begin_alike(const struct weft_model *a, const struc
         return WEFT_OK;
     enum weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < 2; i++) {
-        status = weft_model_create(&first[i], (i ? b : a)->spec);
+        status = weft_nn_create(&first[i], (i ? b : a)->spec);
         if (status == WEFT_OK)
-            status = weft_model_init(first[i]);
+            status = weft_nn_init(first[i]);
     }
     if (status == WEFT_OK)
         *alike = memcmp(first[0]->params.weights, first[1]->params.weights, (size_t)p->total * sizeof(float)) == 0;
-    weft_model_free(first[0]);
-    weft_model_free(first[1]);
+    weft_nn_free(first[0]);
+    weft_nn_free(first[1]);
     return status;
 }
 
@@ -103,7 +103,7 @@ struct plan {
     double flops;
 };
 
-static enum weft_status plan_step(const struct weft_model *m, struct plan *plan)
+static enum weft_status plan_step(const struct weft_nn *m, struct plan *plan)
 {
     struct weft_node *const *nodes;
     struct weft_net net;
@@ -119,7 +119,7 @@ static enum weft_status plan_step(const struct weft_model *m, struct plan *plan)
     return status;
 }
 
-enum weft_status weft_models_plan_alike(const struct weft_model *a, const struct weft_model *b, bool *alike)
+enum weft_status weft_models_plan_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike)
 {
     struct plan one, other;
     TRY(plan_step(a, &one));

@@ -10,12 +10,12 @@
 
 /* ---- the twin */
 
-enum weft_status weft_twin_create(struct weft_model **model, const struct weft_spec *spec)
+enum weft_status weft_twin_create(struct weft_nn **model, const struct weft_spec *spec)
 {
     const double noise = 0.2;
     *model = NULL;
-    TRY(weft_model_create(model, spec));
-    TRY(weft_model_init(*model));
+    TRY(weft_nn_create(model, spec));
+    TRY(weft_nn_init(*model));
     const struct weft_params *p = &(*model)->params;
     for (int i = 0; i < p->count; i++) {
         const struct weft_param *w = &p->list[i];
@@ -43,7 +43,7 @@ static void bind(struct weft_probe *p)
 
 enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode)
 {
-    const struct weft_model *model = p->model;
+    const struct weft_nn *model = p->model;
     TRY(weft_exec_create(&p->exec, p->net.g, mode));
     p->weights = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
     if (p->net.use == WEFT_TRAIN)
@@ -55,7 +55,7 @@ enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode)
     return WEFT_OK;
 }
 
-enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                                  struct weft_net_size size, enum weft_mode mode)
 {
     *p = (struct weft_probe){.model = model, .dtype = weft_mode_is_reference(mode) ? WEFT_F64 : WEFT_F32};
@@ -64,7 +64,7 @@ enum weft_status weft_probe_open(struct weft_probe *p, const struct weft_model *
     return WEFT_OK;
 }
 
-enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_model *model, struct weft_net_size size)
+enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_nn *model, struct weft_net_size size)
 {
     struct weft_node *const *nodes;
     *p = (struct weft_probe){.model = model, .dtype = WEFT_F32};

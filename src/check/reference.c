@@ -34,7 +34,7 @@ bool weft_part_is_defined(const struct weft_part *part)
 
 /* ---- the copy and its graphs */
 
-static enum weft_status open_probe(struct weft_probe *p, const struct weft_model *model, enum weft_use use,
+static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                                    enum weft_mode mode)
 {
     struct weft_net_size size = weft_reference_size(model);
@@ -45,7 +45,7 @@ static enum weft_status open_probe(struct weft_probe *p, const struct weft_model
 }
 
 /* Without dropout, as the gates' copy. */
-static enum weft_status make_copy(struct weft_spec *tiny, const struct weft_spec *spec, struct weft_model **copy)
+static enum weft_status make_copy(struct weft_spec *tiny, const struct weft_spec *spec, struct weft_nn **copy)
 {
     *copy = NULL;
     TRY(weft_spec_shrink(tiny, spec));
@@ -57,7 +57,7 @@ static enum weft_status make_copy(struct weft_spec *tiny, const struct weft_spec
 enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char *path)
 {
     struct weft_spec tiny = {0};
-    struct weft_model *copy = NULL;
+    struct weft_nn *copy = NULL;
     struct weft_probe p = {0};
     enum weft_status status = make_copy(&tiny, spec, &copy);
     if (status == WEFT_OK)
@@ -65,7 +65,7 @@ enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char 
     if (status == WEFT_OK)
         status = weft_reference_write(&p, path);
     weft_probe_close(&p);
-    weft_model_free(copy);
+    weft_nn_free(copy);
     weft_spec_release(&tiny);
     return status;
 }
@@ -180,7 +180,7 @@ static enum weft_status compare_all(const struct weft_trial *t, const struct wef
                                       {"bf16", WEFT_FAST, WEFT_BF16, 0.5}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct weft_spec spec = *t->model->spec;
-        struct weft_model model = *t->model;
+        struct weft_nn model = *t->model;
         model.spec = &spec;
         if (ways[i].dtype == WEFT_BF16 && spec.compute != WEFT_BF16)
             continue;
@@ -196,7 +196,7 @@ static enum weft_status compare_all(const struct weft_trial *t, const struct wef
 enum weft_status weft_reference_check(const struct weft_spec *spec, const char *path, struct weft_gates *to)
 {
     struct weft_spec tiny = {0};
-    struct weft_model *copy = NULL;
+    struct weft_nn *copy = NULL;
     struct weft_reference w = {0};
     enum weft_status status = make_copy(&tiny, spec, &copy);
     if (status == WEFT_OK)
@@ -204,7 +204,7 @@ enum weft_status weft_reference_check(const struct weft_spec *spec, const char *
     if (status == WEFT_OK)
         status = compare_all(&(struct weft_trial){"reference", copy, NULL, to}, &w);
     weft_arena_release(&w.arena);
-    weft_model_free(copy);
+    weft_nn_free(copy);
     weft_spec_release(&tiny);
     return status;
 }

@@ -14,11 +14,11 @@ struct weft_reference {
 };
 
 /* Sequences and tokens of the inputs. */
-struct weft_net_size weft_reference_size(const struct weft_model *model);
+struct weft_net_size weft_reference_size(const struct weft_nn *model);
 /* Writes weights, tokens and targets of a probe for training. */
 enum weft_status weft_reference_write(const struct weft_probe *p, const char *path);
 /* Reads the file and refuses what is missing, unknown, of another shape or not finite. Release the arena also after a
  * failure. */
-enum weft_status weft_reference_read(struct weft_reference *r, const struct weft_model *model, const char *path);
+enum weft_status weft_reference_read(struct weft_reference *r, const struct weft_nn *model, const char *path);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { SEQUENCES = 2, LENGTH = 12, NAME = 256 };
 
-struct weft_net_size weft_reference_size(const struct weft_model *model)
+struct weft_net_size weft_reference_size(const struct weft_nn *model)
 {
     return (struct weft_net_size){.sequences = SEQUENCES, .length = weft_min(LENGTH, model->spec->context)};
 }
@@ -143,7 +143,7 @@ static enum weft_status refuse_others(const struct weft_safetensors *f, const ch
 }
 
 static enum weft_status read_all(struct weft_reference *w, const struct weft_safetensors *f, const char *path,
-                                 const struct weft_model *model)
+                                 const struct weft_nn *model)
 {
     const struct weft_params *p = &model->params;
     struct weft_net_size size = weft_reference_size(model);
@@ -165,7 +165,7 @@ static enum weft_status read_all(struct weft_reference *w, const struct weft_saf
     return WEFT_OK;
 }
 
-enum weft_status weft_reference_read(struct weft_reference *r, const struct weft_model *model, const char *path)
+enum weft_status weft_reference_read(struct weft_reference *r, const struct weft_nn *model, const char *path)
 {
     struct weft_safetensors *f;
     TRY(weft_safetensors_open(&f, path));

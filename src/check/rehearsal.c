@@ -46,7 +46,7 @@ static enum weft_status set_recipe(struct weft_rehearsal *s, const struct weft_o
     return WEFT_OK;
 }
 
-enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_model *twin,
+enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_nn *twin,
                                      const struct weft_optim *optim, double dropout, int64_t micro_batches,
                                      int64_t groups)
 {
@@ -61,13 +61,13 @@ enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft
     TRY(set_recipe(s, optim));
     s->recipe.micro_batches = micro_batches;
     s->recipe.grad_groups = groups;
-    TRY(weft_trainer_create(&s->trainer, &s->model, &s->recipe));
+    TRY(weft_learner_create(&s->trainer, &s->model, &s->recipe));
     return WEFT_OK;
 }
 
 void weft_rehearsal_close(struct weft_rehearsal *s)
 {
-    weft_trainer_free(s->trainer);
+    weft_learner_free(s->trainer);
     if (s->model.params.weights)
         weft_params_array_free(&s->model.params, s->model.params.weights);
     weft_arena_release(&s->recipe.arena);

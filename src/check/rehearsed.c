@@ -112,8 +112,7 @@ static void follow(void *context, const struct weft_progress *now)
 
 /* ---- runs */
 
-static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t,
-                                       const struct weft_model *twin)
+static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t, const struct weft_nn *twin)
 {
     const struct weft_recipe *own = t->itself->recipe;
     TRY(weft_rehearsal_open(s, twin, own->optim, DROPOUT, MICRO_BATCHES, GROUPS));
@@ -139,7 +138,7 @@ static enum weft_status run_loop(struct weft_rehearsal *s, struct weft_record *r
     loop.report = report;
     loop.context = context;
     loop.stop = stop;
-    TRY(weft_train(&loop, &finished, scores));
+    TRY(weft_loop_run(&loop, &finished, scores));
     return WEFT_OK;
 }
 
@@ -196,7 +195,7 @@ static void stop_early(void *context, const struct weft_progress *now)
 }
 
 /* Both by trainers of their own, which begin with the same first weights. */
-static enum weft_status take_part(const struct weft_trial *t, const struct weft_model *twin, const char *folder,
+static enum weft_status take_part(const struct weft_trial *t, const struct weft_nn *twin, const char *folder,
                                   bool resume, struct weft_rehearsal *s)
 {
     struct weft_scores scores;
@@ -206,7 +205,7 @@ static enum weft_status take_part(const struct weft_trial *t, const struct weft_
     return WEFT_OK;
 }
 
-static void compare_ends(const struct weft_trial *t, const struct weft_trainer *whole, const struct weft_trainer *parts)
+static void compare_ends(const struct weft_trial *t, const struct weft_learner *whole, const struct weft_learner *parts)
 {
     const struct weft_params *p = &whole->model->params;
     const float *a[] = {p->weights, whole->moments[0], whole->moments[1]};
@@ -227,7 +226,7 @@ static void compare_ends(const struct weft_trial *t, const struct weft_trainer *
                       p->list[at].name, names[what]);
 }
 
-static enum weft_status stop_and_resume(const struct weft_trial *t, const struct weft_model *twin,
+static enum weft_status stop_and_resume(const struct weft_trial *t, const struct weft_nn *twin,
                                         const struct following *f, const char *folder)
 {
     struct weft_rehearsal s;
@@ -245,7 +244,7 @@ static enum weft_status stop_and_resume(const struct weft_trial *t, const struct
 
 /* ---- all of it */
 
-static enum weft_status check_runs(const struct weft_trial *t, const struct weft_model *twin, struct weft_rehearsal *s,
+static enum weft_status check_runs(const struct weft_trial *t, const struct weft_nn *twin, struct weft_rehearsal *s,
                                    const char *folder)
 {
     char whole[300], parts[300];
@@ -262,7 +261,7 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     return WEFT_OK;
 }
 
-static enum weft_status rehearse(const struct weft_trial *t, const struct weft_model *twin)
+static enum weft_status rehearse(const struct weft_trial *t, const struct weft_nn *twin)
 {
     struct weft_rehearsal s;
     char folder[256];
@@ -280,7 +279,7 @@ static enum weft_status rehearse(const struct weft_trial *t, const struct weft_m
 enum weft_status weft_check_rehearsed(const struct weft_trial *t)
 {
     struct weft_spec tiny;
-    struct weft_model *twin = NULL;
+    struct weft_nn *twin = NULL;
     struct weft_threads_scope one;
     if (WEFT_SANITIZED) /* three runs, each of which hashes the program */
         return WEFT_OK;
@@ -290,7 +289,7 @@ enum weft_status weft_check_rehearsed(const struct weft_trial *t)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
         status = rehearse(t, twin);
-    weft_model_free(twin);
+    weft_nn_free(twin);
     weft_spec_release(&tiny);
     weft_threads_leave(&one);
     return status;

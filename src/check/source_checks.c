@@ -117,7 +117,7 @@ static enum weft_status check_attention(const struct weft_trial *t)
 
 /* ---- whole models */
 
-static enum weft_status run_model(struct weft_probe *p, const struct weft_model *model, enum weft_use use)
+static enum weft_status run_model(struct weft_probe *p, const struct weft_nn *model, enum weft_use use)
 {
     TRY(weft_probe_open(p, model, use, (struct weft_net_size){.sequences = 2, .length = ROWS}, WEFT_FAST));
     weft_probe_rows(p, 2, ROWS, NULL);
@@ -160,14 +160,14 @@ static enum weft_status check_gradients(const struct weft_trial *t)
 
 static enum weft_status check_model(struct weft_trial *t, const struct weft_spec *spec)
 {
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     enum weft_status status = weft_twin_create(&model, spec);
     t->model = model;
     if (status == WEFT_OK)
         status = check_block(t);
     if (status == WEFT_OK)
         status = check_gradients(t);
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 

@@ -31,7 +31,7 @@ static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, 
     struct weft_losses losses;
     int at = 0;
     const char *loss = "";
-    TRY(weft_trainer_gradient(s->trainer));
+    TRY(weft_learner_gradient(s->trainer));
     weft_updates_before(u);
     s->recipe.clip = (clips ? 0.3 : 3) * fmax(u->norm, 1e-9);
     weft_sums_run(plain, s);
@@ -42,7 +42,7 @@ static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, 
     }
     for (int64_t i = 0; i < s->model.params.total; i++)
         s->trainer->sums[0].grads[i] = 1; /* a step that does not compute its own gradient takes this one */
-    TRY(weft_trainer_step(s->trainer, &losses));
+    TRY(weft_learner_step(s->trainer, &losses));
     weft_updates_after(u);
     error = weft_sums_loss_error(plain, &losses, &loss);
     if (!(error <= f->losses)) {
@@ -61,7 +61,7 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_rehea
     char name[160];
     TRY(weft_sums_open(plain, s, WEFT_FAST));
     TRY(weft_updates_open(u, s->trainer));
-    TRY(weft_trainer_gradient(s->trainer));
+    TRY(weft_learner_gradient(s->trainer));
     TRY(weft_check_sum_order(t, plain, s, what));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         s->trainer->step = steps[i];
@@ -104,7 +104,7 @@ static enum weft_status check_f64(const struct weft_trial *t, struct weft_rehear
     TRY(weft_sums_open(plain, s, WEFT_REFERENCE));
     for (int i = 0; i < ATTEMPTS && !(error <= limit); i++) {
         s->trainer->step = i;
-        TRY(weft_trainer_gradient(s->trainer));
+        TRY(weft_learner_gradient(s->trainer));
         weft_sums_run(plain, s);
         error = weft_sums_error(plain, s->trainer, &at);
     }
@@ -116,7 +116,7 @@ static enum weft_status check_f64(const struct weft_trial *t, struct weft_rehear
 static enum weft_status check_precision(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;
-    struct weft_model model = *t->model;
+    struct weft_nn model = *t->model;
     struct weft_rehearsal s;
     struct weft_sums plain = {0};
     spec.compute = WEFT_F32;
@@ -136,7 +136,7 @@ static enum weft_status check_precision(const struct weft_trial *t)
 /* ---- every optimiser */
 
 /* Gradients, and moments of which the second makes about half of the gradients spikes by the factor theta. */
-static void make_up(struct weft_trainer *t, double theta, uint64_t key)
+static void make_up(struct weft_learner *t, double theta, uint64_t key)
 {
     const struct weft_params *p = &t->model->params;
     for (int i = 0; i < p->count; i++)
@@ -162,7 +162,7 @@ static enum weft_status make_updates(const struct weft_trial *t, struct weft_reh
         make_up(s->trainer, u->plain.spam ? u->plain.theta : 1, weft_key(NUMBERS_KEY, (uint64_t)i));
         weft_updates_before(u);
         s->recipe.clip = (i % 2 ? 0.3 : 3) * u->norm;
-        TRY(weft_trainer_update(s->trainer));
+        TRY(weft_learner_update(s->trainer));
         weft_updates_after(u);
     }
     weft_updates_report(t, u, "made-up gradients");

@@ -14,15 +14,15 @@
 
 struct weft_rehearsal {
     struct weft_spec spec;
-    struct weft_model model; /* with weights of its own */
+    struct weft_nn model; /* with weights of its own */
     struct weft_settings settings;
     struct weft_recipe recipe; /* may be changed between steps */
     int64_t length;            /* of a sample */
-    struct weft_trainer *trainer;
+    struct weft_learner *trainer;
 };
 
 /* All options have their defaults. To be closed even when this fails. */
-enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_model *twin,
+enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_nn *twin,
                                      const struct weft_optim *optim, double dropout, int64_t micro_batches,
                                      int64_t groups);
 void weft_rehearsal_close(struct weft_rehearsal *s);
@@ -48,7 +48,7 @@ enum weft_status weft_check_sum_order(const struct weft_trial *t, struct weft_su
                                       const char *what);
 /* The largest error of a gradient that the trainer summed, relative to its tensor's largest element, and which
  * tensor. */
-double weft_sums_error(const struct weft_sums *s, const struct weft_trainer *trainer, int *at);
+double weft_sums_error(const struct weft_sums *s, const struct weft_learner *trainer, int *at);
 /* The same of the losses. */
 double weft_sums_loss_error(const struct weft_sums *s, const struct weft_losses *losses, const char **at);
 
@@ -81,7 +81,7 @@ enum weft_status weft_check_log(const struct weft_trial *t, const char *folder, 
 /* ---- updates (updates.c): every element, or of large models a part of every tensor */
 
 struct weft_updates {
-    const struct weft_trainer *trainer;
+    const struct weft_learner *trainer;
     struct weft_plain plain;
     int64_t count, tried; /* elements that are compared; updates so far */
     struct weft_run {
@@ -100,9 +100,9 @@ struct weft_updates {
     int at;
     int64_t element, step;
 };
-enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_trainer *trainer);
+enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_learner *trainer);
 void weft_updates_close(struct weft_updates *u);
-/* Before and after weft_trainer_step or weft_trainer_update, with the gradient in sums[0]. */
+/* Before and after weft_learner_step or weft_learner_update, with the gradient in sums[0]. */
 void weft_updates_before(struct weft_updates *u);
 void weft_updates_after(struct weft_updates *u);
 /* Reports what was found in all updates; `what` says which. */
@@ -166,7 +166,7 @@ enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batc
 enum weft_status weft_check_first_weights(const struct weft_trial *t);
 enum weft_status weft_check_seeds(const struct weft_trial *t);
 /* What the trainer wrote into its graph for the gradient that it has just computed; overwrites keys (inputs.c). */
-enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_trainer *trainer);
+enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_learner *trainer);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 
@@ -176,7 +176,7 @@ enum weft_status weft_check_rehearsed(const struct weft_trial *t);
  * is expected, one less for each. */
 double weft_count_sigmas(int64_t count, int64_t n, double q);
 /* In the graphs of a model. */
-enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_model *model, double dropout,
+enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_nn *model, double dropout,
                                     int64_t sequences, int64_t length, int runs);
 /* Of attention's probabilities at all positions. */
 enum weft_status weft_check_dropout_scores(const struct weft_trial *t, enum weft_dtype compute, double dropout);

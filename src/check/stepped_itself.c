@@ -11,18 +11,18 @@
 enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_DIVIDED = 32 };
 
 /* Steps as training takes them, except that each is its gradient and its update, and the third is the recipe's last. */
-static enum weft_status take_steps(const struct weft_trial *t, struct weft_trainer *trainer, struct weft_updates *u)
+static enum weft_status take_steps(const struct weft_trial *t, struct weft_learner *trainer, struct weft_updates *u)
 {
     for (int i = 0; i < STEPS && (i == 0 || weft_itself_has_time(t->itself, 0.1)); i++) {
         if (i == STEPS - 1)
             trainer->step = weft_max(i, trainer->recipe->steps - 1);
-        TRY(weft_trainer_gradient(trainer));
+        TRY(weft_learner_gradient(trainer));
         if (trainer->recipe->task->failure)
             TRY(trainer->recipe->task->failure(trainer->recipe->task_options));
         if (i == 0 || i == STEPS - 1)
             TRY(weft_check_inputs(t, trainer));
         weft_updates_before(u);
-        TRY(weft_trainer_update(trainer));
+        TRY(weft_learner_update(trainer));
         weft_updates_after(u);
     }
     weft_updates_report(t, u, "the model itself, from its first weights");
@@ -30,7 +30,7 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_train
 }
 
 /* Some gradients become spikes, so that limits act. */
-static void add_spikes(struct weft_trainer *trainer)
+static void add_spikes(struct weft_learner *trainer)
 {
     const struct weft_params *p = &trainer->model->params;
     for (int64_t e = 0; e < p->total; e += 7)
@@ -38,7 +38,7 @@ static void add_spikes(struct weft_trainer *trainer)
 }
 
 /* The last gradient again, at steps where learning rate or optimiser change. */
-static enum weft_status update_later(const struct weft_trial *t, struct weft_trainer *trainer, struct weft_updates *u)
+static enum weft_status update_later(const struct weft_trial *t, struct weft_learner *trainer, struct weft_updates *u)
 {
     const struct weft_recipe *r = trainer->recipe;
     const struct weft_plain *p = &u->plain;
@@ -56,7 +56,7 @@ static enum weft_status update_later(const struct weft_trial *t, struct weft_tra
     for (int i = 0; i < LATER && (i < 2 || weft_itself_has_time(t->itself, 0.15)); i++) {
         trainer->step = weft_max(1, weft_min(steps[i], r->steps)) - 1;
         weft_updates_before(u);
-        TRY(weft_trainer_update(trainer));
+        TRY(weft_learner_update(trainer));
         weft_updates_after(u);
     }
     weft_updates_report(t, u, "the model itself, at later steps");
@@ -65,9 +65,9 @@ static enum weft_status update_later(const struct weft_trial *t, struct weft_tra
 
 static enum weft_status check_updates(const struct weft_trial *t, const struct weft_recipe *r)
 {
-    struct weft_trainer *trainer = NULL;
+    struct weft_learner *trainer = NULL;
     struct weft_updates u = {0};
-    enum weft_status status = weft_trainer_create(&trainer, t->itself->model, r);
+    enum weft_status status = weft_learner_create(&trainer, t->itself->model, r);
     if (status == WEFT_OK)
         status = weft_updates_open(&u, trainer);
     if (status == WEFT_OK)
@@ -75,7 +75,7 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
     if (status == WEFT_OK)
         status = update_later(t, trainer, &u);
     weft_updates_close(&u);
-    weft_trainer_free(trainer);
+    weft_learner_free(trainer);
     return weft_trial_refused(t, status, "the model itself");
 }
 
@@ -84,7 +84,7 @@ static enum weft_status check_division(const struct weft_trial *t)
 {
     const struct weft_recipe *r = t->itself->recipe;
     struct weft_spec tiny;
-    struct weft_model *twin = NULL;
+    struct weft_nn *twin = NULL;
     struct weft_threads_scope one;
     if (r->micro_batches == 1)
         return WEFT_OK;
@@ -96,7 +96,7 @@ static enum weft_status check_division(const struct weft_trial *t)
         status = weft_check_steps(&(struct weft_trial){t->gate, twin, NULL, t->report},
                                   weft_min(MOST_DIVIDED, r->micro_batches),
                                   weft_min(MOST_DIVIDED, weft_recipe_groups(r)), 0);
-    weft_model_free(twin);
+    weft_nn_free(twin);
     weft_spec_release(&tiny);
     weft_threads_leave(&one);
     return status;
@@ -117,7 +117,7 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     weft_probe_close(&it->train);
     weft_probe_close(&it->eval);
     enum weft_status status = check_updates(t, &recipe);
-    TRY(weft_model_init(it->model));
+    TRY(weft_nn_init(it->model));
     TRY(status);
     TRY(weft_check_rehearsed(t));
     return WEFT_OK;

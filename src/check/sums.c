@@ -157,7 +157,7 @@ static double largest_of(const double *x, int64_t n)
 
 /* Where large terms cancel, the error is that of the terms: a thousandth of the largest gradient of all is always
  * allowed for. */
-double weft_sums_error(const struct weft_sums *s, const struct weft_trainer *trainer, int *at)
+double weft_sums_error(const struct weft_sums *s, const struct weft_learner *trainer, int *at)
 {
     const struct weft_params *p = &s->probe.model->params;
     double worst = 0, floor = 1e-3 * largest_of(s->grads, p->total);

@@ -46,7 +46,7 @@ static enum weft_status add(struct weft_switches *all, const struct weft_spec *s
     snprintf(s->off, sizeof s->off, "%s=%s", o->opt->name, o->opt->off);
     find_part(spec, o->opt, s);
     TRY(weft_spec_vary(&s->spec, spec, s->off));
-    TRY(weft_model_create(&s->without, &s->spec));
+    TRY(weft_nn_create(&s->without, &s->spec));
     return WEFT_OK;
 }
 
@@ -67,7 +67,7 @@ enum weft_status weft_switches_find(struct weft_switches *all, const struct weft
 void weft_switches_release(struct weft_switches *all)
 {
     for (int i = 0; i < all->count; i++) {
-        weft_model_free(all->list[i].without);
+        weft_nn_free(all->list[i].without);
         weft_spec_release(&all->list[i].spec);
     }
     free(all->list);
@@ -88,7 +88,7 @@ static bool same_shape(const struct weft_param *a, const struct weft_param *b)
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
 }
 
-bool weft_switch_fits(const struct weft_switch *s, const struct weft_model *model)
+bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model)
 {
     const struct weft_params *p = &model->params, *without = &s->without->params;
     for (int i = 0; i < without->count; i++) {
@@ -100,7 +100,7 @@ bool weft_switch_fits(const struct weft_switch *s, const struct weft_model *mode
 }
 
 /* Weights of the layer that the model has only because of it. */
-static bool has_weights(const struct weft_switch *s, const struct weft_model *model, int layer)
+static bool has_weights(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     for (int i = 0; i < model->params.count; i++) {
         const char *name = model->params.list[i].name;
@@ -110,7 +110,7 @@ static bool has_weights(const struct weft_switch *s, const struct weft_model *mo
     return false;
 }
 
-enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_model *model, int layer)
+enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     int layers = (int)model->spec->layers;
     bool has = false;
@@ -140,7 +140,7 @@ struct weft_act weft_acts_least(const struct weft_acts *a, double none)
     return a->most > none && a->if_any.effect < a->must.effect ? a->if_any : a->must;
 }
 
-void weft_switch_apply(const struct weft_switch *s, struct weft_model *model, int layer)
+void weft_switch_apply(const struct weft_switch *s, struct weft_nn *model, int layer)
 {
     model->other = layer < 0 ? NULL : &s->spec;
     model->other_layer = layer;
@@ -155,7 +155,7 @@ static double shift(const struct weft_switch *s, const struct weft_param *own)
     return at >= 0 && own->init == WEFT_INIT_CONSTANT ? s->without->params.list[at].init_value - own->init_value : 0;
 }
 
-bool weft_switch_starts(const struct weft_switch *s, const struct weft_model *model, int layer)
+bool weft_switch_starts(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     for (int i = 0; i < model->params.count; i++)
         if (in_layer(model->params.list[i].name, layer) && shift(s, &model->params.list[i]) != 0)

@@ -20,7 +20,7 @@ enum { WEIGHT, GRADIENT, M, V, ARRAYS };
 
 /* ---- what is compared */
 
-static const float *array(const struct weft_trainer *t, int which)
+static const float *array(const struct weft_learner *t, int which)
 {
     const float *arrays[ARRAYS] = {t->model->params.weights, t->sums[0].grads, t->moments[0], t->moments[1]};
     return arrays[which];
@@ -50,7 +50,7 @@ static void find_runs(struct weft_updates *u, struct weft_run *runs)
         add_runs(u, i, p->elements <= MOST, runs);
 }
 
-enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_trainer *trainer)
+enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_learner *trainer)
 {
     *u = (struct weft_updates){.trainer = trainer, .what = ""};
     weft_plain_init(&u->plain, trainer->recipe->optim, trainer->recipe->optim_options);
@@ -77,7 +77,7 @@ void weft_updates_close(struct weft_updates *u)
 
 static double plain_norm(const struct weft_updates *u)
 {
-    const struct weft_trainer *t = u->trainer;
+    const struct weft_learner *t = u->trainer;
     const struct weft_params *p = &t->model->params;
     struct weft_plain_step step = weft_plain_begin(&u->plain, t->step + 1, 0);
     double sum = 0;
@@ -123,7 +123,7 @@ struct comparing {
 static void compare_one(const struct comparing *c, struct weft_run *run, bool decays, int64_t e)
 {
     const struct weft_updates *u = c->u;
-    const struct weft_trainer *t = u->trainer;
+    const struct weft_learner *t = u->trainer;
     int64_t n = run->at + e, at = run->first + e;
     struct weft_plain_weight x = {u->before[WEIGHT][n], u->before[M][n], u->before[V][n]}, was = x;
     double g = c->scale * weft_plain_limit(&c->step, u->before[GRADIENT][n], was.v);
@@ -184,7 +184,7 @@ static void keep_worst(struct weft_updates *u)
 
 void weft_updates_after(struct weft_updates *u)
 {
-    const struct weft_trainer *t = u->trainer;
+    const struct weft_learner *t = u->trainer;
     const struct weft_recipe *r = t->recipe;
     struct comparing c = {u, weft_plain_begin(&u->plain, t->step, weft_plain_lr(r, t->step)), 1};
     u->tried++;

@@ -80,23 +80,23 @@ static enum weft_status read_settings(struct args *a)
 }
 
 /* `folder` becomes where the weights are; empty: nowhere. */
-static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_model **model)
+static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_nn **model)
 {
     struct weft_common *c = &a->common;
     folder[0] = 0;
     if (weft_model_is_folder(c->model)) {
-        TRY(weft_model_folder(c->model, folder, room));
+        TRY(weft_nn_folder(c->model, folder, room));
         c->model = folder;
     }
     TRY(read_settings(a));
-    TRY(weft_model_create(model, &c->spec));
+    TRY(weft_nn_create(model, &c->spec));
     if (folder[0]) {
-        TRY(weft_model_load(*model, folder));
+        TRY(weft_nn_load(*model, folder));
         TRY(weft_state_verify(folder, &(*model)->params));
         return WEFT_OK;
     }
     weft_note_once("untrained", "%s has no weights: its initial, untrained ones are scored", c->model);
-    TRY(weft_model_init(*model));
+    TRY(weft_nn_init(*model));
     return WEFT_OK;
 }
 
@@ -236,7 +236,7 @@ static enum weft_status score(const struct args *a, const char *folder, enum kin
     return status;
 }
 
-static enum weft_status print(const struct args *a, const struct weft_model *model, double seconds, int64_t tokens,
+static enum weft_status print(const struct args *a, const struct weft_nn *model, double seconds, int64_t tokens,
                               struct weft_result *r)
 {
     char hash[65];
@@ -263,7 +263,7 @@ static enum weft_status refuse_not_finite(void)
 
 /* ---- data */
 
-static enum weft_status score_data(const struct args *a, const struct weft_model *model, const char *folder,
+static enum weft_status score_data(const struct args *a, const struct weft_nn *model, const char *folder,
                                    struct weft_scorer **s, struct view *v, struct weft_result *r)
 {
     enum kind kind = TEXT;
@@ -276,7 +276,7 @@ static enum weft_status score_data(const struct args *a, const struct weft_model
     return (*s)->not_finite ? refuse_not_finite() : WEFT_OK;
 }
 
-static enum weft_status evaluate(const struct args *a, const struct weft_model *model, const char *folder)
+static enum weft_status evaluate(const struct args *a, const struct weft_nn *model, const char *folder)
 {
     struct weft_scorer *s = NULL;
     struct view view;
@@ -310,7 +310,7 @@ static enum weft_status open_task(struct args *a, const char *folder)
     return WEFT_OK;
 }
 
-static enum weft_status evaluate_task(struct args *a, const struct weft_model *model, const char *folder)
+static enum weft_status evaluate_task(struct args *a, const struct weft_nn *model, const char *folder)
 {
     struct weft_scores scores;
     const struct weft_recipe *recipe = &a->common.recipe;
@@ -336,11 +336,11 @@ static enum weft_status run(void *args)
 {
     struct args *a = args;
     char folder[4096];
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     enum weft_status status = open_model(a, folder, sizeof folder, &model);
     if (status == WEFT_OK)
         status = a->data ? evaluate(a, model, folder) : evaluate_task(a, model, folder);
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 

@@ -131,7 +131,7 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
                spec->part[WEFT_GEOM].part->name);
 }
 
-static enum weft_status show_account(const struct args *a, const struct weft_model *m)
+static enum weft_status show_account(const struct args *a, const struct weft_nn *m)
 {
     struct weft_account account;
     int64_t length = a->length ? a->length : m->spec->context;
@@ -191,7 +191,7 @@ static void print_walk(const struct weft_common *c, const struct weft_net *net)
     printf("decoding\n  infer/session -> graph/exec, the same ops on rows of infer/cache\n");
 }
 
-static enum weft_status show_graph(const struct args *a, const struct weft_model *m)
+static enum weft_status show_graph(const struct args *a, const struct weft_nn *m)
 {
     struct weft_net net;
     enum weft_use use = a->walk ? WEFT_EVAL : WEFT_TRAIN;
@@ -215,17 +215,17 @@ static void print_option(void *context, const struct weft_opt *opt, const char *
 
 static enum weft_status show(const struct args *a)
 {
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     if (a->config)
         return weft_settings_save(&a->common.settings, stdout);
     if (a->options) {
         weft_settings_each(&a->common.settings, NULL, print_option);
         return WEFT_OK;
     }
-    enum weft_status status = weft_model_create(&model, &a->common.spec);
+    enum weft_status status = weft_nn_create(&model, &a->common.spec);
     if (status == WEFT_OK)
         status = a->graph || a->dot || a->walk ? show_graph(a, model) : show_account(a, model);
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * infer.h - cached inference: the paged cache, and sessions that feed tokens to sequences.
+ * infer.h - cached inference: the paged cache, and decoders that feed tokens to sequences.
  *
  * Invariants:
  *  - There is a fixed number of sequences. Each grows until it is reset. Page tables map its tokens to cache rows:
@@ -59,9 +59,9 @@ int32_t weft_cache_store_row(const struct weft_cache *c, int64_t sequence, int64
 int32_t weft_cache_ring_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 struct weft_cache_bytes weft_cache_count(const struct weft_cache *c);
 
-/* ---- session (session.c) */
+/* ---- decoder (decoder.c) */
 
-struct weft_session_size {
+struct weft_decoder_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run, over all sequences */
     bool expand;               /* decode with the prefill graph, too: bit-identical logits */
@@ -75,20 +75,20 @@ struct weft_feed {
     int64_t n;
 };
 
-struct weft_session;
+struct weft_decoder;
 
 /* Uses the model's current weights. The model must outlive the session. Free the session even if this fails. */
-enum weft_status weft_session_create(struct weft_session **session, const struct weft_model *model,
-                                     struct weft_session_size size);
-void weft_session_free(struct weft_session *s);
+enum weft_status weft_decoder_create(struct weft_decoder **session, const struct weft_nn *model,
+                                     struct weft_decoder_size size);
+void weft_decoder_free(struct weft_decoder *s);
 /* Appends each feed to its sequence; a sequence can occur once per run. The logits, f32 [new tokens, V] in the order of
  * the feeds, are valid until the next run. */
-enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed *feeds, int count,
+enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed *feeds, int count,
                                   const float **logits);
 /* Clears a sequence and frees its pages. */
-enum weft_status weft_session_reset(struct weft_session *s, int64_t sequence);
-int64_t weft_session_length(const struct weft_session *s, int64_t sequence);
-struct weft_cache_bytes weft_session_cache_bytes(const struct weft_session *s); /* `token` is per layer */
-size_t weft_session_bytes(const struct weft_session *s); /* total: cache, graphs, packed weights */
+enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence);
+int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence);
+struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is per layer */
+size_t weft_decoder_bytes(const struct weft_decoder *s); /* total: cache, graphs, packed weights */
 
 #endif

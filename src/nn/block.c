@@ -119,7 +119,7 @@ static void use_spec(struct weft_build *b, const struct weft_spec *spec)
 
 struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int layer)
 {
-    const struct weft_model *model = b->model;
+    const struct weft_nn *model = b->model;
     weft_graph_label(b->g, layer);
     b->layer = layer;
     use_spec(b, model->other && model->other_layer == layer ? model->other : model->spec);

@@ -14,7 +14,7 @@ enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FF
 
 struct weft_build {
     struct weft_graph *g;
-    const struct weft_model *model;
+    const struct weft_nn *model;
     const struct weft_spec *spec; /* of this layer: the model's, but for a layer of another spec */
     const struct weft_params *params;
     struct weft_net *net; /* the graph's inputs and cache slots */

@@ -23,9 +23,9 @@ static void declare(struct weft_params *p, const struct weft_spec *spec)
         weft_params_matrix(p, "head", spec->vocab, spec->width, WEFT_DEVIATION);
 }
 
-enum weft_status weft_model_create(struct weft_model **model, const struct weft_spec *spec)
+enum weft_status weft_nn_create(struct weft_nn **model, const struct weft_spec *spec)
 {
-    struct weft_model *m = *model = calloc(1, sizeof *m);
+    struct weft_nn *m = *model = calloc(1, sizeof *m);
     if (!m)
         return FAIL(WEFT_NOMEM, "not enough memory for a model");
     m->spec = spec;
@@ -34,14 +34,14 @@ enum weft_status weft_model_create(struct weft_model **model, const struct weft_
     return WEFT_OK;
 }
 
-enum weft_status weft_model_init(struct weft_model *m)
+enum weft_status weft_nn_init(struct weft_nn *m)
 {
     uint64_t seed = (uint64_t)m->spec->seed, key = (uint64_t)m->spec->init_key;
     TRY(weft_params_init(&m->params, key ? weft_key(seed, key) : seed));
     return WEFT_OK;
 }
 
-void weft_model_free(struct weft_model *m)
+void weft_nn_free(struct weft_nn *m)
 {
     if (!m)
         return;
@@ -164,7 +164,7 @@ static struct weft_instance *instances(struct weft_graph *g, const struct weft_s
 
 enum { SLOTS_PER_LAYER = 16 };
 
-enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
+enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size)
 {
     const struct weft_spec *spec = model->spec;
@@ -206,7 +206,7 @@ void weft_net_release(struct weft_net *net)
 
 /* ---- running */
 
-void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_model *model, float *grads)
+void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_nn *model, float *grads)
 {
     for (int i = 0; i < model->params.count; i++) {
         int64_t offset = model->params.list[i].offset;

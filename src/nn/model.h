@@ -11,7 +11,7 @@
 #include "nn/param.h"
 #include "ops/ops.h"
 
-struct weft_model {
+struct weft_nn {
     const struct weft_spec *spec;
     struct weft_params params;
     /* For checks of what one layer contributes: in graphs, this layer is built as this spec says; NULL: none is. It has
@@ -21,19 +21,19 @@ struct weft_model {
 };
 
 /* The spec must outlive the model. The weights are declared here, but have no memory yet. */
-enum weft_status weft_model_create(struct weft_model **model, const struct weft_spec *spec);
-enum weft_status weft_model_init(struct weft_model *model); /* allocates the weights and draws their initial values */
-void weft_model_free(struct weft_model *model);
+enum weft_status weft_nn_create(struct weft_nn **model, const struct weft_spec *spec);
+enum weft_status weft_nn_init(struct weft_nn *model); /* allocates the weights and draws their initial values */
+void weft_nn_free(struct weft_nn *model);
 
 /* ---- weights on disk (weights.c): safetensors under the weights' own names */
 
-enum weft_status weft_model_save(const struct weft_model *model, const char *path); /* a file; f32 */
+enum weft_status weft_nn_save(const struct weft_nn *model, const char *path); /* a file; f32 */
 /* The folder with config.json and model.safetensors that a path stands for: itself, or a run's newest valid checkpoint.
  */
-enum weft_status weft_model_folder(const char *path, char *folder, size_t room);
+enum weft_status weft_nn_folder(const char *path, char *folder, size_t room);
 /* Loads the weights of a file or of such a folder. Names and shapes must be the model's, none missing and none more;
  * the error lists what does not fit. Narrower floats are widened. */
-enum weft_status weft_model_load(struct weft_model *model, const char *path);
+enum weft_status weft_nn_load(struct weft_nn *model, const char *path);
 
 /* ---- the graph of a model (model.c) */
 
@@ -102,11 +102,11 @@ struct weft_net {
 struct weft_net_size {
     int64_t sequences, length, rows, store_rows, ring_rows;
 };
-enum weft_status weft_net_init(struct weft_net *net, const struct weft_model *model, enum weft_use use,
+enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size);
 void weft_net_release(struct weft_net *net);
 /* Binds weights, and gradients where the graph has them, to their memory. */
-void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_model *model, float *grads);
+void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_nn *model, float *grads);
 /* Writes the inputs that only training has: the key of its dropout masks, and 1 as the share of auxiliary losses. */
 void weft_net_step_key(const struct weft_net *net, struct weft_exec *exec, uint64_t seed, uint64_t step,
                        uint64_t first_sample);

@@ -16,7 +16,7 @@ enum { ROOM = 4096 };
 
 /* ---- saving */
 
-enum weft_status weft_model_save(const struct weft_model *model, const char *path)
+enum weft_status weft_nn_save(const struct weft_nn *model, const char *path)
 {
     const struct weft_params *p = &model->params;
     struct weft_entry *entries = calloc((size_t)p->count, sizeof *entries);
@@ -56,7 +56,7 @@ static enum weft_status verify(const char *folder, void *context)
     return WEFT_OK;
 }
 
-enum weft_status weft_model_folder(const char *path, char *folder, size_t room)
+enum weft_status weft_nn_folder(const char *path, char *folder, size_t room)
 {
     char file[ROOM];
     struct stat st;
@@ -161,12 +161,12 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
     return WEFT_OK;
 }
 
-enum weft_status weft_model_load(struct weft_model *model, const char *path)
+enum weft_status weft_nn_load(struct weft_nn *model, const char *path)
 {
     char folder[ROOM], file[ROOM];
     struct weft_safetensors *f = NULL;
     if (is_folder(path)) {
-        TRY(weft_model_folder(path, folder, sizeof folder));
+        TRY(weft_nn_folder(path, folder, sizeof folder));
         TRY(join(file, sizeof file, folder));
         path = file;
     }

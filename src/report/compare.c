@@ -40,12 +40,12 @@ static bool is_run(const char *folder)
 
 static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *spec, struct weft_recipe *recipe)
 {
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     struct weft_account a;
-    enum weft_status status = weft_model_create(&model, spec);
+    enum weft_status status = weft_nn_create(&model, spec);
     if (status == WEFT_OK)
         status = weft_account(model, recipe, spec->context, &a);
-    weft_model_free(model);
+    weft_nn_free(model);
     TRY(status);
     arm->params = a.params;
     arm->flops = a.flops_train;

@@ -34,7 +34,7 @@ static void follow(void *context, const struct weft_progress *now)
         r->audit->on_progress(r->audit->context, now);
 }
 
-static enum weft_status train(struct replay *r, struct weft_trainer *t, struct weft_record *record)
+static enum weft_status train(struct replay *r, struct weft_learner *t, struct weft_record *record)
 {
     struct weft_loop loop;
     struct weft_scores scores;
@@ -44,12 +44,12 @@ static enum weft_status train(struct replay *r, struct weft_trainer *t, struct w
     loop.report = follow;
     loop.context = r;
     loop.stop = &r->stop;
-    TRY(weft_train(&loop, &finished, &scores));
+    TRY(weft_loop_run(&loop, &finished, &scores));
     TRY(weft_record_replayed(record, r->last));
     return WEFT_OK;
 }
 
-static enum weft_status replay(struct weft_audit *a, struct weft_trainer *t, int64_t first, int64_t last)
+static enum weft_status replay(struct weft_audit *a, struct weft_learner *t, int64_t first, int64_t last)
 {
     struct weft_record record = {0};
     struct replay r = {.audit = a, .last = last};
@@ -64,19 +64,19 @@ static enum weft_status replay(struct weft_audit *a, struct weft_trainer *t, int
 
 static enum weft_status replay_segment(struct weft_audit *a, int64_t first, int64_t last)
 {
-    struct weft_model *model = NULL;
-    struct weft_trainer *t = NULL;
+    struct weft_nn *model = NULL;
+    struct weft_learner *t = NULL;
     if (a->on_segment)
         a->on_segment(a->context, first, last);
-    enum weft_status status = weft_model_create(&model, a->spec);
+    enum weft_status status = weft_nn_create(&model, a->spec);
     if (status == WEFT_OK)
-        status = weft_model_init(model);
+        status = weft_nn_init(model);
     if (status == WEFT_OK)
-        status = weft_trainer_create(&t, model, a->recipe);
+        status = weft_learner_create(&t, model, a->recipe);
     if (status == WEFT_OK)
         status = replay(a, t, first, last);
-    weft_trainer_free(t);
-    weft_model_free(model);
+    weft_learner_free(t);
+    weft_nn_free(model);
     return status;
 }
 

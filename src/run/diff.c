@@ -98,7 +98,7 @@ static bool differ(struct weft_diff *d, const char *what, const struct weft_para
     return false;
 }
 
-static bool gradients_differ(struct weft_diff *d, const struct weft_trainer *a, const struct weft_trainer *b)
+static bool gradients_differ(struct weft_diff *d, const struct weft_learner *a, const struct weft_learner *b)
 {
     double x = a->sums[0].losses.list[0].value, y = b->sums[0].losses.list[0].value;
     d->value[0] = x;
@@ -112,8 +112,8 @@ static bool gradients_differ(struct weft_diff *d, const struct weft_trainer *a, 
     return true;
 }
 
-static bool states_differ(struct weft_diff *d, const char *weights, const char *moments, const struct weft_trainer *a,
-                          const struct weft_trainer *b)
+static bool states_differ(struct weft_diff *d, const char *weights, const char *moments, const struct weft_learner *a,
+                          const struct weft_learner *b)
 {
     const struct weft_params *p = &a->model->params;
     return differ(d, weights, p, a->model->params.weights, b->model->params.weights) ||
@@ -123,17 +123,17 @@ static bool states_differ(struct weft_diff *d, const char *weights, const char *
 /* ---- training again */
 
 struct twins {
-    struct weft_model *model[3];
-    struct weft_trainer *t[3]; /* A, B, and one for what checkpoints have */
+    struct weft_nn *model[3];
+    struct weft_learner *t[3]; /* A, B, and one for what checkpoints have */
 };
 
 static enum weft_status open_one(struct twins *w, int i, const struct weft_diff_side *side, int64_t common)
 {
     char path[ROOM];
     TRY(weft_recipe_open(side->recipe, side->spec));
-    TRY(weft_model_create(&w->model[i], side->spec));
-    TRY(weft_model_init(w->model[i]));
-    TRY(weft_trainer_create(&w->t[i], w->model[i], side->recipe));
+    TRY(weft_nn_create(&w->model[i], side->spec));
+    TRY(weft_nn_init(w->model[i]));
+    TRY(weft_learner_create(&w->t[i], w->model[i], side->recipe));
     if (common && has_checkpoint(side, common, path))
         TRY(weft_state_load_one(w->t[i], path));
     return WEFT_OK;
@@ -165,13 +165,13 @@ static enum weft_status compare_stored(struct weft_diff *d, struct twins *w, int
 
 static enum weft_status take_step(struct weft_diff *d, struct twins *w, bool *found)
 {
-    TRY(weft_trainer_gradient(w->t[0]));
-    TRY(weft_trainer_gradient(w->t[1]));
+    TRY(weft_learner_gradient(w->t[0]));
+    TRY(weft_learner_gradient(w->t[1]));
     *found = gradients_differ(d, w->t[0], w->t[1]);
     if (*found && strcmp(d->what, "samples") != 0)
-        weft_trainer_find_difference(w->t[0], w->t[1], d->op, sizeof d->op, d->op_value);
-    TRY(weft_trainer_update(w->t[0]));
-    TRY(weft_trainer_update(w->t[1]));
+        weft_learner_find_difference(w->t[0], w->t[1], d->op, sizeof d->op, d->op_value);
+    TRY(weft_learner_update(w->t[0]));
+    TRY(weft_learner_update(w->t[1]));
     *found = *found || states_differ(d, "weights", "moments", w->t[0], w->t[1]);
     for (int i = 0; i < 2 && !*found; i++)
         TRY(compare_stored(d, w, i, found));
@@ -208,8 +208,8 @@ enum weft_status weft_diff_run(struct weft_diff *d)
     TRY(read_logs(d));
     enum weft_status status = walk_both(d, &w);
     for (int i = 0; i < 3; i++) {
-        weft_trainer_free(w.t[i]);
-        weft_model_free(w.model[i]);
+        weft_learner_free(w.t[i]);
+        weft_nn_free(w.model[i]);
     }
     return status;
 }

@@ -69,7 +69,7 @@ static void note_repeats(struct weft_run *run)
         note(run, WEFT_RUN_REPEATS);
 }
 
-static enum weft_status resume(struct weft_run *run, struct weft_record *record, struct weft_trainer *t)
+static enum weft_status resume(struct weft_run *run, struct weft_record *record, struct weft_learner *t)
 {
     TRY(weft_record_begin(record, t));
     snprintf(run->changes, sizeof run->changes, "%s", record->changes);
@@ -79,7 +79,7 @@ static enum weft_status resume(struct weft_run *run, struct weft_record *record,
     return WEFT_OK;
 }
 
-static enum weft_status take_steps(struct weft_run *run, struct weft_record *record, struct weft_trainer *t)
+static enum weft_status take_steps(struct weft_run *run, struct weft_record *record, struct weft_learner *t)
 {
     struct weft_loop loop;
     if (record)
@@ -93,7 +93,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     note_repeats(run);
     run->progress = loop.progress;
     note(run, WEFT_RUN_BEGINS);
-    enum weft_status status = weft_train(&loop, &run->finished, &run->scores);
+    enum weft_status status = weft_loop_run(&loop, &run->finished, &run->scores);
     run->progress = loop.progress;
     run->progress.diagnosis = NULL; /* the trainer's, which ends here */
     run->loss = t->loss;
@@ -106,16 +106,16 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
 
 static enum weft_status train(struct weft_run *run, struct weft_record *record)
 {
-    struct weft_trainer *t = NULL;
+    struct weft_learner *t = NULL;
     struct weft_gates gates;
     TRY(record ? check_gates_once(run, record) : check_gates(run, &gates));
-    TRY(weft_model_init(run->model));
-    enum weft_status status = weft_trainer_create(&t, run->model, run->recipe);
+    TRY(weft_nn_init(run->model));
+    enum weft_status status = weft_learner_create(&t, run->model, run->recipe);
     if (status == WEFT_OK)
         status = take_steps(run, record, t);
     if (status == WEFT_OK)
         weft_params_hash(&run->model->params, run->weights_sha256);
-    weft_trainer_free(t);
+    weft_learner_free(t);
     return status;
 }
 
@@ -134,7 +134,7 @@ static enum weft_status train_in_folder(struct weft_run *run)
 enum weft_status weft_run_train(struct weft_run *run)
 {
     TRY(weft_recipe_open(run->recipe, run->spec));
-    TRY(weft_model_create(&run->model, run->spec));
+    TRY(weft_nn_create(&run->model, run->spec));
     TRY(weft_account_fit(run->model, run->recipe, weft_available_bytes()));
     TRY(run->folder ? train_in_folder(run) : train(run, NULL));
     return WEFT_OK;
@@ -142,6 +142,6 @@ enum weft_status weft_run_train(struct weft_run *run)
 
 void weft_run_release(struct weft_run *run)
 {
-    weft_model_free(run->model);
+    weft_nn_free(run->model);
     run->model = NULL;
 }

@@ -39,7 +39,7 @@ struct weft_run {
     weft_progress_fn *on_progress; /* after every step */
 
     /* ---- what came of it */
-    struct weft_model *model; /* with its weights; freed by weft_run_release */
+    struct weft_nn *model; /* with its weights; freed by weft_run_release */
     int gates_checks, gates_failed;
     double gates_seconds;
     char changes[1024]; /* of options, program and so on since the run was last stopped: "steps 3 -> 5"; "": none */
@@ -50,7 +50,7 @@ struct weft_run {
     struct weft_scores scores;     /* where finished */
     char weights_sha256[65];
     char chain[65];         /* that the log in its folder ends with; "": it has no folder */
-    char stream_sha256[65]; /* of all samples it read, see weft_trainer */
+    char stream_sha256[65]; /* of all samples it read, see weft_learner */
 };
 
 /* Trains. A run that was stopped is not a failure. */

@@ -21,11 +21,11 @@
 
 static enum weft_status fit(const struct weft_arm *arm, int64_t bytes)
 {
-    struct weft_model *model = NULL;
-    enum weft_status status = weft_model_create(&model, &arm->spec);
+    struct weft_nn *model = NULL;
+    enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
         status = weft_account_fit(model, &arm->recipe, bytes);
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 
@@ -57,15 +57,15 @@ static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
 
 /* ---- time */
 
-static enum weft_status take_steps(struct weft_trainer *t, double *seconds)
+static enum weft_status take_steps(struct weft_learner *t, double *seconds)
 {
     enum { MOST = 20 };
     struct weft_losses losses;
-    TRY(weft_trainer_step(t, &losses)); /* warm up */
+    TRY(weft_learner_step(t, &losses)); /* warm up */
     double start = weft_seconds();
     int n = 0;
     do
-        TRY(weft_trainer_step(t, &losses));
+        TRY(weft_learner_step(t, &losses));
     while (++n < MOST && weft_seconds() - start < LONG_STEP / 2);
     *seconds = (weft_seconds() - start) / n;
     return WEFT_OK;
@@ -73,17 +73,17 @@ static enum weft_status take_steps(struct weft_trainer *t, double *seconds)
 
 static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
 {
-    struct weft_model *model = NULL;
-    struct weft_trainer *t = NULL;
-    enum weft_status status = weft_model_create(&model, &arm->spec);
+    struct weft_nn *model = NULL;
+    struct weft_learner *t = NULL;
+    enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
-        status = weft_model_init(model);
+        status = weft_nn_init(model);
     if (status == WEFT_OK)
-        status = weft_trainer_create(&t, model, &arm->recipe);
+        status = weft_learner_create(&t, model, &arm->recipe);
     if (status == WEFT_OK)
         status = take_steps(t, seconds);
-    weft_trainer_free(t);
-    weft_model_free(model);
+    weft_learner_free(t);
+    weft_nn_free(model);
     return status;
 }
 

@@ -42,13 +42,13 @@ void weft_arm_twin_release(struct weft_arm_twin *twin)
 
 static enum weft_status size_of(const struct weft_study *s, const struct weft_spec *spec, double *size)
 {
-    struct weft_model *model = NULL;
-    enum weft_status status = weft_model_create(&model, spec);
+    struct weft_nn *model = NULL;
+    enum weft_status status = weft_nn_create(&model, spec);
     if (status == WEFT_OK && s->match == WEFT_MATCH_FLOPS)
         status = weft_account_flops(model, size);
     else if (status == WEFT_OK)
         *size = (double)model->params.elements;
-    weft_model_free(model);
+    weft_nn_free(model);
     return status;
 }
 

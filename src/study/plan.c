@@ -15,13 +15,13 @@
 /* For one thread: some buffers have a part for each, and a plan must not depend on the machine. */
 static enum weft_status account(struct weft_arm *arm)
 {
-    struct weft_model *model = NULL;
+    struct weft_nn *model = NULL;
     struct weft_threads_scope one;
     weft_threads_enter(&one, 1);
-    enum weft_status status = weft_model_create(&model, &arm->spec);
+    enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
         status = weft_account(model, &arm->recipe, arm->spec.context, &arm->account);
-    weft_model_free(model);
+    weft_nn_free(model);
     weft_threads_leave(&one);
     return status;
 }

@@ -145,7 +145,7 @@ struct weft_finished {
     double lr;
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
-    char stream_sha256[65]; /* of all samples it read, see weft_trainer; "": not recorded */
+    char stream_sha256[65]; /* of all samples it read, see weft_learner; "": not recorded */
     char chain[65];         /* that its log ends with; "": not recorded */
     char isa[64];           /* the instruction set it used */
     int64_t steps, params;

@@ -18,7 +18,7 @@ static int64_t count_weights(const struct weft_params *p, const char *part)
     return n;
 }
 
-static void count_parts(const struct weft_model *m, const struct weft_recipe *recipe, struct weft_account *a)
+static void count_parts(const struct weft_nn *m, const struct weft_recipe *recipe, struct weft_account *a)
 {
     a->params = m->params.elements;
     a->attn_params = count_weights(&m->params, ".attn.");
@@ -39,7 +39,7 @@ struct plan {
     struct weft_exec *exec;
 };
 
-static enum weft_status plan(struct plan *p, const struct weft_model *m, enum weft_use use, struct weft_net_size size)
+static enum weft_status plan(struct plan *p, const struct weft_nn *m, enum weft_use use, struct weft_net_size size)
 {
     TRY(weft_net_init(&p->net, m, use, size));
     TRY(weft_exec_create(&p->exec, p->net.g, WEFT_UNBACKED));
@@ -52,11 +52,11 @@ static void release(struct plan *p)
     weft_net_release(&p->net);
 }
 
-static enum weft_status count_training(const struct weft_model *m, int64_t length, bool recompute, int64_t *bytes,
+static enum weft_status count_training(const struct weft_nn *m, int64_t length, bool recompute, int64_t *bytes,
                                        double *flops)
 {
     struct weft_spec spec = *m->spec;
-    struct weft_model twin = {.spec = &spec, .params = m->params};
+    struct weft_nn twin = {.spec = &spec, .params = m->params};
     struct plan p = {0};
     spec.recompute = recompute;
     enum weft_status status =
@@ -69,7 +69,7 @@ static enum weft_status count_training(const struct weft_model *m, int64_t lengt
     return status;
 }
 
-static enum weft_status count_prefill(const struct weft_model *m, int64_t length, double *flops)
+static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, double *flops)
 {
     struct plan p = {0};
     enum weft_status status = plan(&p, m, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = length});
@@ -80,7 +80,7 @@ static enum weft_status count_prefill(const struct weft_model *m, int64_t length
 }
 
 /* The token at the end of a sequence of this length, the others being cached. */
-static enum weft_status count_decode(const struct weft_model *m, int64_t length, struct weft_account *a)
+static enum weft_status count_decode(const struct weft_nn *m, int64_t length, struct weft_account *a)
 {
     struct plan p = {0};
     int32_t last = (int32_t)(length - 1);
@@ -103,7 +103,7 @@ static enum weft_status count_decode(const struct weft_model *m, int64_t length,
     return status;
 }
 
-enum weft_status weft_account(const struct weft_model *m, const struct weft_recipe *recipe, int64_t length,
+enum weft_status weft_account(const struct weft_nn *m, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *a)
 {
     int64_t kept, again, element = (int64_t)weft_dtype_bytes(m->spec->compute);
@@ -123,7 +123,7 @@ enum weft_status weft_account(const struct weft_model *m, const struct weft_reci
     return WEFT_OK;
 }
 
-enum weft_status weft_account_flops(const struct weft_model *m, double *flops)
+enum weft_status weft_account_flops(const struct weft_nn *m, double *flops)
 {
     int64_t bytes;
     TRY(count_training(m, m->spec->context, m->spec->recompute, &bytes, flops));
@@ -133,7 +133,7 @@ enum weft_status weft_account_flops(const struct weft_model *m, double *flops)
 /* ---- whether it fits */
 
 /* Of a graph that training makes beside its own and frees again: the larger of what was counted and this. */
-static enum weft_status count_beside(const struct weft_model *m, enum weft_use use, int64_t length, int64_t *bytes)
+static enum weft_status count_beside(const struct weft_nn *m, enum weft_use use, int64_t length, int64_t *bytes)
 {
     struct plan p = {0};
     enum weft_status status = plan(&p, m, use, (struct weft_net_size){.sequences = m->spec->batch, .length = length});
@@ -150,7 +150,7 @@ struct need {
     int64_t eval;
 };
 
-static enum weft_status count_need(const struct weft_model *m, const struct weft_recipe *r, struct need *n)
+static enum weft_status count_need(const struct weft_nn *m, const struct weft_recipe *r, struct need *n)
 {
     int64_t length = r->task->length(r->task_options), kept, again;
     double flops;
@@ -183,7 +183,7 @@ static void advise(const struct need *n, int64_t batch, int64_t available, char 
     snprintf(text, size, "%s%s%s%sa smaller model", samples, groups, recompute, any ? "or " : "");
 }
 
-enum weft_status weft_account_fit(const struct weft_model *m, const struct weft_recipe *r, int64_t available)
+enum weft_status weft_account_fit(const struct weft_nn *m, const struct weft_recipe *r, int64_t available)
 {
     struct need n;
     char advice[256];

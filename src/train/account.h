@@ -22,13 +22,13 @@ struct weft_account {
     int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
 };
 /* Without a recipe the state is that of one micro-batch a step. */
-enum weft_status weft_account(const struct weft_model *model, const struct weft_recipe *recipe, int64_t length,
+enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
 
 /* FLOPs of training a token, alone. */
-enum weft_status weft_account_flops(const struct weft_model *model, double *flops);
+enum weft_status weft_account_flops(const struct weft_nn *model, double *flops);
 
 /* Refuses, with what to change, a training run that takes more than the available bytes. */
-enum weft_status weft_account_fit(const struct weft_model *model, const struct weft_recipe *recipe, int64_t available);
+enum weft_status weft_account_fit(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t available);
 
 #endif

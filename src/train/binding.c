@@ -28,7 +28,7 @@ static const struct {
 };
 
 /* The moments, one array behind the other. */
-static void hash_moments(const struct weft_trainer *t, char hex[65])
+static void hash_moments(const struct weft_learner *t, char hex[65])
 {
     struct weft_sha256 sha;
     char each[65];
@@ -48,7 +48,7 @@ static void hash_text(const void *text, size_t bytes, char hex[65])
     weft_sha256_hex(&sha, hex);
 }
 
-void weft_binding_make(struct weft_binding *b, const struct weft_trainer *t, const char *config, const char *tokenizer,
+void weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config, const char *tokenizer,
                        size_t tokenizer_bytes)
 {
     *b = (struct weft_binding){0};
@@ -118,7 +118,7 @@ enum weft_status weft_binding_check_weights(const struct weft_binding *b, const 
     return WEFT_OK;
 }
 
-enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_trainer *t,
+enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_learner *t,
                                             const char *folder)
 {
     char hex[65];

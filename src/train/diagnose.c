@@ -17,7 +17,7 @@ static double mean(const struct weft_tensor *x)
 }
 
 /* The finding of a name, made with its first layer. */
-static struct weft_metric *metric(struct weft_trainer *t, const char *name)
+static struct weft_metric *metric(struct weft_learner *t, const char *name)
 {
     struct weft_diagnosis *d = &t->diagnosis;
     for (int i = 0; i < d->count; i++)
@@ -32,7 +32,7 @@ static struct weft_metric *metric(struct weft_trainer *t, const char *name)
     return f;
 }
 
-static enum weft_status collect(struct weft_trainer *t, const struct weft_net *net, struct weft_exec *exec)
+static enum weft_status collect(struct weft_learner *t, const struct weft_net *net, struct weft_exec *exec)
 {
     struct weft_diagnosis *d = &t->diagnosis;
     d->layers = (int)t->model->spec->layers;
@@ -50,7 +50,7 @@ static enum weft_status collect(struct weft_trainer *t, const struct weft_net *n
     return WEFT_OK;
 }
 
-static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struct weft_exec **exec)
+static enum weft_status look(struct weft_learner *t, struct weft_net *net, struct weft_exec **exec)
 {
     int64_t samples = weft_recipe_held_out(t->recipe, WEFT_HELD_OUT, t->model->spec->batch);
     TRY(weft_net_init(net, t->model, WEFT_WATCH, (struct weft_net_size){.sequences = samples, .length = t->length}));
@@ -66,7 +66,7 @@ static enum weft_status look(struct weft_trainer *t, struct weft_net *net, struc
     return WEFT_OK;
 }
 
-enum weft_status weft_trainer_diagnose(struct weft_trainer *t)
+enum weft_status weft_learner_diagnose(struct weft_learner *t)
 {
     struct weft_net net;
     struct weft_exec *exec = NULL;

@@ -4,7 +4,7 @@
  */
 #include "train/train.h"
 
-static enum weft_status score_all(const struct weft_model *model, const struct weft_recipe *r, struct weft_net *net,
+static enum weft_status score_all(const struct weft_nn *model, const struct weft_recipe *r, struct weft_net *net,
                                   struct weft_exec *exec, struct weft_net_size size, uint64_t first,
                                   struct weft_score *score)
 {
@@ -29,8 +29,8 @@ static enum weft_status score_all(const struct weft_model *model, const struct w
     return WEFT_OK;
 }
 
-enum weft_status weft_evaluate(const struct weft_model *model, const struct weft_recipe *r, int64_t batch,
-                               uint64_t first, struct weft_score *score)
+enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *r, int64_t batch, uint64_t first,
+                               struct weft_score *score)
 {
     struct weft_net net;
     struct weft_exec *exec = NULL;

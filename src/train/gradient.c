@@ -15,24 +15,24 @@
 
 /* ---- a micro-batch */
 
-static uint64_t first_sample(const struct weft_trainer *t, int64_t micro_batch)
+static uint64_t first_sample(const struct weft_learner *t, int64_t micro_batch)
 {
     return (uint64_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);
 }
 
-static int64_t fill(const struct weft_trainer *t, int64_t micro_batch)
+static int64_t fill(const struct weft_learner *t, int64_t micro_batch)
 {
     return weft_recipe_fill(t->recipe, t->model->spec, &t->net, t->exec, first_sample(t, micro_batch),
                             t->model->spec->batch);
 }
 
-static float *number(const struct weft_trainer *t, const struct weft_value *v)
+static float *number(const struct weft_learner *t, const struct weft_value *v)
 {
     return weft_exec_tensor(t->exec, v)->data;
 }
 
 /* The terms as they stand in the loss, in the order of make_losses. */
-static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
+static void add_losses(const struct weft_learner *t, struct weft_losses *l)
 {
     const struct weft_net *net = &t->net;
     const float *nll = number(t, net->nll), *lse = number(t, net->lse);
@@ -50,7 +50,7 @@ static void add_losses(const struct weft_trainer *t, struct weft_losses *l)
         to->value += weight * t->model->spec->logits_z * squares;
 }
 
-static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float weight)
+static void set_inputs(const struct weft_learner *t, int64_t micro_batch, float weight)
 {
     fill(t, micro_batch);
     weft_net_step_key(&t->net, t->exec, (uint64_t)t->model->spec->seed, (uint64_t)t->step,
@@ -60,7 +60,7 @@ static void set_inputs(const struct weft_trainer *t, int64_t micro_batch, float 
 }
 
 /* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
-static void extend_stream(struct weft_trainer *t)
+static void extend_stream(struct weft_learner *t)
 {
     const int32_t *tokens = weft_exec_tensor(t->exec, t->net.tokens)->data;
     const int32_t *targets = weft_exec_tensor(t->exec, t->net.targets)->data;
@@ -75,7 +75,7 @@ static void extend_stream(struct weft_trainer *t)
     }
 }
 
-static enum weft_status run(struct weft_trainer *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+static enum weft_status run(struct weft_learner *t, int64_t micro_batch, float weight, struct weft_sum *sum)
 {
     set_inputs(t, micro_batch, weight);
     extend_stream(t);
@@ -86,7 +86,7 @@ static enum weft_status run(struct weft_trainer *t, int64_t micro_batch, float w
 
 /* ---- sums */
 
-static struct weft_losses make_losses(const struct weft_trainer *t)
+static struct weft_losses make_losses(const struct weft_learner *t)
 {
     struct weft_losses l = {.count = 2, .list = {{"total", 0}, {"main", 0}}};
     for (int i = 0; i < t->net.term_count; i++)
@@ -97,7 +97,7 @@ static struct weft_losses make_losses(const struct weft_trainer *t)
 }
 
 struct adding {
-    const struct weft_trainer *t;
+    const struct weft_learner *t;
     float *to;
     const float *from; /* NULL: nothing, `to` becomes 0 */
 };
@@ -115,7 +115,7 @@ static void add_span(void *context, int64_t tile, int thread)
 }
 
 /* What runs add their gradients to from here on. */
-static void begin_sum(const struct weft_trainer *t, struct weft_sum *sum)
+static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
 {
     sum->losses = make_losses(t);
     weft_parallel(t->span_count, add_span, &(struct adding){t, sum->grads, NULL});
@@ -123,12 +123,12 @@ static void begin_sum(const struct weft_trainer *t, struct weft_sum *sum)
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
-static int64_t first_of_group(const struct weft_trainer *t, int64_t group)
+static int64_t first_of_group(const struct weft_learner *t, int64_t group)
 {
     return group * t->recipe->micro_batches / weft_recipe_groups(t->recipe);
 }
 
-static enum weft_status sum_group(struct weft_trainer *t, int64_t group, float weight, struct weft_sum *sum)
+static enum weft_status sum_group(struct weft_learner *t, int64_t group, float weight, struct weft_sum *sum)
 {
     begin_sum(t, sum);
     for (int64_t m = first_of_group(t, group); m < first_of_group(t, group + 1); m++)
@@ -137,7 +137,7 @@ static enum weft_status sum_group(struct weft_trainer *t, int64_t group, float w
 }
 
 /* Adds the last of the open sums to the one before it; returns how many are left. */
-static int join(const struct weft_trainer *t, int open)
+static int join(const struct weft_learner *t, int open)
 {
     struct weft_sum *to = &t->sums[open - 2], *from = &t->sums[open - 1];
     weft_parallel(t->span_count, add_span, &(struct adding){t, to->grads, from->grads});
@@ -147,7 +147,7 @@ static int join(const struct weft_trainer *t, int open)
 }
 
 /* Of a scored token in the loss. */
-static float token_weight(const struct weft_trainer *t)
+static float token_weight(const struct weft_learner *t)
 {
     int64_t scored = 0;
     for (int64_t m = 0; m < t->recipe->micro_batches; m++)
@@ -155,7 +155,7 @@ static float token_weight(const struct weft_trainer *t)
     return 1 / (float)weft_max(1, scored);
 }
 
-enum weft_status weft_trainer_gradient(struct weft_trainer *t)
+enum weft_status weft_learner_gradient(struct weft_learner *t)
 {
     float weight = token_weight(t);
     int open = 0;
@@ -173,7 +173,7 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *t)
 
 /* ---- a step again, op by op */
 
-static void set_again(struct weft_trainer *t, int64_t micro_batch, float weight)
+static void set_again(struct weft_learner *t, int64_t micro_batch, float weight)
 {
     for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++)
         if (micro_batch == first_of_group(t, group))
@@ -181,7 +181,7 @@ static void set_again(struct weft_trainer *t, int64_t micro_batch, float weight)
     set_inputs(t, micro_batch, weight);
 }
 
-static void name_micro_batch(const struct weft_trainer *t, int64_t m, char *text, size_t size)
+static void name_micro_batch(const struct weft_learner *t, int64_t m, char *text, size_t size)
 {
     size_t length = strlen(text);
     if (t->recipe->micro_batches > 1)
@@ -189,7 +189,7 @@ static void name_micro_batch(const struct weft_trainer *t, int64_t m, char *text
                  (long long)t->recipe->micro_batches);
 }
 
-bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)
+bool weft_learner_find_bad(struct weft_learner *t, char *text, size_t size)
 {
     float weight = token_weight(t);
     for (int64_t m = 0; m < t->recipe->micro_batches; m++) {
@@ -202,7 +202,7 @@ bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size)
     return false;
 }
 
-bool weft_trainer_find_difference(struct weft_trainer *a, struct weft_trainer *b, char *text, size_t size,
+bool weft_learner_find_difference(struct weft_learner *a, struct weft_learner *b, char *text, size_t size,
                                   double value[2])
 {
     float weight[2] = {token_weight(a), token_weight(b)};

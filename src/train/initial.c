@@ -35,7 +35,7 @@ static void print_rule(const struct weft_param *w, int64_t key, char *text, size
     snprintf(text + used, size - used, " key %lld", (long long)key);
 }
 
-static struct weft_result *make_entries(const struct weft_model *model, char (*hex)[65])
+static struct weft_result *make_entries(const struct weft_nn *model, char (*hex)[65])
 {
     const struct weft_params *p = &model->params;
     struct weft_result *r = weft_result_create();
@@ -50,7 +50,7 @@ static struct weft_result *make_entries(const struct weft_model *model, char (*h
 }
 
 /* To be freed, also after a failure. */
-static enum weft_status make_text(const struct weft_model *model, char **text, size_t *bytes)
+static enum weft_status make_text(const struct weft_nn *model, char **text, size_t *bytes)
 {
     char(*hex)[65] = calloc((size_t)model->params.count, sizeof *hex);
     FILE *memory = open_memstream(text, bytes);
@@ -68,7 +68,7 @@ static enum weft_status make_text(const struct weft_model *model, char **text, s
     return WEFT_OK;
 }
 
-enum weft_status weft_initial_save(const struct weft_model *model, const char *path)
+enum weft_status weft_initial_save(const struct weft_nn *model, const char *path)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -79,7 +79,7 @@ enum weft_status weft_initial_save(const struct weft_model *model, const char *p
     return status;
 }
 
-enum weft_status weft_initial_check(const struct weft_model *model, const char *path)
+enum weft_status weft_initial_check(const struct weft_nn *model, const char *path)
 {
     char *text = NULL, *found = NULL;
     size_t bytes = 0, found_bytes = 0;

@@ -15,8 +15,8 @@ enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recip
 /* ---- initial weights (initial.c) */
 
 /* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
-enum weft_status weft_initial_save(const struct weft_model *model, const char *path);
-enum weft_status weft_initial_check(const struct weft_model *model, const char *path); /* of initial weights */
+enum weft_status weft_initial_save(const struct weft_nn *model, const char *path);
+enum weft_status weft_initial_check(const struct weft_nn *model, const char *path); /* of initial weights */
 
 /* ---- what binds a checkpoint (binding.c) */
 
@@ -26,7 +26,7 @@ struct weft_binding {
 };
 struct weft_safetensors;
 /* All but the chain. */
-void weft_binding_make(struct weft_binding *b, const struct weft_trainer *t, const char *config, const char *tokenizer,
+void weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config, const char *tokenizer,
                        size_t tokenizer_bytes);
 /* 2 * WEFT_BINDING_FIELDS names and values. */
 void weft_binding_metadata(const struct weft_binding *b, const char **list);
@@ -38,29 +38,29 @@ const char *weft_binding_differs(const struct weft_binding *a, const struct weft
 enum weft_status weft_binding_check_texts(const struct weft_binding *b, const char *folder);
 enum weft_status weft_binding_check_weights(const struct weft_binding *b, const struct weft_params *p,
                                             const char *folder);
-enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_trainer *t,
+enum weft_status weft_binding_check_moments(const struct weft_binding *b, const struct weft_learner *t,
                                             const char *folder);
 
 /* ---- a checkpoint (state.c) */
 
 /* Loads it, with all checks. */
-enum weft_status weft_state_load_from(struct weft_trainer *t, const char *folder, struct weft_origin *origin,
+enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder, struct weft_origin *origin,
                                       struct weft_binding *binding);
 
 /* ---- records (log.c) */
 
-enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t);
+enum weft_status weft_log_head(struct weft_record *record, const struct weft_learner *t);
 /* Of run->changes; not again where the log ends with just this record. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step);
-enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
+enum weft_status weft_log_losses(struct weft_record *record, const struct weft_learner *t,
                                  const struct weft_progress *now);
-enum weft_status weft_log_scores(struct weft_record *record, const struct weft_trainer *t,
+enum weft_status weft_log_scores(struct weft_record *record, const struct weft_learner *t,
                                  const struct weft_scores *scores);
-enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t);
-enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash);
+enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_learner *t);
+enum weft_status weft_log_weights(struct weft_record *record, const struct weft_learner *t, const char *hash);
 /* Of a checkpoint that is about to be saved; sets its chain. One that was not due is only saved because training was
  * stopped. */
-enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_trainer *t, struct weft_binding *b,
+enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_learner *t, struct weft_binding *b,
                                      bool due);
 /* Drops all records after the step of a checkpoint (NULL: there is none), whose own record the log must have; gives the
  * number of bytes that are left. What is dropped must come again. */

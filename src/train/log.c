@@ -133,7 +133,7 @@ static enum weft_status finish(struct draft *draft)
     return WEFT_OK;
 }
 
-enum weft_status weft_log_head(struct weft_record *record, const struct weft_trainer *t)
+enum weft_status weft_log_head(struct weft_record *record, const struct weft_learner *t)
 {
     struct draft draft = begin(record, 0);
     weft_result_text(draft.r, "numbers", WEFT_NUMBERS);
@@ -170,7 +170,7 @@ enum weft_status weft_log_change(struct weft_record *record, int64_t step)
     return status;
 }
 
-static enum weft_status log_time(struct weft_record *record, const struct weft_trainer *t, double tokens_per_s)
+static enum weft_status log_time(struct weft_record *record, const struct weft_learner *t, double tokens_per_s)
 {
     struct draft draft = begin_environment(record, t->step, "time");
     add_real(&draft, "train", "tokens_per_s", tokens_per_s);
@@ -178,7 +178,7 @@ static enum weft_status log_time(struct weft_record *record, const struct weft_t
     return finish(&draft);
 }
 
-enum weft_status weft_log_losses(struct weft_record *record, const struct weft_trainer *t,
+enum weft_status weft_log_losses(struct weft_record *record, const struct weft_learner *t,
                                  const struct weft_progress *now)
 {
     struct draft draft = begin(record, t->step);
@@ -206,7 +206,7 @@ static void add_score(struct draft *draft, const char *split, const struct weft_
     add_event(draft, split, "accuracy", score->accuracy);
 }
 
-enum weft_status weft_log_scores(struct weft_record *record, const struct weft_trainer *t,
+enum weft_status weft_log_scores(struct weft_record *record, const struct weft_learner *t,
                                  const struct weft_scores *scores)
 {
     struct draft draft = begin(record, t->step);
@@ -216,7 +216,7 @@ enum weft_status weft_log_scores(struct weft_record *record, const struct weft_t
     return finish(&draft);
 }
 
-enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_trainer *t)
+enum weft_status weft_log_diagnosis(struct weft_record *record, const struct weft_learner *t)
 {
     char name[64];
     const struct weft_diagnosis *d = &t->diagnosis;
@@ -231,7 +231,7 @@ enum weft_status weft_log_diagnosis(struct weft_record *record, const struct wef
     return finish(&draft);
 }
 
-enum weft_status weft_log_weights(struct weft_record *record, const struct weft_trainer *t, const char *hash)
+enum weft_status weft_log_weights(struct weft_record *record, const struct weft_learner *t, const char *hash)
 {
     struct draft draft = begin(record, t->step);
     weft_result_text(draft.r, "weights_sha256", hash);
@@ -240,7 +240,7 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
     return finish(&draft);
 }
 
-enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_trainer *t, struct weft_binding *b,
+enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_learner *t, struct weft_binding *b,
                                      bool due)
 {
     struct draft draft = due ? begin(record, t->step) : begin_environment(record, t->step, "stopped");

@@ -19,12 +19,12 @@ struct pace {
     double save;
 };
 
-static bool due_at(const struct weft_trainer *t, int64_t step, int64_t every)
+static bool due_at(const struct weft_learner *t, int64_t step, int64_t every)
 {
     return step == t->recipe->steps || (every && step % every == 0);
 }
 
-static bool due(const struct weft_trainer *t, int64_t every) { return due_at(t, t->step, every); }
+static bool due(const struct weft_learner *t, int64_t every) { return due_at(t, t->step, every); }
 
 static double longer(double a, double b) { return a > b ? a : b; }
 
@@ -38,12 +38,12 @@ static enum weft_status save(struct weft_loop *l, struct pace *pace, bool due)
 
 static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now, struct pace *pace)
 {
-    struct weft_trainer *t = l->trainer;
+    struct weft_learner *t = l->trainer;
     double start = weft_seconds();
     now->diagnosis = NULL;
     if (!t->recipe->diagnose_every || !due(t, t->recipe->diagnose_every))
         return WEFT_OK;
-    TRY(weft_trainer_diagnose(t));
+    TRY(weft_learner_diagnose(t));
     pace->diagnosis = longer(pace->diagnosis, weft_seconds() - start);
     now->diagnosis = &t->diagnosis;
     if (l->record)
@@ -52,7 +52,7 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now,
 }
 
 /* Samples that are scored after a step: of the test at the end only, for it takes part in no decision on the way. */
-static double scored_samples(const struct weft_trainer *t, int64_t step)
+static double scored_samples(const struct weft_learner *t, int64_t step)
 {
     int64_t wanted = t->recipe->eval_samples, samples = weft_recipe_held_out(t->recipe, WEFT_HELD_OUT, wanted);
     if (step == t->recipe->steps)
@@ -60,7 +60,7 @@ static double scored_samples(const struct weft_trainer *t, int64_t step)
     return (double)samples;
 }
 
-static enum weft_status evaluate(struct weft_trainer *t, struct weft_scores *scores, struct pace *pace)
+static enum weft_status evaluate(struct weft_learner *t, struct weft_scores *scores, struct pace *pace)
 {
     double start = weft_seconds();
     TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));
@@ -75,7 +75,7 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
                                   struct weft_scores *scores, bool *scored, bool *saved)
 {
     char hash[65];
-    struct weft_trainer *t = l->trainer;
+    struct weft_learner *t = l->trainer;
     const struct weft_recipe *r = t->recipe;
     *scored = due(t, r->eval_every);
     *saved = l->record && due(t, r->checkpoint_every);
@@ -98,7 +98,7 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
 
 /* What the next step takes, with all that is due after it and a checkpoint. Until one was measured, a sample is scored
  * in a third of the time that it is learned in, and a diagnosis takes as long as a step. */
-static double next_round(const struct weft_trainer *t, const struct pace *pace)
+static double next_round(const struct weft_learner *t, const struct pace *pace)
 {
     const struct weft_recipe *r = t->recipe;
     double seconds = pace->step + pace->save;
@@ -117,7 +117,7 @@ static bool must_stop(const struct weft_loop *l, const struct pace *pace)
     return l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
 }
 
-static void measure(struct weft_progress *now, const struct weft_trainer *t, int64_t steps)
+static void measure(struct weft_progress *now, const struct weft_learner *t, int64_t steps)
 {
     now->step = t->step;
     now->tokens = t->step * now->step_tokens;
@@ -125,7 +125,7 @@ static void measure(struct weft_progress *now, const struct weft_trainer *t, int
     now->seconds_left = now->seconds / (double)steps * (double)(now->steps - now->step);
 }
 
-enum weft_status weft_loop_init(struct weft_loop *l, struct weft_trainer *t)
+enum weft_status weft_loop_init(struct weft_loop *l, struct weft_learner *t)
 {
     const struct weft_recipe *r = t->recipe;
     int64_t tokens = t->model->spec->batch * t->length; /* of a micro-batch */
@@ -138,9 +138,9 @@ enum weft_status weft_loop_init(struct weft_loop *l, struct weft_trainer *t)
     return WEFT_OK;
 }
 
-enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_scores *scores)
+enum weft_status weft_loop_run(struct weft_loop *l, bool *finished, struct weft_scores *scores)
 {
-    struct weft_trainer *t = l->trainer;
+    struct weft_learner *t = l->trainer;
     struct weft_progress *now = &l->progress;
     /* Until a save was measured: weights and moments at 100 MB/s. */
     struct pace pace = {.save = l->record ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
@@ -149,7 +149,7 @@ enum weft_status weft_train(struct weft_loop *l, bool *finished, struct weft_sco
     bool scored = false, saved = false;
     while (t->step < now->steps && !must_stop(l, &pace)) {
         double begun = weft_seconds();
-        TRY(weft_trainer_step(t, &now->losses));
+        TRY(weft_learner_step(t, &now->losses));
         pace.step = longer(pace.step, weft_seconds() - begun);
         now->seconds = weft_seconds() - start;
         t->seconds = before + now->seconds;

@@ -225,7 +225,7 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
     return WEFT_OK;
 }
 
-enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t)
+enum weft_status weft_record_begin(struct weft_record *record, struct weft_learner *t)
 {
     int64_t kept;
     char from[4096];
@@ -255,7 +255,7 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_train
 
 /* ---- a replay: the trainer's model has its initial weights */
 
-static enum weft_status begin_replay(struct weft_record *record, const char *checkpoint, struct weft_trainer *t,
+static enum weft_status begin_replay(struct weft_record *record, const char *checkpoint, struct weft_learner *t,
                                      FILE *log)
 {
     struct weft_origin before = {0};
@@ -299,7 +299,7 @@ enum weft_status weft_record_read(struct weft_record *record, const char *folder
 }
 
 enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
-                                    struct weft_trainer *t, const struct weft_settings *settings)
+                                    struct weft_learner *t, const struct weft_settings *settings)
 {
     FILE *log;
     *record = (struct weft_record){.folder = folder, .settings = settings, .replays = true};

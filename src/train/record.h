@@ -69,13 +69,13 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
                                   const struct weft_recipe *recipe, const struct weft_settings *settings);
 /* Loads the newest good checkpoint into the trainer, if there is one, cuts the log back to it, and writes the config.
  */
-enum weft_status weft_record_begin(struct weft_record *record, struct weft_trainer *t);
+enum weft_status weft_record_begin(struct weft_record *record, struct weft_learner *t);
 void weft_record_close(struct weft_record *record);
 /* Instead of open and begin, to repeat a run that is in a folder from one of its checkpoints (NULL: from the start).
  * The trainer's model has its initial weights. Nothing is written there. What is recorded from now on must be what the
  * log has; a step that comes out differently ends training with WEFT_CHECK. */
 enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
-                                    struct weft_trainer *t, const struct weft_settings *settings);
+                                    struct weft_learner *t, const struct weft_settings *settings);
 /* Only reads the log of a run: `expected` is the list of its records that are functions of the step. */
 enum weft_status weft_record_read(struct weft_record *record, const char *folder);
 /* Behind a step, after a replay: whether the log has records up to it that did not come. */
@@ -84,14 +84,14 @@ enum weft_status weft_record_replayed(const struct weft_record *record, int64_t 
 /* ---- checkpoints (state.c) */
 
 /* Writes a checkpoint into the run's folder, after its record into the log. */
-enum weft_status weft_state_save(const struct weft_trainer *t, struct weft_record *record, bool due);
+enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due);
 struct weft_binding;
 /* Loads the newest good checkpoint, whose folder, origin and binding it gives; without one the trainer stays as it is,
  * and `folder`, with room for 4096 bytes, is "". */
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run, char *folder, struct weft_origin *origin,
+enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *folder, struct weft_origin *origin,
                                  struct weft_binding *binding);
 /* Loads one checkpoint, with all checks. */
-enum weft_status weft_state_load_one(struct weft_trainer *t, const char *checkpoint);
+enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint);
 /* Whether the weights that were loaded from a checkpoint, and its other files, are those that were saved. Notes it if a
  * checkpoint has no hashes, as those of release 0.1.0. */
 enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params);

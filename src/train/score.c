@@ -11,7 +11,7 @@
 
 static void *input(struct weft_scorer *s, const struct weft_value *v) { return weft_exec_tensor(s->exec, v)->data; }
 
-enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct weft_model *model, int64_t batch)
+enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct weft_nn *model, int64_t batch)
 {
     struct weft_scorer *s = *scorer = calloc(1, sizeof *s);
     if (!s || !(s->waiting = calloc((size_t)batch, sizeof *s->waiting)))

@@ -12,7 +12,7 @@
 /* ---- sequences (score.c) */
 
 struct weft_scorer {
-    const struct weft_model *model;
+    const struct weft_nn *model;
     struct weft_net net;
     struct weft_exec *exec;
     int64_t batch; /* sequences that run side by side */
@@ -29,7 +29,7 @@ struct weft_scorer {
 };
 
 /* With the model's weights as they are now. To be freed even when this fails. */
-enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct weft_model *model, int64_t batch);
+enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct weft_nn *model, int64_t batch);
 void weft_scorer_free(struct weft_scorer *s);
 /* Adds to *nll what tokens[from..count) cost, each after all tokens before it; `from` is at least 1. *nll is complete
  * after weft_scorer_finish. Of a sequence that is longer than the context the beginning is left out; where the scored

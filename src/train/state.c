@@ -24,9 +24,9 @@ enum { ROOM = 4096, NAME = 256, NUMBER = 40 };
 
 static const int64_t MOST = 1000000000000; /* of steps and of samples; training's are below WEFT_HELD_OUT */
 
-static int64_t step_samples(const struct weft_trainer *t) { return t->recipe->micro_batches * t->model->spec->batch; }
+static int64_t step_samples(const struct weft_learner *t) { return t->recipe->micro_batches * t->model->spec->batch; }
 
-static int64_t next_sample(const struct weft_trainer *t) { return t->step * step_samples(t); }
+static int64_t next_sample(const struct weft_learner *t) { return t->step * step_samples(t); }
 
 /* ---- saving */
 
@@ -47,7 +47,7 @@ static enum weft_status add_array(const struct weft_params *p, const float *arra
     return WEFT_OK;
 }
 
-static enum weft_status save_model(const struct weft_trainer *t, const char *path, const struct weft_binding *binding,
+static enum weft_status save_model(const struct weft_learner *t, const char *path, const struct weft_binding *binding,
                                    struct weft_arena *arena)
 {
     const struct weft_params *p = &t->model->params;
@@ -61,7 +61,7 @@ static enum weft_status save_model(const struct weft_trainer *t, const char *pat
     return WEFT_OK;
 }
 
-static enum weft_status save_optimizer(const struct weft_trainer *t, const char *path, const struct weft_origin *origin,
+static enum weft_status save_optimizer(const struct weft_learner *t, const char *path, const struct weft_origin *origin,
                                        const struct weft_binding *binding, struct weft_arena *arena)
 {
     const struct weft_params *p = &t->model->params;
@@ -86,7 +86,7 @@ static enum weft_status save_optimizer(const struct weft_trainer *t, const char 
     return WEFT_OK;
 }
 
-static enum weft_status save_files(const struct weft_trainer *t, const char *folder, const struct weft_record *record,
+static enum weft_status save_files(const struct weft_learner *t, const char *folder, const struct weft_record *record,
                                    const struct weft_binding *binding, const char *tokenizer, size_t bytes,
                                    struct weft_arena *arena)
 {
@@ -104,7 +104,7 @@ static enum weft_status save_files(const struct weft_trainer *t, const char *fol
 }
 
 /* The log comes to disk before the checkpoint, which is of no use without its record. */
-static enum weft_status record_checkpoint(const struct weft_trainer *t, struct weft_record *record,
+static enum weft_status record_checkpoint(const struct weft_learner *t, struct weft_record *record,
                                           struct weft_binding *binding, bool due)
 {
     TRY(weft_log_checkpoint(record, t, binding, due));
@@ -113,7 +113,7 @@ static enum weft_status record_checkpoint(const struct weft_trainer *t, struct w
     return WEFT_OK;
 }
 
-enum weft_status weft_state_save(const struct weft_trainer *t, struct weft_record *record, bool due)
+enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due)
 {
     char folder[ROOM];
     struct weft_arena arena = {0};
@@ -136,7 +136,7 @@ enum weft_status weft_state_save(const struct weft_trainer *t, struct weft_recor
 /* ---- loading */
 
 struct loading {
-    struct weft_trainer *t;
+    struct weft_learner *t;
     struct weft_origin *origin;
     struct weft_binding *binding;
 };
@@ -200,7 +200,7 @@ static enum weft_status compare_bindings(const struct weft_binding *model, const
 
 static enum weft_status read_optimizer(const struct loading *l, const struct weft_safetensors *f)
 {
-    struct weft_trainer *t = l->t;
+    struct weft_learner *t = l->t;
     const struct weft_params *p = &t->model->params;
     int64_t step, samples, each = step_samples(t);
     TRY(read_count(f, "step", &step));
@@ -254,14 +254,14 @@ static enum weft_status load(const char *folder, void *loading)
     return WEFT_OK;
 }
 
-enum weft_status weft_state_load_from(struct weft_trainer *t, const char *folder, struct weft_origin *origin,
+enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder, struct weft_origin *origin,
                                       struct weft_binding *binding)
 {
     TRY(load(folder, &(struct loading){t, origin, binding}));
     return WEFT_OK;
 }
 
-enum weft_status weft_state_load_one(struct weft_trainer *t, const char *checkpoint)
+enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint)
 {
     struct weft_origin origin;
     struct weft_binding binding;
@@ -269,7 +269,7 @@ enum weft_status weft_state_load_one(struct weft_trainer *t, const char *checkpo
     return WEFT_OK;
 }
 
-enum weft_status weft_state_load(struct weft_trainer *t, const char *run, char *folder, struct weft_origin *origin,
+enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *folder, struct weft_origin *origin,
                                  struct weft_binding *binding)
 {
     struct loading loading = {t, origin, binding};

@@ -11,7 +11,7 @@ enum { SPAN = 16384 };
 
 /* ---- memory */
 
-static enum weft_status make_spans(struct weft_trainer *t)
+static enum weft_status make_spans(struct weft_learner *t)
 {
     const struct weft_params *p = &t->model->params;
     for (int i = 0; i < p->count; i++)
@@ -28,7 +28,7 @@ static enum weft_status make_spans(struct weft_trainer *t)
     return WEFT_OK;
 }
 
-static enum weft_status make_arrays(struct weft_trainer *t)
+static enum weft_status make_arrays(struct weft_learner *t)
 {
     const struct weft_params *p = &t->model->params;
     int sums = weft_recipe_sums(t->recipe);
@@ -43,10 +43,10 @@ static enum weft_status make_arrays(struct weft_trainer *t)
     return WEFT_OK;
 }
 
-enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
+enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_nn *model,
                                      const struct weft_recipe *recipe)
 {
-    struct weft_trainer *t = *trainer = calloc(1, sizeof *t);
+    struct weft_learner *t = *trainer = calloc(1, sizeof *t);
     if (!t)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
     t->model = model;
@@ -65,7 +65,7 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     return WEFT_OK;
 }
 
-void weft_trainer_free(struct weft_trainer *t)
+void weft_learner_free(struct weft_learner *t)
 {
     if (!t)
         return;
@@ -84,7 +84,7 @@ void weft_trainer_free(struct weft_trainer *t)
 static void square_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
-    const struct weft_trainer *t = context;
+    const struct weft_learner *t = context;
     const struct weft_span *span = &t->spans[tile];
     const float *g = t->sums[0].grads + span->first;
     vf sum = vset(0);
@@ -96,7 +96,7 @@ static void square_span(void *context, int64_t tile, int thread)
 }
 
 /* The norm of all gradients: a sum per span, then one binary tree over the spans. */
-static double gradient_norm(struct weft_trainer *t)
+static double gradient_norm(struct weft_learner *t)
 {
     weft_parallel(t->span_count, square_span, t);
     for (int64_t step = 1; step < t->span_count; step *= 2)
@@ -106,7 +106,7 @@ static double gradient_norm(struct weft_trainer *t)
 }
 
 struct updating {
-    const struct weft_trainer *t;
+    const struct weft_learner *t;
     struct weft_update update;
 };
 
@@ -138,13 +138,13 @@ static bool find_bad(const struct weft_params *p, const float *array, const char
 
 /* Names a weight that is not finite, or what went bad first on the way to the gradient; a gradient where computing it
  * again finds nothing (two groups may be finite and their sum not). */
-static enum weft_status not_finite(struct weft_trainer *t, double loss, double norm)
+static enum weft_status not_finite(struct weft_learner *t, double loss, double norm)
 {
     const struct weft_params *p = &t->model->params;
     char text[256], gradient[256];
     bool in_weights = find_bad(p, p->weights, "value", text, sizeof text);
     bool in_gradient = find_bad(p, t->sums[0].grads, "gradient", gradient, sizeof gradient);
-    bool found = in_weights || weft_trainer_find_bad(t, text, sizeof text);
+    bool found = in_weights || weft_learner_find_bad(t, text, sizeof text);
     if (!found && !in_gradient)
         snprintf(gradient, sizeof gradient, "the norm of the gradients %g", fabs(norm));
     return FAIL(WEFT_CHECK, "step %lld: the loss is %g and %s; no weight was changed by this step. Try a lower lr%s",
@@ -152,7 +152,7 @@ static enum weft_status not_finite(struct weft_trainer *t, double loss, double n
                 t->model->spec->compute == WEFT_F32 ? " or a longer warmup" : ", a longer warmup or dtype=f32");
 }
 
-static void extend_losses(struct weft_trainer *t)
+static void extend_losses(struct weft_learner *t)
 {
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
@@ -161,7 +161,7 @@ static void extend_losses(struct weft_trainer *t)
     weft_sha256_hex(&sha, t->loss_chain);
 }
 
-enum weft_status weft_trainer_update(struct weft_trainer *t)
+enum weft_status weft_learner_update(struct weft_learner *t)
 {
     const struct weft_recipe *r = t->recipe;
     struct updating u = {t,
@@ -187,12 +187,12 @@ enum weft_status weft_trainer_update(struct weft_trainer *t)
     return WEFT_OK;
 }
 
-enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses)
+enum weft_status weft_learner_step(struct weft_learner *t, struct weft_losses *losses)
 {
-    TRY(weft_trainer_gradient(t));
+    TRY(weft_learner_gradient(t));
     *losses = t->sums[0].losses;
     if (t->recipe->task->failure)
         TRY(t->recipe->task->failure(t->recipe->task_options));
-    TRY(weft_trainer_update(t));
+    TRY(weft_learner_update(t));
     return WEFT_OK;
 }

@@ -159,8 +159,8 @@ struct weft_diagnosis {
     } list[WEFT_MAX_WATCHES];
 };
 
-struct weft_trainer {
-    struct weft_model *model;
+struct weft_learner {
+    struct weft_nn *model;
     const struct weft_recipe *recipe;
     struct weft_net net;
     struct weft_exec *exec;
@@ -183,23 +183,23 @@ struct weft_trainer {
     struct weft_arena arena;
 };
 
-enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_model *model,
+enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_nn *model,
                                      const struct weft_recipe *recipe);
-void weft_trainer_free(struct weft_trainer *t);
+void weft_learner_free(struct weft_learner *t);
 /* A step: the gradient, then the update. */
-enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_losses *losses);
+enum weft_status weft_learner_step(struct weft_learner *t, struct weft_losses *losses);
 /* Gradient and losses of the next step's global batch, into sums[0]. */
-enum weft_status weft_trainer_gradient(struct weft_trainer *t);
+enum weft_status weft_learner_gradient(struct weft_learner *t);
 /* Computes it again, op by op, and names the first value that is not finite; false: there is none. The sums are
  * lost. */
-bool weft_trainer_find_bad(struct weft_trainer *t, char *text, size_t size);
+bool weft_learner_find_bad(struct weft_learner *t, char *text, size_t size);
 /* Likewise for two, side by side: the first value in which they differ, and both of its numbers. */
-bool weft_trainer_find_difference(struct weft_trainer *a, struct weft_trainer *b, char *text, size_t size,
+bool weft_learner_find_difference(struct weft_learner *a, struct weft_learner *b, char *text, size_t size,
                                   double value[2]);
 /* Moves the weights by the gradient in sums[0]; refuses what is not finite before it touches a weight. */
-enum weft_status weft_trainer_update(struct weft_trainer *t);
+enum weft_status weft_learner_update(struct weft_learner *t);
 /* On the first held-out samples, a micro-batch of them, without dropout: always the same. */
-enum weft_status weft_trainer_diagnose(struct weft_trainer *t);
+enum weft_status weft_learner_diagnose(struct weft_learner *t);
 
 /* ---- scores (eval.c) */
 
@@ -212,7 +212,7 @@ struct weft_scores {
 };
 /* Of the recipe's held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. `batch` of them run side by
  * side; the score does not depend on it. */
-enum weft_status weft_evaluate(const struct weft_model *model, const struct weft_recipe *recipe, int64_t batch,
+enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t batch,
                                uint64_t first, struct weft_score *score);
 
 /* ---- the loop (loop.c) */
@@ -230,7 +230,7 @@ typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 
 struct weft_record;
 struct weft_loop {
-    struct weft_trainer *trainer;
+    struct weft_learner *trainer;
     struct weft_progress progress; /* as it is now */
     struct weft_record *record;    /* NULL: nothing is written */
     weft_progress_fn *report;      /* called after every step; may be NULL */
@@ -240,9 +240,9 @@ struct weft_loop {
 };
 
 /* A loop from where the trainer is, with the work that is left in `progress`; the other fields are the caller's. */
-enum weft_status weft_loop_init(struct weft_loop *loop, struct weft_trainer *t);
+enum weft_status weft_loop_init(struct weft_loop *loop, struct weft_learner *t);
 /* Steps, with what is due after each, until all are done and scored or it is stopped. What was stopped is saved;
  * then *finished is false and *scores unknown. */
-enum weft_status weft_train(struct weft_loop *loop, bool *finished, struct weft_scores *scores);
+enum weft_status weft_loop_run(struct weft_loop *loop, bool *finished, struct weft_scores *scores);
 
 #endif

@@ -18,12 +18,12 @@ static void make_scorer(void)
     static const char *const sizes[] = {"layers=1", "width=8", "heads=1", "vocab=257", "context=16", "dtype=f32"};
     static struct weft_spec spec;
     struct weft_settings settings = {0};
-    struct weft_model *model;
+    struct weft_nn *model;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         MUST(weft_settings_add(&settings, sizes[i]) == WEFT_OK);
     MUST(weft_spec_init(&spec, "gpt2", &settings) == WEFT_OK);
     weft_settings_release(&settings);
-    MUST(weft_model_create(&model, &spec) == WEFT_OK && weft_model_init(model) == WEFT_OK);
+    MUST(weft_nn_create(&model, &spec) == WEFT_OK && weft_nn_init(model) == WEFT_OK);
     MUST(weft_scorer_create(&scorer, model, 4) == WEFT_OK && weft_tokenizer_bytes(&tokenizer) == WEFT_OK);
 }
 

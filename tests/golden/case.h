@@ -48,7 +48,7 @@ struct run {
     struct weft_graph *g;
     struct weft_settings settings; /* of a model, as are the next two */
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     struct leaf leaves[MAX_LEAVES];
     int leaf_count;
     struct weft_value *out[MAX_OUTPUTS];
@@ -299,7 +299,7 @@ static void run_case(const json_t *c, const struct way *way)
         free(r.leaves[i].grad);
     }
     weft_graph_free(r.g);
-    weft_model_free(r.model);
+    weft_nn_free(r.model);
     weft_spec_release(&r.spec);
     weft_settings_release(&r.settings);
 }

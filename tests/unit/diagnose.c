@@ -214,8 +214,8 @@ static void compare(const char *settings)
     double entropy, reciprocity, spread = 0;
     print_message("%s\n", settings);
     open_watched(&s, settings);
-    check(weft_trainer_diagnose(s.t));
-    check(weft_trainer_diagnose(s.t)); /* again: nothing is left of the first */
+    check(weft_learner_diagnose(s.t));
+    check(weft_learner_diagnose(s.t)); /* again: nothing is left of the first */
     assert_int_equal(s.t->diagnosis.layers, s.spec.layers);
     assert_int_equal(s.t->diagnosis.count,
                      2 + (strstr(settings, "ffn=ws") != NULL) + (strstr(settings, "ws_form=dense") != NULL));
@@ -269,9 +269,9 @@ static void leaves_training_alone(void **state)
         struct weft_losses losses;
         open_watched(&s, "dropout=0.1 micro_batches=2 dtype=f32 recall_length=10");
         for (int step = 0; step < 3; step++) {
-            check(weft_trainer_step(s.t, &losses));
+            check(weft_learner_step(s.t, &losses));
             if (looks)
-                check(weft_trainer_diagnose(s.t));
+                check(weft_learner_diagnose(s.t));
         }
         weft_params_hash(&s.model->params, hash[looks]);
         close_stage(&s);

@@ -66,20 +66,20 @@ static void a_step_ends_with_an_error(void **state)
         struct weft_losses losses;
         open_stage(&s, "gpt2", dtypes[i], NULL);
         atomic_store(&tiles, 0);
-        check(weft_trainer_step(s.t, &losses));
+        check(weft_learner_step(s.t, &losses));
         int all = atomic_load(&tiles);
         for (int at = 1; at <= all; at += all / 7) {
             float *before = copy_of(&s, s.model->params.weights);
             int64_t step = s.t->step;
             atomic_store(&failing, at);
-            assert_int_equal(weft_trainer_step(s.t, &losses), WEFT_NOMEM);
+            assert_int_equal(weft_learner_step(s.t, &losses), WEFT_NOMEM);
             assert_int_equal(atomic_load(&failing), 0);
             assert_non_null(strstr(weft_error(), "fake could not compute a product of depth"));
             assert_memory_equal(before, s.model->params.weights, bytes(&s));
             assert_int_equal(s.t->step, step);
             free(before);
         }
-        check(weft_trainer_step(s.t, &losses)); /* nothing is left of it */
+        check(weft_learner_step(s.t, &losses)); /* nothing is left of it */
         close_stage(&s);
     }
 }
@@ -90,7 +90,7 @@ static void scores_and_sessions_end_with_an_error(void **state)
     struct stage s;
     struct weft_score score;
     struct weft_scorer *scorer;
-    struct weft_session *session;
+    struct weft_decoder *session;
     const int32_t tokens[8] = {0};
     const float *logits;
     double nll = 0;
@@ -99,17 +99,17 @@ static void scores_and_sessions_end_with_an_error(void **state)
     assert_int_equal(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score), WEFT_NOMEM);
     check(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score));
     atomic_store(&failing, 2);
-    assert_int_equal(weft_trainer_diagnose(s.t), WEFT_NOMEM);
+    assert_int_equal(weft_learner_diagnose(s.t), WEFT_NOMEM);
     check(weft_scorer_create(&scorer, s.model, 2));
     check(weft_scorer_add(scorer, tokens, 8, 1, &nll));
     atomic_store(&failing, 2);
     assert_int_equal(weft_scorer_finish(scorer), WEFT_NOMEM);
     assert_true(nll == 0);
     weft_scorer_free(scorer);
-    check(weft_session_create(&session, s.model, (struct weft_session_size){1, 16, 8, false, 0}));
+    check(weft_decoder_create(&session, s.model, (struct weft_decoder_size){1, 16, 8, false, 0}));
     atomic_store(&failing, 2);
-    assert_int_equal(weft_session_run(session, &(struct weft_feed){0, tokens, 8}, 1, &logits), WEFT_NOMEM);
-    weft_session_free(session);
+    assert_int_equal(weft_decoder_run(session, &(struct weft_feed){0, tokens, 8}, 1, &logits), WEFT_NOMEM);
+    weft_decoder_free(session);
     close_stage(&s);
 }
 

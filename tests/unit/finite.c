@@ -26,11 +26,11 @@ static void what_is_not_finite_is_refused(void **state)
         struct weft_losses losses;
         open_stage(&s, "gpt2", optims[i % 2], NULL);
         while (s.t->step < 30)
-            check(weft_trainer_step(s.t, &losses));
+            check(weft_learner_step(s.t, &losses));
         float *before = copy_of(&s, s.model->params.weights);
-        check(weft_trainer_gradient(s.t));
+        check(weft_learner_gradient(s.t));
         s.t->sums[0].grads[find_weight(&s, names[i / 2]) - s.model->params.weights + 5] = bad[i / 2];
-        assert_int_equal(weft_trainer_update(s.t), WEFT_CHECK);
+        assert_int_equal(weft_learner_update(s.t), WEFT_CHECK);
         char text[128];
         snprintf(text, sizeof text, "gradient of %s is not finite at element 5", names[i / 2]);
         assert_non_null(strstr(weft_error(), text));
@@ -46,7 +46,7 @@ static void expect_refusal(struct stage *s, const char *text)
     struct weft_losses losses;
     int64_t step = s->t->step;
     float *before = copy_of(s, s->model->params.weights);
-    assert_int_equal(weft_trainer_step(s->t, &losses), WEFT_CHECK);
+    assert_int_equal(weft_learner_step(s->t, &losses), WEFT_CHECK);
     if (!strstr(weft_error(), text))
         fail_msg("\"%s\" is not in: %s", text, weft_error());
     assert_memory_equal(before, s->model->params.weights, bytes(s));
@@ -149,8 +149,8 @@ static void nothing_bad_is_found_in_good_steps(void **state)
             char text[256] = "";
             struct weft_losses losses;
             open_stage(&s, preset, settings[j], NULL);
-            check(weft_trainer_step(s.t, &losses));
-            if (weft_trainer_find_bad(s.t, text, sizeof text))
+            check(weft_learner_step(s.t, &losses));
+            if (weft_learner_find_bad(s.t, text, sizeof text))
                 fail_msg("%s: %s", preset, text);
             close_stage(&s);
         }

@@ -51,7 +51,7 @@ enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
 struct stage {
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     int32_t tokens[SEQUENCES][LENGTH];
     float *logits; /* [SEQUENCES, LENGTH, VOCAB] of the whole forward pass */
     double rms;
@@ -91,7 +91,7 @@ static void open_stage(struct stage *s, const struct subject *subject, const cha
     snprintf(settings, sizeof settings, "width=32 heads=4 vocab=%d context=%d ffn_width=40 %s %s", VOCAB, LENGTH, dtype,
              subject->settings);
     open_model(&s->spec, &s->model, subject->preset, settings);
-    check(weft_model_init(s->model));
+    check(weft_nn_init(s->model));
     perturb(s->model, SEED);
     for (int i = 0; i < SEQUENCES * LENGTH; i++)
         s->tokens[i / LENGTH][i % LENGTH] = (int32_t)weft_below(SEED, (uint64_t)i, VOCAB);
@@ -121,13 +121,13 @@ static double distance(const struct stage *s, const struct weft_feed *f, int64_t
 }
 
 /* Up to three feeds of up to `most` tokens each, in an order and of sizes drawn by counter. */
-static int draw_feeds(const struct stage *s, const struct weft_session *session, int64_t most, uint64_t run,
+static int draw_feeds(const struct stage *s, const struct weft_decoder *session, int64_t most, uint64_t run,
                       struct weft_feed *feeds)
 {
     int count = 0;
     int64_t start = (int64_t)weft_below(1, run, SEQUENCES), room = weft_max(most, SEQUENCES);
     for (int64_t i = 0; i < SEQUENCES; i++) {
-        int64_t q = (start + i) % SEQUENCES, done = weft_session_length(session, q);
+        int64_t q = (start + i) % SEQUENCES, done = weft_decoder_length(session, q);
         int64_t n = 1 + (int64_t)weft_below(2, run * SEQUENCES + (uint64_t)i, (uint64_t)most);
         n = weft_min(room, weft_min(n, lengths[q] - done));
         if (n < 1 || weft_below(3, run * SEQUENCES + (uint64_t)i, 4) == 0)
@@ -138,16 +138,16 @@ static int draw_feeds(const struct stage *s, const struct weft_session *session,
     return count;
 }
 
-static bool is_done(const struct weft_session *session)
+static bool is_done(const struct weft_decoder *session)
 {
     for (int64_t q = 0; q < SEQUENCES; q++)
-        if (weft_session_length(session, q) < lengths[q])
+        if (weft_decoder_length(session, q) < lengths[q])
             return false;
     return true;
 }
 
 /* Feeds all sequences to their ends; the worst distance of all logits. */
-static double play(const struct stage *s, struct weft_session *session, int64_t most)
+static double play(const struct stage *s, struct weft_decoder *session, int64_t most)
 {
     double worst = 0;
     for (uint64_t run = 0; !is_done(session); run++) {
@@ -156,9 +156,9 @@ static double play(const struct stage *s, struct weft_session *session, int64_t 
         const float *logits;
         if (count == 0)
             continue;
-        check(weft_session_run(session, feeds, count, &logits));
+        check(weft_decoder_run(session, feeds, count, &logits));
         for (int i = 0; i < count; i++) {
-            int64_t first = weft_session_length(session, feeds[i].sequence) - feeds[i].n;
+            int64_t first = weft_decoder_length(session, feeds[i].sequence) - feeds[i].n;
             double d = distance(s, &feeds[i], first, logits);
             worst = d <= worst ? worst : d;
             logits += feeds[i].n * VOCAB;
@@ -167,31 +167,31 @@ static double play(const struct stage *s, struct weft_session *session, int64_t 
     return worst;
 }
 
-static struct weft_session *open_session(const struct stage *s, int64_t chunk, bool expand, uint64_t scatter)
+static struct weft_decoder *open_session(const struct stage *s, int64_t chunk, bool expand, uint64_t scatter)
 {
-    struct weft_session *session;
+    struct weft_decoder *session;
     check(
-        weft_session_create(&session, s->model, (struct weft_session_size){SEQUENCES, LENGTH, chunk, expand, scatter}));
+        weft_decoder_create(&session, s->model, (struct weft_decoder_size){SEQUENCES, LENGTH, chunk, expand, scatter}));
     return session;
 }
 
 /* In pieces of up to a whole chunk, twice: the second time on what the first left behind. */
 static double by_chunks(const struct stage *s)
 {
-    struct weft_session *session = open_session(s, CHUNK, true, 5);
+    struct weft_decoder *session = open_session(s, CHUNK, true, 5);
     double worst = play(s, session, CHUNK);
     for (int64_t q = 0; q < SEQUENCES; q++)
-        check(weft_session_reset(session, q));
+        check(weft_decoder_reset(session, q));
     double again = play(s, session, CHUNK);
-    weft_session_free(session);
+    weft_decoder_free(session);
     return again <= worst ? worst : again;
 }
 
 static double by_tokens(const struct stage *s, bool expand)
 {
-    struct weft_session *session = open_session(s, SEQUENCES, expand, 6);
+    struct weft_decoder *session = open_session(s, SEQUENCES, expand, 6);
     double worst = play(s, session, 1);
-    weft_session_free(session);
+    weft_decoder_free(session);
     return worst;
 }
 
@@ -230,10 +230,10 @@ static void same_as_forward_bf16(void **state)
 
 /* ---- refusing */
 
-static void refused(struct weft_session *session, int count, const struct weft_feed *feeds, const char *words)
+static void refused(struct weft_decoder *session, int count, const struct weft_feed *feeds, const char *words)
 {
     const float *logits = NULL;
-    check_error(weft_session_run(session, feeds, count, &logits), WEFT_INVALID, words);
+    check_error(weft_decoder_run(session, feeds, count, &logits), WEFT_INVALID, words);
     assert_null(logits);
 }
 
@@ -242,11 +242,11 @@ static void refusals_change_nothing(void **state)
     (void)state;
     struct stage s;
     open_stage(&s, &(struct subject){"gpt2", "m1=yes m1_mode=prefix"}, "dtype=f32");
-    struct weft_session *session = open_session(&s, CHUNK, true, 0);
+    struct weft_decoder *session = open_session(&s, CHUNK, true, 0);
     const float *logits;
     const int32_t *t = s.tokens[0], bad[] = {3, VOCAB}, worse[] = {-1};
-    check(weft_session_run(session, &(struct weft_feed){0, t, CHUNK}, 1, &logits));
-    check(weft_session_run(session, &(struct weft_feed){0, t + CHUNK, CHUNK}, 1, &logits));
+    check(weft_decoder_run(session, &(struct weft_feed){0, t, CHUNK}, 1, &logits));
+    check(weft_decoder_run(session, &(struct weft_feed){0, t + CHUNK, CHUNK}, 1, &logits));
 
     refused(session, 0, NULL, "at least one feed");
     refused(session, 1, &(struct weft_feed){SEQUENCES, t, 1}, "no sequence 3");
@@ -257,21 +257,21 @@ static void refusals_change_nothing(void **state)
     refused(session, 2, (struct weft_feed[]){{1, t, 1}, {2, worse, 1}}, "token 0 is -1");
     refused(session, 2, (struct weft_feed[]){{1, t, 1}, {0, t, LENGTH - 2 * CHUNK + 1}}, "110 tokens");
     refused(session, 2, (struct weft_feed[]){{1, t, CHUNK}, {2, t, 1}}, "56 new tokens");
-    assert_int_equal(weft_session_reset(session, SEQUENCES), WEFT_INVALID);
+    assert_int_equal(weft_decoder_reset(session, SEQUENCES), WEFT_INVALID);
 
-    assert_int_equal(weft_session_length(session, 0), 2 * CHUNK);
-    assert_int_equal(weft_session_length(session, 1), 0);
+    assert_int_equal(weft_decoder_length(session, 0), 2 * CHUNK);
+    assert_int_equal(weft_decoder_length(session, 1), 0);
     assert_true(play(&s, session, CHUNK) == 0);
-    weft_session_free(session);
+    weft_decoder_free(session);
 
-    static const struct weft_session_size sizes[] = {{0, 1, 1, true, 0},
+    static const struct weft_decoder_size sizes[] = {{0, 1, 1, true, 0},
                                                      {1, 0, 1, true, 0},
                                                      {1, 1, 0, true, 0},
                                                      {1, LENGTH + 1, 1, true, 0},
                                                      {1ll << 40, 1, 1, true, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        assert_int_equal(weft_session_create(&session, s.model, sizes[i]), WEFT_INVALID);
-        weft_session_free(session);
+        assert_int_equal(weft_decoder_create(&session, s.model, sizes[i]), WEFT_INVALID);
+        weft_decoder_free(session);
     }
     close_stage(&s);
 }
@@ -282,15 +282,15 @@ static void bytes_are(const struct subject *subject, struct weft_cache_bytes wan
 {
     struct stage s;
     open_stage(&s, subject, "dtype=bf16");
-    struct weft_session *session = open_session(&s, 1, true, 0), *both = open_session(&s, 1, false, 0);
-    struct weft_cache_bytes bytes = weft_session_cache_bytes(session);
+    struct weft_decoder *session = open_session(&s, 1, true, 0), *both = open_session(&s, 1, false, 0);
+    struct weft_cache_bytes bytes = weft_decoder_cache_bytes(session);
     assert_int_equal(bytes.token, want.token);
     assert_int_equal(bytes.store, want.token * (size_t)s.spec.layers * SEQUENCES * 192);
     assert_int_equal(bytes.rings, want.rings);
     assert_int_equal(bytes.states, want.states);
-    assert_int_equal(weft_session_bytes(both) > weft_session_bytes(session), decodes_apart);
-    weft_session_free(both);
-    weft_session_free(session);
+    assert_int_equal(weft_decoder_bytes(both) > weft_decoder_bytes(session), decodes_apart);
+    weft_decoder_free(both);
+    weft_decoder_free(session);
     close_stage(&s);
 }
 

@@ -259,16 +259,16 @@ static void mechanism_without_hooks(void **state)
 {
     struct weft_settings s = {0};
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     struct weft_net net;
     check(weft_settings_add(&s, "empty=yes"));
     check(weft_spec_init(&spec, "gpt2", &s));
     assert_int_equal(spec.mechanism_count, 1);
     assert_ptr_equal(spec.mechanism[0].part, &empty.part);
-    check(weft_model_create(&model, &spec));
+    check(weft_nn_create(&model, &spec));
     check(weft_net_init(&net, model, WEFT_TRAIN, (struct weft_net_size){.sequences = 1, .length = 4}));
     weft_net_release(&net);
-    weft_model_free(model);
+    weft_nn_free(model);
     weft_spec_release(&spec);
     weft_settings_release(&s);
 }
@@ -345,8 +345,8 @@ static void task_and_optimiser(void **state)
     struct weft_settings s = {0};
     struct weft_spec spec;
     struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *trainer;
+    struct weft_nn *model;
+    struct weft_learner *trainer;
     struct weft_losses losses;
     check(weft_task_register(&ones));
     check(weft_optim_register(&sgd));
@@ -357,16 +357,16 @@ static void task_and_optimiser(void **state)
         check(weft_settings_add(&s, settings[i]));
     check(weft_spec_init(&spec, "gpt2", &s));
     check(weft_recipe_init(&recipe, &spec, &s));
-    check(weft_model_create(&model, &spec));
-    check(weft_model_init(model));
-    check(weft_trainer_create(&trainer, model, &recipe));
-    check(weft_trainer_step(trainer, &losses));
+    check(weft_nn_create(&model, &spec));
+    check(weft_nn_init(model));
+    check(weft_learner_create(&trainer, model, &recipe));
+    check(weft_learner_step(trainer, &losses));
     double first = trainer->loss;
     for (int i = 1; i < 20; i++)
-        check(weft_trainer_step(trainer, &losses));
+        check(weft_learner_step(trainer, &losses));
     assert_true(trainer->loss < 0.9 * first);
-    weft_trainer_free(trainer);
-    weft_model_free(model);
+    weft_learner_free(trainer);
+    weft_nn_free(model);
     weft_recipe_release(&recipe);
     weft_spec_release(&spec);
     weft_settings_release(&s);

@@ -13,7 +13,7 @@
 
 struct making {
     struct weft_spec tiny;
-    struct weft_model *model;
+    struct weft_nn *model;
     struct weft_probe logits, train;
     struct weft_entry *entry;
     char (*name)[200];
@@ -78,7 +78,7 @@ static void forget(struct making *m)
 {
     weft_probe_close(&m->logits);
     weft_probe_close(&m->train);
-    weft_model_free(m->model);
+    weft_nn_free(m->model);
     weft_spec_release(&m->tiny);
     free(m->entry);
     free(m->name);

@@ -26,7 +26,7 @@ static const int64_t batches[] = {1, 3, 8};
 
 struct stage {
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     int32_t tokens[TOKENS];
 };
 
@@ -36,7 +36,7 @@ static void open_stage(struct stage *s, const struct subject *subject)
     snprintf(settings, sizeof settings, "layers=2 width=32 heads=4 vocab=%d context=%d ffn_width=40 %s", VOCAB, CONTEXT,
              subject->settings);
     open_model(&s->spec, &s->model, subject->preset, settings);
-    check(weft_model_init(s->model));
+    check(weft_nn_init(s->model));
     perturb(s->model, SEED);
     for (int i = 0; i < TOKENS; i++)
         s->tokens[i] = (int32_t)weft_below(SEED, (uint64_t)i, VOCAB);
@@ -47,18 +47,18 @@ static void open_stage(struct stage *s, const struct subject *subject)
 /* By a session: what tokens[from..count) cost after all before them. */
 static double by_session(const struct stage *s, const int32_t *tokens, int64_t count, int64_t from)
 {
-    struct weft_session *session;
+    struct weft_decoder *session;
     const float *logits;
     double nll = 0;
-    check(weft_session_create(&session, s->model, (struct weft_session_size){1, CONTEXT, 1, true, 0}));
+    check(weft_decoder_create(&session, s->model, (struct weft_decoder_size){1, CONTEXT, 1, true, 0}));
     for (int64_t t = 0; t + 1 < count; t++) {
-        check(weft_session_run(session, &(struct weft_feed){0, tokens + t, 1}, 1, &logits));
+        check(weft_decoder_run(session, &(struct weft_feed){0, tokens + t, 1}, 1, &logits));
         double sum = 0;
         for (int v = 0; v < VOCAB; v++)
             sum += exp((double)logits[v]);
         nll += t + 1 >= from ? log(sum) - (double)logits[tokens[t + 1]] : 0;
     }
-    weft_session_free(session);
+    weft_decoder_free(session);
     return nll;
 }
 

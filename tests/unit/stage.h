@@ -12,8 +12,8 @@ struct stage {
     struct weft_settings settings;
     struct weft_spec spec;
     struct weft_recipe recipe;
-    struct weft_model *model;
-    struct weft_trainer *t;
+    struct weft_nn *model;
+    struct weft_learner *t;
     struct weft_net net; /* a graph of the model, where a test makes one */
     struct weft_exec *exec;
 };
@@ -25,7 +25,7 @@ static inline void open_recipe(struct stage *s, const char *preset)
 {
     check(weft_spec_init(&s->spec, preset, &s->settings));
     check(weft_recipe_init(&s->recipe, &s->spec, &s->settings));
-    check(weft_model_create(&s->model, &s->spec));
+    check(weft_nn_create(&s->model, &s->spec));
 }
 
 /* `task`, when given, takes the place of the recipe's. */
@@ -34,8 +34,8 @@ static inline void open_settings(struct stage *s, const char *preset, const stru
     open_recipe(s, preset);
     if (task)
         s->recipe.task = task;
-    check(weft_model_init(s->model));
-    check(weft_trainer_create(&s->t, s->model, &s->recipe));
+    check(weft_nn_init(s->model));
+    check(weft_learner_create(&s->t, s->model, &s->recipe));
 }
 
 /* Small, and f32; settings are one text, separated by spaces. */
@@ -51,8 +51,8 @@ static inline void close_stage(struct stage *s)
 {
     weft_exec_free(s->exec);
     weft_net_release(&s->net);
-    weft_trainer_free(s->t);
-    weft_model_free(s->model);
+    weft_learner_free(s->t);
+    weft_nn_free(s->model);
     weft_recipe_release(&s->recipe);
     weft_spec_release(&s->spec);
     weft_settings_release(&s->settings);

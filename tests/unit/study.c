@@ -25,13 +25,13 @@ static void open_study(struct weft_study *s, const char *lines, const char *over
 
 static double size_of(const struct weft_study *s, const struct weft_spec *spec)
 {
-    struct weft_model *model;
+    struct weft_nn *model;
     double size;
-    check(weft_model_create(&model, spec));
+    check(weft_nn_create(&model, spec));
     size = (double)model->params.elements;
     if (s->match == WEFT_MATCH_FLOPS)
         check(weft_account_flops(model, &size));
-    weft_model_free(model);
+    weft_nn_free(model);
     return size;
 }
 

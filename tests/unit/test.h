@@ -138,25 +138,24 @@ static inline enum weft_status add_settings(struct weft_settings *s, const char 
 /* ---- models */
 
 /* A model of a preset with the settings of a text; its weights are not drawn yet. */
-static inline void open_model(struct weft_spec *spec, struct weft_model **model, const char *preset,
-                              const char *settings)
+static inline void open_model(struct weft_spec *spec, struct weft_nn **model, const char *preset, const char *settings)
 {
     struct weft_settings all = {0};
     check(add_settings(&all, settings));
     check(weft_spec_init(spec, preset, &all));
     check(weft_settings_finish(&all));
     weft_settings_release(&all);
-    check(weft_model_create(model, spec));
+    check(weft_nn_create(model, spec));
 }
 
-static inline void close_model(struct weft_spec *spec, struct weft_model *model)
+static inline void close_model(struct weft_spec *spec, struct weft_nn *model)
 {
-    weft_model_free(model);
+    weft_nn_free(model);
     weft_spec_release(spec);
 }
 
 /* Weights large enough that attention is far from uniform. */
-static inline void perturb(struct weft_model *m, uint64_t seed)
+static inline void perturb(struct weft_nn *m, uint64_t seed)
 {
     for (int64_t i = 0; i < m->params.total; i++)
         m->params.weights[i] += 0.15f * (float)weft_normal(seed, (uint64_t)i);

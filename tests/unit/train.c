@@ -99,7 +99,7 @@ static double run_case(const json_t *c)
     for (int64_t n = 1; n <= s.recipe.steps; n++) {
         char key[24];
         fill_gradient(&s, name, n);
-        check(weft_trainer_update(s.t));
+        check(weft_learner_update(s.t));
         snprintf(key, sizeof key, "%lld", (long long)n);
         if (json_object_get(seen, key))
             worst = fmax(worst, compare_weights(&s, json_object_get(seen, key)));
@@ -135,10 +135,10 @@ static float *spiked(const char *optim, double size, int64_t at, int64_t after, 
     snprintf(settings, sizeof settings, "batch=8 warmup=5 steps=100 optim=%s", optim);
     open_stage(s, "gpt2", settings, NULL);
     while (s->t->step < at + after) {
-        check(weft_trainer_gradient(s->t));
+        check(weft_learner_gradient(s->t));
         for (int64_t i = 0; s->t->step + 1 == at && i < s->model->params.total; i += 50)
             s->t->sums[0].grads[i] *= (float)size;
-        check(weft_trainer_update(s->t));
+        check(weft_learner_update(s->t));
     }
     return s->model->params.weights;
 }
@@ -223,8 +223,8 @@ static float *gradient_of(struct stage *s, const char *preset, const char *setti
 {
     struct weft_losses losses;
     open_stage(s, preset, settings, &ragged);
-    check(weft_trainer_step(s->t, &losses));
-    check(weft_trainer_gradient(s->t));
+    check(weft_learner_step(s->t, &losses));
+    check(weft_learner_gradient(s->t));
     return s->t->sums[0].grads;
 }
 
@@ -308,7 +308,7 @@ static void groups_are_summed_up_a_tree(void **state)
     open_stage(&one, "gpt2", "batch=2", NULL);
     for (int g = 0; g < GROUPS; g++) {
         one.t->step = g;
-        check(weft_trainer_gradient(one.t));
+        check(weft_learner_gradient(one.t));
         part[g] = copy_of(&one, one.t->sums[0].grads);
         for (int64_t i = 0; i < one.model->params.total; i++)
             part[g][i] /= GROUPS;
@@ -317,7 +317,7 @@ static void groups_are_summed_up_a_tree(void **state)
         for (int g = 0; g < GROUPS; g += 2 * step)
             for (int64_t i = 0; i < one.model->params.total; i++)
                 part[g][i] += part[g + step][i];
-    check(weft_trainer_gradient(all.t));
+    check(weft_learner_gradient(all.t));
     assert_memory_equal(all.t->sums[0].grads, part[0], bytes(&all));
     for (int g = 0; g < GROUPS; g++)
         free(part[g]);
@@ -335,7 +335,7 @@ static void losses_are_told_by_term(void **state)
     for (int i = 0; i < 2; i++) {
         double sum = 0;
         open_stage(&s, "ws", settings[i], NULL);
-        check(weft_trainer_step(s.t, &losses));
+        check(weft_learner_step(s.t, &losses));
         assert_int_equal(losses.count, 5);
         for (int n = 0; n < 5; n++) {
             assert_string_equal(losses.list[n].name, names[n]);
@@ -346,7 +346,7 @@ static void losses_are_told_by_term(void **state)
         close_stage(&s);
     }
     open_stage(&s, "gpt2", "batch=4", NULL);
-    check(weft_trainer_step(s.t, &losses));
+    check(weft_learner_step(s.t, &losses));
     assert_int_equal(losses.count, 2);
     assert_float_equal(losses.list[0].value, losses.list[1].value, 1e-6);
     close_stage(&s);

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-static void open_small(struct weft_spec *spec, struct weft_model **model, const char *setting)
+static void open_small(struct weft_spec *spec, struct weft_nn **model, const char *setting)
 {
     char settings[128];
     snprintf(settings, sizeof settings, "layers=1 width=16 heads=2 vocab=20 context=8 %s", setting ? setting : "");
@@ -19,19 +19,19 @@ static void open_small(struct weft_spec *spec, struct weft_model **model, const 
 static void hash_of(const char *path, char hex[65])
 {
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     open_small(&spec, &model, NULL);
-    check(weft_model_load(model, path));
+    check(weft_nn_load(model, path));
     weft_params_hash(&model->params, hex);
     close_model(&spec, model);
 }
 
-static void save_step(int64_t step, const struct weft_model *model)
+static void save_step(int64_t step, const struct weft_nn *model)
 {
     char path[300];
     check(weft_ckpt_begin(in_scratch("run"), step, path, sizeof path - 20));
     strcat(path, "/model.safetensors");
-    check(weft_model_save(model, path));
+    check(weft_nn_save(model, path));
     check(weft_ckpt_commit(in_scratch("run"), step, 3));
 }
 
@@ -39,16 +39,16 @@ static void they_come_back(void **state)
 {
     (void)state;
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     char old[65], new[65], hex[65], folder[300];
     open_small(&spec, &model, NULL);
-    check(weft_model_init(model));
+    check(weft_nn_init(model));
     weft_params_hash(&model->params, old);
     save_step(10, model);
     model->params.weights[3] += 1;
     weft_params_hash(&model->params, new);
     save_step(20, model);
-    check(weft_model_load(model, in_scratch("run/step-000000010"))); /* in the place of what it has */
+    check(weft_nn_load(model, in_scratch("run/step-000000010"))); /* in the place of what it has */
     weft_params_hash(&model->params, hex);
     assert_string_equal(hex, old);
     close_model(&spec, model);
@@ -59,13 +59,13 @@ static void they_come_back(void **state)
     assert_int_equal(truncate(in_scratch("run/step-000000020/model.safetensors"), 200), 0);
     hash_of(in_scratch("run"), hex);
     assert_string_equal(hex, old);
-    check(weft_model_folder(in_scratch("run"), folder, sizeof folder));
+    check(weft_nn_folder(in_scratch("run"), folder, sizeof folder));
     assert_string_equal(folder, in_scratch("run/step-000000010"));
-    check_error(weft_model_folder(in_scratch("run"), folder, 10), WEFT_INVALID, "too long");
+    check_error(weft_nn_folder(in_scratch("run"), folder, 10), WEFT_INVALID, "too long");
 }
 
 /* Writes the model's weights with one changed entry, or one more. */
-static void write_changed(const struct weft_model *m, const struct weft_entry *changed)
+static void write_changed(const struct weft_nn *m, const struct weft_entry *changed)
 {
     struct weft_entry list[64];
     int n = 0;
@@ -83,14 +83,14 @@ static void bf16_is_widened(void **state)
 {
     (void)state;
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     uint16_t half[20 * 16];
     open_small(&spec, &model, NULL);
-    check(weft_model_init(model));
+    check(weft_nn_init(model));
     for (int i = 0; i < 20 * 16; i++)
         half[i] = weft_bf16_from_f32((float)i / 7);
     write_changed(model, &(struct weft_entry){"wte", WEFT_BF16, 2, {20, 16}, half, 0, NULL});
-    check(weft_model_load(model, in_scratch("changed")));
+    check(weft_nn_load(model, in_scratch("changed")));
     const float *wte = model->params.weights + model->params.list[weft_params_find(&model->params, "wte")].offset;
     for (int i = 0; i < 20 * 16; i++)
         assert_true(wte[i] == weft_f32_from_bf16(half[i]));
@@ -101,26 +101,26 @@ static void what_does_not_fit_is_named(void **state)
 {
     (void)state;
     struct weft_spec spec, wide;
-    struct weft_model *model, *other;
+    struct weft_nn *model, *other;
     static float zeros[20 * 16];
     open_small(&spec, &model, NULL);
-    check(weft_model_init(model));
+    check(weft_nn_init(model));
     write_changed(model, &(struct weft_entry){"wte", WEFT_F32, 2, {16, 20}, zeros, 0, NULL});
-    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT,
+    check_error(weft_nn_load(model, in_scratch("changed")), WEFT_FORMAT,
                 "in 1 of its weights: wte is 16x20, not 20x16");
     write_changed(model, &(struct weft_entry){"wte", WEFT_I32, 2, {20, 16}, zeros, 0, NULL});
-    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "wte is i32");
+    check_error(weft_nn_load(model, in_scratch("changed")), WEFT_FORMAT, "wte is i32");
     write_changed(model, &(struct weft_entry){"spare", WEFT_F32, 1, {4}, zeros, 0, NULL});
-    check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is not a weight of the model");
+    check_error(weft_nn_load(model, in_scratch("changed")), WEFT_FORMAT, "spare is not a weight of the model");
     open_small(&wide, &other, "tie=no");
-    check(weft_model_save(model, in_scratch("tied")));
-    check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "head is missing");
+    check(weft_nn_save(model, in_scratch("tied")));
+    check_error(weft_nn_load(other, in_scratch("tied")), WEFT_FORMAT, "head is missing");
     close_model(&wide, other);
     open_small(&wide, &other, "layers=40");
-    check_error(weft_model_load(other, in_scratch("tied")), WEFT_FORMAT, "blocks.1.");
+    check_error(weft_nn_load(other, in_scratch("tied")), WEFT_FORMAT, "blocks.1.");
     close_model(&wide, other);
-    check_error(weft_model_load(model, scratch), WEFT_INVALID, "nor a valid checkpoint");
-    check_error(weft_model_load(model, in_scratch("nothing")), WEFT_IO, "nothing");
+    check_error(weft_nn_load(model, scratch), WEFT_INVALID, "nor a valid checkpoint");
+    check_error(weft_nn_load(model, in_scratch("nothing")), WEFT_IO, "nothing");
     close_model(&spec, model);
 }
 
@@ -128,15 +128,15 @@ static void what_is_not_finite_is_named(void **state)
 {
     (void)state;
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     float values[20 * 16] = {0};
     open_small(&spec, &model, NULL);
-    check(weft_model_init(model));
+    check(weft_nn_init(model));
     for (int i = 0; i < 3; i++) {
         values[319] = bad[i];
         write_changed(model, &(struct weft_entry){"wte", WEFT_F32, 2, {20, 16}, values, 0, NULL});
-        check_error(weft_model_load(model, in_scratch("changed")), WEFT_FORMAT,
+        check_error(weft_nn_load(model, in_scratch("changed")), WEFT_FORMAT,
                     "the weight wte is not finite at element 319");
     }
     close_model(&spec, model);
@@ -147,20 +147,20 @@ static void memory_is_used_again(void **state)
 {
     (void)state;
     struct weft_spec spec;
-    struct weft_model *model;
+    struct weft_nn *model;
     char first[65], hex[65];
     open_small(&spec, &model, NULL);
-    check(weft_model_init(model));
-    check(weft_model_save(model, in_scratch("saved")));
+    check(weft_nn_init(model));
+    check(weft_nn_save(model, in_scratch("saved")));
     weft_params_hash(&model->params, first);
     const float *weights = model->params.weights;
     model->params.weights[3] += 1;
-    check(weft_model_init(model));
+    check(weft_nn_init(model));
     assert_ptr_equal(model->params.weights, weights);
     weft_params_hash(&model->params, hex);
     assert_string_equal(hex, first);
-    check(weft_model_load(model, in_scratch("saved")));
-    check(weft_model_init(model));
+    check(weft_nn_load(model, in_scratch("saved")));
+    check(weft_nn_init(model));
     assert_ptr_equal(model->params.weights, weights);
     close_model(&spec, model);
 }
@@ -169,11 +169,11 @@ static void memory_is_used_again(void **state)
 static void compare_first_values(const char *setting, const char *other_setting, int *both, int *same)
 {
     struct weft_spec spec, other_spec;
-    struct weft_model *model, *other;
+    struct weft_nn *model, *other;
     open_small(&spec, &model, setting);
     open_small(&other_spec, &other, other_setting);
-    check(weft_model_init(model));
-    check(weft_model_init(other));
+    check(weft_nn_init(model));
+    check(weft_nn_init(other));
     *both = *same = 0;
     for (int i = 0; i < model->params.count; i++) {
         const struct weft_param *a = &model->params.list[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * session.c - feeds tokens to sequences: checks the feeds, allocates cache pages, writes the graph's inputs, runs it.
+ * decoder.c - feeds tokens to sequences: checks the feeds, allocates cache pages, writes the graph's inputs, runs it.
  *
  * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for runs with one token per
  * sequence, if the model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed
@@ -16,9 +16,9 @@ struct engine {
     struct weft_exec *exec;
 };
 
-struct weft_session {
-    const struct weft_model *model;
-    struct weft_session_size size;
+struct weft_decoder {
+    const struct weft_nn *model;
+    struct weft_decoder_size size;
     struct weft_cache cache;
     struct engine prefill, decode; /* decode.exec is NULL if prefill is used for decoding */
     bool *fed;                     /* per sequence, used to check feeds */
@@ -26,7 +26,7 @@ struct weft_session {
 
 /* ---- creation */
 
-static enum weft_status start(struct weft_session *s, struct engine *e)
+static enum weft_status start(struct weft_decoder *s, struct engine *e)
 {
     TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
     weft_net_bind(&e->net, e->exec, s->model, NULL);
@@ -35,7 +35,7 @@ static enum weft_status start(struct weft_session *s, struct engine *e)
     return WEFT_OK;
 }
 
-static enum weft_status check_size(const struct weft_session_size *size)
+static enum weft_status check_size(const struct weft_decoder_size *size)
 {
     if (size->sequences < 1 || size->length < 1 || size->chunk < 1)
         return FAIL(WEFT_INVALID,
@@ -48,10 +48,10 @@ static enum weft_status check_size(const struct weft_session_size *size)
     return WEFT_OK;
 }
 
-static enum weft_status build(struct weft_session *s)
+static enum weft_status build(struct weft_decoder *s)
 {
     const struct weft_spec *spec = s->model->spec;
-    struct weft_session_size *size = &s->size;
+    struct weft_decoder_size *size = &s->size;
     TRY(check_size(size));
     size->chunk = weft_min(size->chunk, size->sequences * size->length);
     struct weft_cache_size cache = {size->sequences, size->length, size->chunk,
@@ -71,10 +71,10 @@ static enum weft_status build(struct weft_session *s)
     return WEFT_OK;
 }
 
-enum weft_status weft_session_create(struct weft_session **session, const struct weft_model *model,
-                                     struct weft_session_size size)
+enum weft_status weft_decoder_create(struct weft_decoder **session, const struct weft_nn *model,
+                                     struct weft_decoder_size size)
 {
-    struct weft_session *s = *session = calloc(1, sizeof *s);
+    struct weft_decoder *s = *session = calloc(1, sizeof *s);
     if (!s)
         return FAIL(WEFT_NOMEM, "not enough memory for a session");
     s->model = model;
@@ -83,7 +83,7 @@ enum weft_status weft_session_create(struct weft_session **session, const struct
     return WEFT_OK;
 }
 
-void weft_session_free(struct weft_session *s)
+void weft_decoder_free(struct weft_decoder *s)
 {
     if (!s)
         return;
@@ -98,7 +98,7 @@ void weft_session_free(struct weft_session *s)
 
 /* ---- running */
 
-static enum weft_status check_feed(const struct weft_session *s, const struct weft_feed *f)
+static enum weft_status check_feed(const struct weft_decoder *s, const struct weft_feed *f)
 {
     int64_t length = s->cache.lengths[f->sequence], vocab = s->model->spec->vocab;
     if (f->n < 1)
@@ -114,7 +114,7 @@ static enum weft_status check_feed(const struct weft_session *s, const struct we
     return WEFT_OK;
 }
 
-static enum weft_status check_feeds(const struct weft_session *s, const struct weft_feed *feeds, int count)
+static enum weft_status check_feeds(const struct weft_decoder *s, const struct weft_feed *feeds, int count)
 {
     int64_t rows = 0;
     memset(s->fed, 0, (size_t)s->size.sequences * sizeof *s->fed);
@@ -140,7 +140,7 @@ static enum weft_status check_feeds(const struct weft_session *s, const struct w
 static int32_t *input(const struct engine *e, const struct weft_value *v) { return weft_exec_tensor(e->exec, v)->data; }
 
 /* Writes a feed's rows starting at `row`; returns the next row. */
-static int64_t write_rows(struct weft_session *s, const struct engine *e, const struct weft_feed *f, int64_t row)
+static int64_t write_rows(struct weft_decoder *s, const struct engine *e, const struct weft_feed *f, int64_t row)
 {
     const struct weft_net *net = &e->net;
     int32_t *seq = input(e, net->at.seq), *pos = input(e, net->at.pos), *position = input(e, net->position);
@@ -157,7 +157,7 @@ static int64_t write_rows(struct weft_session *s, const struct engine *e, const 
     return row;
 }
 
-static const struct engine *engine_for(const struct weft_session *s, const struct weft_feed *feeds, int count)
+static const struct engine *engine_for(const struct weft_decoder *s, const struct weft_feed *feeds, int count)
 {
     bool single = s->decode.exec;
     for (int i = 0; i < count; i++)
@@ -165,7 +165,7 @@ static const struct engine *engine_for(const struct weft_session *s, const struc
     return single ? &s->decode : &s->prefill;
 }
 
-enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed *feeds, int count,
+enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed *feeds, int count,
                                   const float **logits)
 {
     TRY(check_feeds(s, feeds, count));
@@ -182,7 +182,7 @@ enum weft_status weft_session_run(struct weft_session *s, const struct weft_feed
     return WEFT_OK;
 }
 
-enum weft_status weft_session_reset(struct weft_session *s, int64_t sequence)
+enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence)
 {
     if (sequence < 0 || sequence >= s->size.sequences)
         return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)sequence,
@@ -191,16 +191,16 @@ enum weft_status weft_session_reset(struct weft_session *s, int64_t sequence)
     return WEFT_OK;
 }
 
-int64_t weft_session_length(const struct weft_session *s, int64_t sequence) { return s->cache.lengths[sequence]; }
+int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence) { return s->cache.lengths[sequence]; }
 
-struct weft_cache_bytes weft_session_cache_bytes(const struct weft_session *s)
+struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s)
 {
     struct weft_cache_bytes bytes = weft_cache_count(&s->cache);
     bytes.token /= (size_t)s->model->spec->layers;
     return bytes;
 }
 
-size_t weft_session_bytes(const struct weft_session *s)
+size_t weft_decoder_bytes(const struct weft_decoder *s)
 {
     size_t decode = s->decode.exec ? weft_exec_bytes(s->decode.exec) : 0;
     return s->cache.bytes + weft_exec_bytes(s->prefill.exec) + decode;
