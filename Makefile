@@ -18,7 +18,7 @@
 #   make fuzz               give 20000 hostile inputs to each reader of files; fuzz-NAME RUNS=n to one
 #   make lint               check style and structure
 #   make format             format all C files
-#   make generated          write docs/options.md, docs/ops.md and configs/Kconfig from the option tables
+#   make generated          write docs/options.md, docs/ops.md, configs/Kconfig and docs/api.md from tables and header
 #   make man                write man pages of all commands to build/release/man
 #   make install            install under $(DESTDIR)$(PREFIX), by default /usr/local
 #   make uninstall          remove what was installed
@@ -214,8 +214,17 @@ $(OUT)/tests/fault/shim.so: tests/fault/shim.c
 $(A): $(LIB_OBJ) $(LEVEL_OBJ)
 	@echo "  AR $@" && rm -f $@ && $(AR) qcs $@ $^
 
-$(SO): $(LIB_OBJ) $(LEVEL_OBJ)
-	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) -Wl,-z,nodelete $^ -o $@ $(LDFLAGS) $(LIBS)
+# weft.map is the list of what is exported.
+$(SO): $(LIB_OBJ) $(LEVEL_OBJ) weft.map
+	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) -Wl,--version-script=weft.map -Wl,-z,nodelete \
+		$(filter %.o,$^) -o $@ $(LDFLAGS) $(LIBS)
+	@ln -sf $(notdir $@) $(OUT)/libweft.so.$(SOVERSION)
+
+# Examples see what an installed library has: the header and the exported symbols.
+EXAMPLES := $(patsubst examples/%.c,$(OUT)/examples/%,$(sort $(wildcard examples/*.c)))
+$(EXAMPLES): $(OUT)/examples/%: examples/%.c include/weft.h $(SO)
+	@mkdir -p $(@D) && echo "  CC $@" && $(CC) -std=c11 -D_DEFAULT_SOURCE $(OPT) $(WARN) -Iinclude $< -o $@ $(SO) \
+		-Wl,-rpath,$(abspath $(OUT)) $(LDFLAGS) -lm -lpthread
 
 $(PROGRAM): $(CMD_OBJ) $(ONEDNN_OBJ) $(A) $(OUT)/onednn
 	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(ONEDNN_OBJ) $(A) -o $@ $(LDFLAGS) $(ONEDNN_LIBS) $(LIBS)
@@ -264,7 +273,7 @@ LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
 LONG := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG)
 
-check: build $(TESTS)
+check: build $(TESTS) $(EXAMPLES)
 	@$(RUN) $(SCRIPTS) $(TESTS)
 
 # Needs ONEDNN=yes: the own products against oneDNN's, and training with them.
@@ -338,6 +347,7 @@ generated: $(PROGRAM)
 	$(PROGRAM) help options --as markdown >docs/options.md
 	$(PROGRAM) help ops --as markdown >docs/ops.md
 	$(PROGRAM) help options --as kconfig >configs/Kconfig
+	tools/api_page.py include/weft.h >docs/api.md
 
 # Man pages come from the commands' own tables, and have the date of the release.
 COMMANDS := $(shell sed -n "s/^CMD(\(.*\))/\1/p" src/cmd/cmds.def 2>/dev/null)

@@ -79,11 +79,16 @@ void weft_arena_release(struct weft_arena *arena)
     arena->bytes = 0;
 }
 
+/* From here on it is asked what is free: the system would promise more, and end the process when it is touched. */
+enum { LARGE = 1 << 28 };
+
 void *weft_pages_alloc(size_t bytes)
 {
     if (bytes == 0)
         bytes = 1;
-    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *pages = MAP_FAILED;
+    if (bytes < LARGE || bytes <= (uint64_t)weft_available_bytes())
+        pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         (void)FAIL(WEFT_NOMEM, "cannot allocate %.1f MiB of memory: make the model or batch smaller",
                    (double)bytes / (1 << 20));

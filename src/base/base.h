@@ -34,6 +34,13 @@
         }                                                                                                              \
     } while (0)
 
+/* For functions of weft.h: an argument that must not be NULL. */
+#define GIVEN(pointer)                                                                                                 \
+    do {                                                                                                               \
+        if (!(pointer))                                                                                                \
+            return FAIL(WEFT_INVALID, "%s: %s is NULL", __func__, #pointer);                                           \
+    } while (0)
+
 enum weft_status weft_fail(enum weft_status status, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 void weft_trace(const char *file, int line) __attribute__((cold));
@@ -200,7 +207,9 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_bytes(struct weft_sha256 *sha, unsigned char hash[32]);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
-enum weft_status weft_program_hash(char hex[65]); /* of the running program */
+/* Path and hash of the program that trains the runs of studies (program.c); see weft_program_set. */
+const char *weft_program(void);
+enum weft_status weft_program_hash(char hex[65]);
 
 /* ---- text for a terminal (escape.c): control characters except newlines, and invalid UTF-8, are shown as \xNN */
 
@@ -212,10 +221,7 @@ void weft_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2
 
 /* ---- notices (log.c): one line each, for messages that are not part of a result */
 
-/* Sets the receiver. By default there is none, and notices are dropped: the library does not print. */
-typedef void weft_log_fn(void *context, const char *text);
-void weft_log_set(weft_log_fn *fn, void *context);
-/* Sends a notice, once per key. */
+/* Sends a notice to the receiver (weft_log_set), once per key. */
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The name in names[0..count) that is closest to `wrong`, or NULL if none is close (suggest.c). */

@@ -48,16 +48,7 @@ enum weft_gate {
 };
 enum { WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1 };
 
-struct weft_check {
-    const char *gate;
-    char name[160];
-    bool passed;
-    double figure, limit;
-    char where[160]; /* of a failure, such as tensor, position, number of threads */
-};
-typedef void weft_check_fn(void *context, const struct weft_check *check);
-
-/* Who receives every check, and how many there were. */
+/* Who receives every check (weft.h), and how many there were. */
 struct weft_gates {
     weft_check_fn *on_check; /* may be NULL */
     void *context;

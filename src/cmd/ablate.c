@@ -9,6 +9,7 @@
 #include "study/queue.h"
 
 #include <math.h>
+#include <signal.h>
 
 enum { A_DAY = 86400 };
 #define SMALLER                                                                                                        \
@@ -184,7 +185,7 @@ static void show(void *context, const struct weft_queue *q, const struct weft_jo
                    (long long)weft_queue_count(q, WEFT_RUNNING), 100 * done / all);
 }
 
-static volatile sig_atomic_t caught;
+static atomic_int caught;
 
 static void catch (int number) { caught = number; }
 

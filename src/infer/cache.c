@@ -6,9 +6,8 @@
  *   window        a sequence has a ring of its own pages: token tile j is in page j mod (number of pages)
  *   per sequence  one row
  *
- * The pool has a page for every tile of every sequence, so it is never exhausted. A part that expands the whole store
- * also computes the rows of unused pages. So pages are allocated from the low end, and rows above the highest one in
- * use are skipped.
+ * A part that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
+ * and rows above the highest one in use are skipped.
  */
 #include "infer/infer.h"
 
@@ -28,19 +27,26 @@ static int64_t ring_tiles(const struct weft_cache_size *size)
     return weft_div_up(weft_min(held, size->length), WEFT_KEY_TILE);
 }
 
+static int64_t page_count(const struct weft_cache_size *size)
+{
+    int64_t most = size->sequences * weft_div_up(size->length, WEFT_KEY_TILE);
+    return size->pages ? weft_min(size->pages, most) : most;
+}
+
 struct weft_net_size weft_cache_net_size(const struct weft_cache_size *size, int64_t rows)
 {
     return (struct weft_net_size){.sequences = size->sequences,
                                   .length = size->length,
                                   .rows = rows,
-                                  .store_rows = size->sequences * weft_round_up(size->length, WEFT_KEY_TILE),
+                                  .store_rows = page_count(size) * WEFT_KEY_TILE,
                                   .ring_rows = size->sequences * ring_tiles(size) * WEFT_KEY_TILE};
 }
 
 static int64_t slot_rows(const struct weft_cache *c, enum weft_lifetime lifetime)
 {
-    int64_t per_sequence[] = {c->tiles * WEFT_KEY_TILE, c->ring_tiles * WEFT_KEY_TILE, 1};
-    return c->size.sequences * per_sequence[lifetime];
+    int64_t S = c->size.sequences;
+    int64_t rows[] = {page_count(&c->size) * WEFT_KEY_TILE, S * c->ring_tiles * WEFT_KEY_TILE, S};
+    return rows[lifetime];
 }
 
 static size_t row_bytes(const struct weft_slot *slot)
@@ -92,12 +98,13 @@ static void list_pages(int32_t *list, int64_t pages, uint64_t scatter)
 
 static enum weft_status make_tables(struct weft_cache *c)
 {
-    int64_t S = c->size.sequences, pages = S * c->tiles;
+    int64_t S = c->size.sequences, pages = page_count(&c->size);
     c->lengths = weft_arena_alloc(&c->arena, (size_t)S * sizeof *c->lengths);
-    c->store = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->store);
+    c->store = weft_arena_alloc(&c->arena, (size_t)(S * c->tiles) * sizeof *c->store);
+    c->users = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->users);
     c->free = weft_arena_alloc(&c->arena, (size_t)pages * sizeof *c->free);
     c->ring = weft_arena_alloc(&c->arena, (size_t)(S * c->ring_tiles) * sizeof *c->ring);
-    if (!c->lengths || !c->store || !c->free || !c->ring)
+    if (!c->lengths || !c->store || !c->users || !c->free || !c->ring)
         return FAIL(WEFT_NOMEM, "not enough memory for the tables of a cache");
     list_pages(c->ring, S * c->ring_tiles, c->size.scatter);
     list_pages(c->free, pages, c->size.scatter);
@@ -176,29 +183,74 @@ static int64_t pages_of(const struct weft_cache *c, int64_t sequence)
     return weft_div_up(c->lengths[sequence], WEFT_KEY_TILE);
 }
 
+int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n)
+{
+    return weft_div_up(c->lengths[sequence] + n, WEFT_KEY_TILE) - pages_of(c, sequence);
+}
+
+/* The next page of a sequence is a free one. */
+static void add_page(struct weft_cache *c, int64_t sequence, int64_t page)
+{
+    int32_t row = c->free[--c->free_count];
+    c->store[sequence * c->tiles + page] = row;
+    c->users[row / WEFT_KEY_TILE] = 1;
+    c->high = weft_max(c->high, row + WEFT_KEY_TILE);
+}
+
 void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n)
 {
     int64_t page = pages_of(c, sequence);
     c->lengths[sequence] += n;
-    for (; page < pages_of(c, sequence); page++) {
-        int32_t row = c->free[--c->free_count];
-        c->store[sequence * c->tiles + page] = row;
-        c->high = weft_max(c->high, row + WEFT_KEY_TILE);
-    }
+    for (; page < pages_of(c, sequence); page++)
+        add_page(c, sequence, page);
+}
+
+/* Copies (from < 0: clears) the rows of a sequence in one slot. */
+static void copy_slot(struct weft_cache *c, int slot, int64_t from, int64_t to, int64_t rows)
+{
+    size_t row = row_bytes(&c->net->slots[slot]);
+    char *memory = c->memory + c->offsets[slot];
+    if (from < 0)
+        memset(memory + (size_t)to * row, 0, (size_t)rows * row);
+    else
+        memcpy(memory + (size_t)to * row, memory + (size_t)from * row, (size_t)rows * row);
+}
+
+static void copy_slots(struct weft_cache *c, enum weft_lifetime lifetime, int64_t from, int64_t to, int64_t rows)
+{
+    for (int i = 0; i < c->net->slot_count; i++)
+        if (c->net->slots[i].lifetime == lifetime)
+            copy_slot(c, i, from, to, rows);
 }
 
 void weft_cache_clear(struct weft_cache *c, int64_t sequence)
 {
-    for (int64_t page = pages_of(c, sequence) - 1; page >= 0; page--)
-        c->free[c->free_count++] = c->store[sequence * c->tiles + page];
+    for (int64_t page = pages_of(c, sequence) - 1; page >= 0; page--) {
+        int32_t row = c->store[sequence * c->tiles + page];
+        if (--c->users[row / WEFT_KEY_TILE] == 0)
+            c->free[c->free_count++] = row;
+    }
     c->lengths[sequence] = 0;
     c->high = 0;
     for (int64_t s = 0; s < c->size.sequences; s++)
         for (int64_t page = 0; page < pages_of(c, s); page++)
             c->high = weft_max(c->high, c->store[s * c->tiles + page] + WEFT_KEY_TILE);
-    for (int i = 0; i < c->net->slot_count; i++) /* states are read before they are written */
-        if (c->net->slots[i].lifetime == WEFT_PER_SEQUENCE) {
-            size_t bytes = row_bytes(&c->net->slots[i]);
-            memset(c->memory + c->offsets[i] + (size_t)sequence * bytes, 0, bytes);
-        }
+    copy_slots(c, WEFT_PER_SEQUENCE, -1, sequence, 1); /* states are read before they are written */
+}
+
+void weft_cache_fork(struct weft_cache *c, int64_t from, int64_t to)
+{
+    int64_t full = c->lengths[from] / WEFT_KEY_TILE;
+    c->lengths[to] = c->lengths[from];
+    memcpy(c->store + to * c->tiles, c->store + from * c->tiles, (size_t)full * sizeof *c->store);
+    for (int64_t page = 0; page < full; page++)
+        c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE]++;
+    if (full < pages_of(c, to)) {
+        add_page(c, to, full);
+        copy_slots(c, WEFT_PER_TOKEN, c->store[from * c->tiles + full], c->store[to * c->tiles + full], WEFT_KEY_TILE);
+    }
+    for (int64_t page = 0; page < c->ring_tiles; page++)
+        copy_slots(c, WEFT_WINDOW, c->ring[from * c->ring_tiles + page], c->ring[to * c->ring_tiles + page],
+                   WEFT_KEY_TILE);
+    copy_slots(c, WEFT_PER_SEQUENCE, from, to, 1);
 }

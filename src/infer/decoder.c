@@ -41,6 +41,9 @@ static enum weft_status check_size(const struct weft_decoder_size *size)
         return FAIL(WEFT_INVALID,
                     "a session of %lld sequences of %lld tokens in chunks of %lld: each must be at least 1",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
+    if (size->pages < 0)
+        return FAIL(WEFT_INVALID, "a session of %lld pages: give at least 1, or 0 for as many as all sequences need",
+                    (long long)size->pages);
     if (size->length > INT32_MAX - WEFT_KEY_TILE || size->chunk > INT32_MAX ||
         size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
         return FAIL(WEFT_INVALID, "a session of %lld sequences of %lld tokens in chunks of %lld is too large",
@@ -54,10 +57,13 @@ static enum weft_status build(struct weft_decoder *s)
     struct weft_decoder_size *size = &s->size;
     TRY(check_size(size));
     size->chunk = weft_min(size->chunk, size->sequences * size->length);
-    struct weft_cache_size cache = {size->sequences, size->length, size->chunk,
-                                    spec->ra_alpha == 0 ? 0 : spec->ra_window, size->scatter};
+    struct weft_cache_size cache = {size->sequences, size->length,
+                                    size->chunk,     spec->ra_alpha == 0 ? 0 : spec->ra_window,
+                                    size->scatter,   size->pages};
     int64_t rows = weft_min(size->sequences, size->chunk);
-    TRY(weft_net_init(&s->prefill.net, s->model, WEFT_PREFILL, weft_cache_net_size(&cache, size->chunk)));
+    struct weft_net_size prefill = weft_cache_net_size(&cache, size->chunk);
+    prefill.logits = size->last ? rows : 0;
+    TRY(weft_net_init(&s->prefill.net, s->model, WEFT_PREFILL, prefill));
     TRY(weft_cache_init(&s->cache, &s->prefill.net, &cache));
     TRY(start(s, &s->prefill));
     s->fed = weft_arena_alloc(&s->cache.arena, (size_t)size->sequences * sizeof *s->fed);
@@ -116,7 +122,7 @@ static enum weft_status check_feed(const struct weft_decoder *s, const struct we
 
 static enum weft_status check_feeds(const struct weft_decoder *s, const struct weft_feed *feeds, int count)
 {
-    int64_t rows = 0;
+    int64_t rows = 0, pages = 0;
     memset(s->fed, 0, (size_t)s->size.sequences * sizeof *s->fed);
     if (count < 1)
         return FAIL(WEFT_INVALID, "a run needs at least one feed");
@@ -130,7 +136,13 @@ static enum weft_status check_feeds(const struct weft_decoder *s, const struct w
         s->fed[f->sequence] = true;
         TRY(check_feed(s, f));
         rows += f->n;
+        pages += weft_cache_needs(&s->cache, f->sequence, f->n);
     }
+    if (pages > s->cache.free_count)
+        return FAIL(WEFT_NOMEM,
+                    "the cache has %lld free pages of %d tokens, but %lld are needed: reset a sequence, or create the "
+                    "session with more pages",
+                    (long long)s->cache.free_count, WEFT_KEY_TILE, (long long)pages);
     if (rows > s->size.chunk)
         return FAIL(WEFT_INVALID, "%lld new tokens in one run, but the session's chunk is %lld: feed them in parts",
                     (long long)rows, (long long)s->size.chunk);
@@ -171,8 +183,13 @@ enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed
     TRY(check_feeds(s, feeds, count));
     const struct engine *e = engine_for(s, feeds, count);
     int64_t rows = 0;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         rows = write_rows(s, e, &feeds[i], rows);
+        if (e->net.scored)
+            input(e, e->net.scored)[i] = (int32_t)rows - 1;
+    }
+    if (e->net.scored)
+        weft_exec_count(e->exec, e->net.scored_rows, count);
     memcpy(input(e, e->net.at.tiles), s->cache.store,
            (size_t)(s->size.sequences * s->cache.tiles) * sizeof *s->cache.store);
     weft_exec_count(e->exec, e->net.rows, rows);
@@ -191,6 +208,21 @@ enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence)
     return WEFT_OK;
 }
 
+enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t to)
+{
+    int64_t last = s->size.sequences - 1;
+    if (from < 0 || from > last || to < 0 || to > last || from == to)
+        return FAIL(WEFT_INVALID, "sequence %lld cannot be forked to %lld: give two different ones of 0 .. %lld",
+                    (long long)from, (long long)to, (long long)last);
+    if (s->cache.lengths[to])
+        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens: reset it before another is forked to it",
+                    (long long)to, (long long)s->cache.lengths[to]);
+    if (s->cache.lengths[from] % WEFT_KEY_TILE && !s->cache.free_count)
+        return FAIL(WEFT_NOMEM, "the cache has no free page: reset a sequence, or create the session with more pages");
+    weft_cache_fork(&s->cache, from, to);
+    return WEFT_OK;
+}
+
 int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence) { return s->cache.lengths[sequence]; }
 
 struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s)
@@ -199,6 +231,8 @@ struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s)
     bytes.token /= (size_t)s->model->spec->layers;
     return bytes;
 }
+
+int64_t weft_decoder_free_pages(const struct weft_decoder *s) { return s->cache.free_count; }
 
 size_t weft_decoder_bytes(const struct weft_decoder *s)
 {

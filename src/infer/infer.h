@@ -4,7 +4,8 @@
  *
  * Invariants:
  *  - There is a fixed number of sequences. Each grows until it is reset. Page tables map its tokens to cache rows:
- *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses.
+ *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses. A sequence that
+ *    was forked shares its full pages, which nobody writes to again.
  *  - The logits of a sequence have the same bits as with WEFT_FORWARD, however its tokens are divided into runs and
  *    whatever other sequences are in the batch. The only exception is absorbed decoding, which rounds differently.
  *  - All memory is allocated by create. A run that fails changes nothing.
@@ -21,6 +22,7 @@ struct weft_cache_size {
     int64_t chunk;             /* maximum number of new tokens in a run */
     int64_t window;            /* how many tokens back rings are read; 0 if there are none */
     uint64_t scatter;          /* if not 0, the key of a shuffled page order */
+    int64_t pages;             /* of all sequences together; 0: enough for all of them at their maximum length */
 };
 
 struct weft_cache {
@@ -31,6 +33,7 @@ struct weft_cache {
     char *memory;
     size_t bytes;
     int64_t tiles, ring_tiles; /* pages of the longest sequence; pages of a ring */
+    int32_t *users;            /* of each page: sequences that have it */
     int64_t *lengths;          /* tokens per sequence */
     int32_t *store;            /* page table [sequences, tiles]: the first row of each page in use */
     int32_t *ring;             /* page table of the rings [sequences, ring_tiles] */
@@ -51,9 +54,13 @@ enum weft_status weft_cache_init(struct weft_cache *c, const struct weft_net *ne
 void weft_cache_release(struct weft_cache *c);
 /* Binds the slots of a net to the cache's memory and writes its ring table. The net must have the same slots. */
 enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_net *net, struct weft_exec *exec);
-/* Adds pages for n more tokens of a sequence, which must not exceed the maximum length. */
+/* Pages that n more tokens of a sequence need. */
+int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n);
+/* Adds pages for n more tokens of a sequence. There must be enough, and the maximum length must not be exceeded. */
 void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n);
 void weft_cache_clear(struct weft_cache *c, int64_t sequence);
+/* Makes an empty sequence continue from where another is, which needs a page where that one's last is not full. */
+void weft_cache_fork(struct weft_cache *c, int64_t from, int64_t to);
 /* The row of a token in slots per token, and in rings. */
 int32_t weft_cache_store_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 int32_t weft_cache_ring_row(const struct weft_cache *c, int64_t sequence, int64_t position);
@@ -65,14 +72,9 @@ struct weft_decoder_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run, over all sequences */
     bool expand;               /* decode with the prefill graph, too: bit-identical logits */
-    uint64_t scatter;          /* as in weft_cache_size */
-};
-
-/* n tokens to append to a sequence. */
-struct weft_feed {
-    int64_t sequence;
-    const int32_t *tokens;
-    int64_t n;
+    uint64_t scatter;          /* as in weft_cache_size, as is `pages` */
+    int64_t pages;
+    bool last; /* logits of the last token of each feed only */
 };
 
 struct weft_decoder;
@@ -82,13 +84,16 @@ enum weft_status weft_decoder_create(struct weft_decoder **session, const struct
                                      struct weft_decoder_size size);
 void weft_decoder_free(struct weft_decoder *s);
 /* Appends each feed to its sequence; a sequence can occur once per run. The logits, f32 [new tokens, V] in the order of
- * the feeds, are valid until the next run. */
+ * the feeds (`last`: [feeds, V]), are valid until the next run. */
 enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed *feeds, int count,
                                   const float **logits);
 /* Clears a sequence and frees its pages. */
 enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence);
+/* Makes an empty sequence continue from where another is. */
+enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t to);
 int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence);
 struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is per layer */
+int64_t weft_decoder_free_pages(const struct weft_decoder *s);
 size_t weft_decoder_bytes(const struct weft_decoder *s); /* total: cache, graphs, packed weights */
 
 #endif

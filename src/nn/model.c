@@ -69,6 +69,10 @@ static void add_inputs(struct weft_net *net, const struct weft_net_size *size)
     net->at.pos = ints(net, "pos", rows);
     net->position = ints(net, "position", rows);
     net->at.tiles = ints(net, "tiles", tiles);
+    if (size->logits) {
+        net->scored_rows = weft_graph_symbol(g, "scored", size->logits);
+        net->scored = ints(net, "scored", WEFT_SHAPE(weft_times(net->scored_rows, 1)));
+    }
     if (net->use <= WEFT_WATCH) {
         net->targets = ints(net, "targets", rows);
         net->weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
@@ -115,6 +119,16 @@ static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_v
     weft_graph_output(b->g, net->loss);
 }
 
+static void build_blocks(struct weft_build *b, const struct weft_net_size *size)
+{
+    struct weft_net *net = b->net;
+    struct weft_shape shape = WEFT_SHAPE(weft_times(net->rows, 1), weft_fixed(b->spec->width));
+    net->y = net->x = weft_graph_input(b->g, "x", WEFT_F32, shape);
+    for (int64_t i = 0; i < size->blocks; i++)
+        net->y = weft_block(b, net->y, (int)(size->first + i));
+    weft_graph_output(b->g, net->y);
+}
+
 static void build(struct weft_build *b)
 {
     struct weft_net *net = b->net;
@@ -128,6 +142,8 @@ static void build(struct weft_build *b)
         x = weft_block(b, x, layer);
     if (net->use == WEFT_WATCH)
         return;
+    if (net->scored)
+        x = weft_embed(b->g, x, net->scored);
     x = final_norm(b, x);
     weft_build_scope(b, "%s", "");
     struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
@@ -189,7 +205,10 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model
                            .position = net->position,
                            .mechanism = mechanisms,
                            .dropout = use == WEFT_TRAIN ? spec->dropout : 0};
-    build(&b);
+    if (size.blocks)
+        build_blocks(&b, &size);
+    else
+        build(&b);
     TRY(weft_graph_status(net->g));
     if (use == WEFT_TRAIN)
         TRY(weft_graph_backward(net->g, net->loss));

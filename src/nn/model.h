@@ -81,7 +81,10 @@ struct weft_net {
     struct weft_value *prediction; /* i32 [M]: the most likely next token, -1 where not scored */
     struct weft_value *nll;        /* f32 [M]: cross-entropy of each row, 0 where not scored */
     struct weft_value *lse;        /* f32 [M]: log-sum-exp of its logits, 0 where not scored */
-    struct weft_value *logits;     /* f32 [M, V], from FORWARD on */
+    struct weft_value *logits;     /* f32 [M, V], from FORWARD on; of the scored rows alone: [L, V] */
+    struct weft_value *scored;     /* i32 [L]: the rows whose logits are wanted; NULL: all */
+    int scored_rows;               /* symbol: L */
+    struct weft_value *x, *y; /* f32 [M, C]: of a graph of some blocks alone, the residual stream before and after */
     struct weft_term terms[WEFT_MAX_TERMS];
     int term_count;
     struct weft_watch *watches; /* of WATCH, layer by layer */
@@ -98,9 +101,10 @@ struct weft_net {
 };
 
 /* How large a graph is: at most `sequences` sequences of at most `length` tokens, of which at most `rows` are new in a
- * run (0: all of them); cached: how many rows slots per token and rings have. */
+ * run (0: all of them); cached: how many rows slots per token and rings have; of how many rows logits are wanted at
+ * most (0: all rows); and of the use FORWARD: so many blocks alone, from `first` on (0: the whole model). */
 struct weft_net_size {
-    int64_t sequences, length, rows, store_rows, ring_rows;
+    int64_t sequences, length, rows, store_rows, ring_rows, logits, blocks, first;
 };
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size);

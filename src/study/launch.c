@@ -59,7 +59,7 @@ static void become(const char *folder, const char *output, const char *result, c
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() == parent && put("/dev/null", O_RDONLY, STDIN_FILENO) && put(result, write, STDOUT_FILENO) &&
         put(output, write, STDERR_FILENO))
-        execl("/proc/self/exe", "weft", "train", folder, "--resume", "--json", "--threads", threads,
+        execl(weft_program(), "weft", "train", folder, "--resume", "--json", "--threads", threads,
               unsafe ? "--unsafe" : NULL, NULL);
 }
 

@@ -75,7 +75,8 @@ enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_f
             memcpy(arm->gate_sizes, s->arm[arm->repeats].gate_sizes, sizeof arm->gate_sizes);
             continue;
         }
-        report(context, s, i);
+        if (report)
+            report(context, s, i);
         TRY(check_gates(arm, itself));
     }
     return WEFT_OK;

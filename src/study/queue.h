@@ -7,7 +7,6 @@
 
 #include "study/study.h"
 
-#include <signal.h>
 #include <sys/types.h>
 
 /* ---- a run (launch.c) */
@@ -41,8 +40,8 @@ struct weft_queue {
     const struct weft_study *study;
     const char *folder;
     int slots, threads;
-    bool unsafe, shared;                 /* shared: other processes do other runs of the study */
-    const volatile sig_atomic_t *signal; /* when it is not 0, all runs save and end */
+    bool unsafe, shared; /* shared: other processes do other runs of the study */
+    atomic_int *signal;  /* when it is not 0, all runs save and end */
     void (*report)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
     /* Filled in: */

@@ -156,7 +156,11 @@ static enum weft_status encode_chars(const struct weft_tokenizer *t, const char 
 enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const char *text, size_t bytes, bool specials,
                                        int32_t *tokens, size_t room, size_t *count)
 {
+    GIVEN(count);
     *count = 0;
+    GIVEN(t);
+    GIVEN(text || !bytes);
+    GIVEN(tokens || !room);
     if (t->kind == WEFT_TOKENIZER_CHAR)
         return encode_chars(t, text, bytes, tokens, room, count);
     struct weft_threads_scope scope; /* the number of threads stays the same */

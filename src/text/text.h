@@ -18,35 +18,19 @@
 
 /* ---- tokenizers (tokenizer.c, bpe.c, ...) */
 
-struct weft_tokenizer;
+/* weft.h has what programs use: load, bytes, save, free, vocab, end, encode, decode. */
 
-/* One token per byte (0 to 255), and 256 for end of text. */
-enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **t);
 /* "char": one token per character (Unicode code point) that occurs in the text, in code point order. Encoding anything
  * else is an error. */
 enum weft_status weft_tokenizer_chars(struct weft_tokenizer **t, const char *text, size_t bytes);
 enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* of a file */
-/* Reads tokenizer.json or GPT-2's vocab.bpe (with encoder.json beside it). `path` is the file or its folder. */
-enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path);
 /* Trains byte-level BPE with GPT-2's pre-tokenization on all of `from`. Ties go to the lexicographically larger pair of
  * byte strings, as in the reference merges. */
 enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int vocab, const char *const *specials,
                                       int special_count);
-enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path); /* tokenizer.json */
-void weft_tokenizer_free(struct weft_tokenizer *t);
-
-int weft_tokenizer_vocab(const struct weft_tokenizer *t);
-int32_t weft_tokenizer_end(const struct weft_tokenizer *t); /* the end-of-text token, or -1 */
 /* Adds kind, vocab, merges, specials, end and longest_bytes. */
 struct weft_result;
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r);
-/* Writes at most `room` tokens; `count` is the full number, at most `bytes`. Special tokens in the text are recognised
- * only if `specials` is true. */
-enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const char *text, size_t bytes, bool specials,
-                                       int32_t *tokens, size_t room, size_t *count);
-/* Writes at most `room` bytes; `bytes` is the full number. */
-enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, char *text,
-                                       size_t room, size_t *bytes);
 
 /* ---- shards (shards.c): memory-mapped token files written by Weft, llm.c or nanoGPT */
 

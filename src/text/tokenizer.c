@@ -163,6 +163,7 @@ static enum weft_status make_bytes(struct weft_tokenizer **t)
 
 enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **out)
 {
+    GIVEN(out);
     struct weft_tokenizer *t = NULL;
     enum weft_status status = make_bytes(&t);
     return weft_tokenizer_hand_over(out, t, status);
@@ -203,9 +204,9 @@ enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *t
 
 /* ---- use */
 
-int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t->vocab; }
+int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t ? t->vocab : 0; }
 
-int32_t weft_tokenizer_end(const struct weft_tokenizer *t) { return t->end; }
+int32_t weft_tokenizer_end(const struct weft_tokenizer *t) { return t ? t->end : -1; }
 
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r)
 {
@@ -221,6 +222,10 @@ enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int
                                        size_t room, size_t *bytes)
 {
     size_t at = 0;
+    GIVEN(t);
+    GIVEN(tokens || !count);
+    GIVEN(text || !room);
+    GIVEN(bytes);
     for (size_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= t->vocab)
             return FAIL(WEFT_INVALID, "token %zu is %d, but the vocabulary has %d tokens", i, tokens[i], t->vocab);

@@ -85,7 +85,9 @@ enum weft_status weft_tokenizer_load(struct weft_tokenizer **t, const char *path
     static const char *const names[] = {"/tokenizer.json", "/vocab.bpe", ""};
     struct weft_arena arena = {0};
     enum weft_status status = WEFT_NOMEM;
+    GIVEN(t);
     *t = NULL;
+    GIVEN(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *full = weft_arena_print(&arena, "%s%s", path, names[i]);
         if (full && (!*names[i] || access(full, F_OK) == 0)) {

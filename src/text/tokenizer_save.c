@@ -84,6 +84,8 @@ static json_t *write_root(const struct weft_tokenizer *t)
 
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path)
 {
+    GIVEN(t);
+    GIVEN(path);
     json_t *root = write_root(t), *model = json_object_get(root, "model");
     if (json_object_size(json_object_get(model, "vocab")) != (size_t)t->vocab ||
         json_array_size(json_object_get(model, "merges")) != (size_t)t->merges) {

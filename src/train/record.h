@@ -85,6 +85,8 @@ enum weft_status weft_record_replayed(const struct weft_record *record, int64_t 
 
 /* Writes a checkpoint into the run's folder, after its record into the log. */
 enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due);
+/* Writes one that no log knows of, with the text of its config.json: of training outside of a run. */
+enum weft_status weft_state_save_alone(const struct weft_learner *t, const char *run, const char *config);
 struct weft_binding;
 /* Loads the newest good checkpoint, whose folder, origin and binding it gives; without one the trainer stays as it is,
  * and `folder`, with room for 4096 bytes, is "". */

@@ -86,20 +86,49 @@ static enum weft_status save_optimizer(const struct weft_learner *t, const char 
     return WEFT_OK;
 }
 
-static enum weft_status save_files(const struct weft_learner *t, const char *folder, const struct weft_record *record,
-                                   const struct weft_binding *binding, const char *tokenizer, size_t bytes,
+/* What a checkpoint is made of, besides the trainer's state. */
+struct saving {
+    const char *config, *tokenizer; /* their texts; tokenizer: NULL: there is none */
+    size_t tokenizer_bytes;
+    const struct weft_origin *origin;
+    struct weft_binding binding;
+};
+
+static void begin_saving(struct saving *s, const struct weft_learner *t, const char *config,
+                         const struct weft_origin *origin)
+{
+    const struct weft_task *task = t->recipe->task;
+    *s = (struct saving){.config = config, .origin = origin};
+    if (task->tokenizer)
+        s->tokenizer = task->tokenizer(t->recipe->task_options, &s->tokenizer_bytes);
+    weft_binding_make(&s->binding, t, config, s->tokenizer, s->tokenizer_bytes);
+}
+
+static enum weft_status save_files(const struct weft_learner *t, const char *folder, const struct saving *s,
                                    struct weft_arena *arena)
 {
     char path[ROOM + 32];
     snprintf(path, sizeof path, "%s/config.json", folder);
-    TRY(weft_file_replace(path, record->config, strlen(record->config)));
+    TRY(weft_file_replace(path, s->config, strlen(s->config)));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    TRY(save_model(t, path, binding, arena));
+    TRY(save_model(t, path, &s->binding, arena));
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    TRY(save_optimizer(t, path, &record->origin, binding, arena));
+    TRY(save_optimizer(t, path, s->origin, &s->binding, arena));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    if (tokenizer)
-        TRY(weft_file_replace(path, tokenizer, bytes));
+    if (s->tokenizer)
+        TRY(weft_file_replace(path, s->tokenizer, s->tokenizer_bytes));
+    return WEFT_OK;
+}
+
+static enum weft_status save_checkpoint(const struct weft_learner *t, const char *run, const struct saving *s)
+{
+    char folder[ROOM];
+    struct weft_arena arena = {0};
+    TRY(weft_ckpt_begin(run, t->step, folder, sizeof folder));
+    enum weft_status status = save_files(t, folder, s, &arena);
+    weft_arena_release(&arena);
+    TRY(status);
+    TRY(weft_ckpt_commit(run, t->step, (int)t->recipe->keep));
     return WEFT_OK;
 }
 
@@ -115,21 +144,23 @@ static enum weft_status record_checkpoint(const struct weft_learner *t, struct w
 
 enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due)
 {
-    char folder[ROOM];
-    struct weft_arena arena = {0};
-    struct weft_binding binding;
-    const struct weft_task *task = t->recipe->task;
-    size_t bytes = 0;
-    const char *tokenizer = task->tokenizer ? task->tokenizer(t->recipe->task_options, &bytes) : NULL;
-    weft_binding_make(&binding, t, record->config, tokenizer, bytes);
-    TRY(record_checkpoint(t, record, &binding, due));
+    struct saving s;
+    begin_saving(&s, t, record->config, &record->origin);
+    TRY(record_checkpoint(t, record, &s.binding, due));
     if (record->replays)
         return WEFT_OK;
-    TRY(weft_ckpt_begin(record->folder, t->step, folder, sizeof folder));
-    enum weft_status status = save_files(t, folder, record, &binding, tokenizer, bytes, &arena);
-    weft_arena_release(&arena);
-    TRY(status);
-    TRY(weft_ckpt_commit(record->folder, t->step, (int)t->recipe->keep));
+    TRY(save_checkpoint(t, record->folder, &s));
+    return WEFT_OK;
+}
+
+enum weft_status weft_state_save_alone(const struct weft_learner *t, const char *run, const char *config)
+{
+    struct saving s;
+    struct weft_origin origin;
+    TRY(weft_origin_find(&origin, t->recipe, 0));
+    begin_saving(&s, t, config, &origin);
+    memset(s.binding.chain, '0', sizeof s.binding.chain - 1);
+    TRY(save_checkpoint(t, run, &s));
     return WEFT_OK;
 }
 

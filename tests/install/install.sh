@@ -42,12 +42,17 @@ dates=$(grep -h '^\.TH' "$root"/usr/share/man/man1/*.1 | grep -o '[0-9-]\{10\}' 
 [[ -n $released && $dates == "$released" ]]
 result $? "the man pages have the date of the release, $released: $dates"
 
-exported=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | grep -v '^weft_')
-undeclared=$(nm -D --defined-only --format=just-symbols "$root/usr/lib/libweft.so" | while read -r symbol; do
-    grep -q "\<$symbol(" include/weft.h || echo "$symbol"
-done)
-[[ -z $exported$undeclared ]]
-result $? "the library exports what weft.h declares, nothing else: $exported $undeclared"
+# Three lists: what the header declares, what weft.map records, what the library has, each under its version.
+sed -nE 's/^WEFT_API .*\<(weft_[a-z_]+)\(.*/\1/p' include/weft.h | sort >"$root/declared"
+sed -nE 's/^ +(weft_[a-z_]+);/\1/p' weft.map | sort >"$root/recorded"
+nm -D --defined-only --with-symbol-versions "$root/usr/lib/libweft.so" |
+    awk '$2 == "T" { sub("@@WEFT_0$", "", $3); print $3 }' | sort >"$root/exported"
+difference=$(diff "$root/declared" "$root/recorded")
+[[ -s $root/declared && -z $difference ]]
+result $? "weft.map lists the $(wc -l <"$root/declared") functions that weft.h declares: $difference"
+difference=$(diff "$root/recorded" "$root/exported")
+[[ -z $difference ]]
+result $? "the library exports these, nothing else: $difference"
 
 linked=$(objdump -p "$root/usr/bin/weft" "$root/usr/lib/libweft.so" | grep -E 'NEEDED.*(dnnl|omp)')
 [[ -z $linked ]]
@@ -76,6 +81,33 @@ result $? "a program links with libweft.so and runs"
 quiet cc $(pkg-config --cflags weft) "$root/user.c" -o "$root/static" "$root/usr/lib/libweft.a" \
     $(pkg-config --static --libs-only-l weft | sed 's/-lweft//') && [[ $("$root/static") == "$version" ]]
 result $? "a program links with libweft.a and runs"
+
+cat >"$root/user.cc" <<'END'
+#include <weft.h>
+
+#include <cstring>
+#include <iostream>
+#include <memory>
+
+int main()
+{
+    weft_config *config;
+    weft_model *model;
+    weft_model_info info;
+    if (weft_config_create(&config, "gpt2") != WEFT_OK || weft_config_set(config, "layers=1") != WEFT_OK ||
+        weft_model_create(&model, config, 1) != WEFT_OK || weft_model_init(model) != WEFT_OK ||
+        weft_model_info(model, &info) != WEFT_OK)
+        return 1;
+    std::unique_ptr<weft_model, void (*)(weft_model *)> owner(model, weft_model_free);
+    std::unique_ptr<weft_config, void (*)(weft_config *)> other(config, weft_config_free);
+    std::cout << info.layers << '\n';
+    return std::strlen(info.weights_sha256) != 64;
+}
+END
+# shellcheck disable=SC2046
+quiet c++ -std=c++11 -Wall -Wextra -Werror -pedantic "$root/user.cc" -o "$root/cxx" $(pkg-config --cflags --libs weft) &&
+    [[ $(LD_LIBRARY_PATH=$root/usr/lib "$root/cxx") == 1 ]]
+result $? "a C++ program includes weft.h, links with the library and runs"
 
 quiet make_install uninstall
 [[ -z $(find "$root/usr" ! -type d) ]]

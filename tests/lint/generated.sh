@@ -16,6 +16,9 @@ current() { # FILE TOPIC FORM
 current docs/options.md options markdown
 current docs/ops.md ops markdown
 current configs/Kconfig options kconfig
+tools/api_page.py include/weft.h | diff docs/api.md - >"$scratch/diff"
+result $? "docs/api.md is what include/weft.h says; if not, run \`make generated\` and commit it"
+sed 's/^/# /' "$scratch/diff"
 
 if ! command -v kconfig-conf >/dev/null; then
     result 0 "kconfig-conf reads configs/Kconfig # SKIP it is not installed (package kconfig-frontends)"

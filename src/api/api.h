@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * api.h - what the files behind weft.h share: the insides of its objects.
+ *
+ * Invariants: every function of weft.h checks its arguments here, before the rooms below see them, and computes in a
+ * scope of its object's own threads.
+ */
+#ifndef WEFT_API_H
+#define WEFT_API_H
+
+#include "train/record.h"
+#include "train/train.h"
+
+/* ---- configs (config.c) */
+
+/* What a config means: the model, and the recipe where has_recipe. */
+struct weft_resolved {
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_recipe recipe;
+    bool has_recipe;
+};
+/* Release also after a failure. */
+enum weft_status weft_config_resolve(const struct weft_config *config, struct weft_resolved *r);
+/* Likewise, of a model that need not be trained: without a recipe where that does not fit. */
+enum weft_status weft_config_resolve_model(const struct weft_config *config, struct weft_resolved *r);
+void weft_resolved_release(struct weft_resolved *r);
+
+/* ---- models (model.c) */
+
+struct weft_model {
+    struct weft_resolved resolved;
+    struct weft_nn *nn;
+    int threads; /* 0: the default */
+};
+enum weft_status weft_model_has_weights(const struct weft_model *model);
+/* A part of a flat array of the weights' layout (NULL: no values), as a view. */
+enum weft_status weft_view_weight(const struct weft_params *p, int i, float *array, struct weft_tensor_view *view);
+enum weft_status weft_threads_valid(int threads);
+/* Refuses a token that is not in the vocabulary; `least` is 0, or -1 for targets. */
+enum weft_status weft_tokens_valid(const struct weft_model *model, const char *what, const int32_t *tokens,
+                                   int64_t count, int32_t least);
+
+/* ---- stopping (cancel.c) */
+
+struct weft_cancel {
+    atomic_int set;
+};
+
+#endif

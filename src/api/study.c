@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * study.c - studies as `weft ablate` runs them, and their results.
+ */
+#include "api/api.h"
+#include "report/report.h"
+#include "study/queue.h"
+
+/* ---- running */
+
+static void report_jobs(void *context, const struct weft_queue *q, const struct weft_job *job)
+{
+    const struct weft_ablate_options *o = context;
+    (void)job;
+    if (o->on_progress)
+        o->on_progress(o->context, weft_queue_count(q, WEFT_DONE), q->count);
+}
+
+static enum weft_status check_gates(const struct weft_study *s)
+{
+    for (int i = 0; i < s->arm_count; i++)
+        for (int g = 0; g < s->arm[i].gate_count; g++)
+            if (s->arm[i].gate[g].failed)
+                return FAIL(WEFT_CHECK, "arm %s fails the gate %s: %s", s->arm[i].name, s->arm[i].gate[g].gate,
+                            s->arm[i].gate[g].message);
+    return WEFT_OK;
+}
+
+static enum weft_status check_jobs(const struct weft_queue *q)
+{
+    for (int64_t i = 0; i < q->count; i++)
+        if (q->job[i].state == WEFT_FAILED)
+            return FAIL(WEFT_CHECK, "%lld of %lld runs failed, the first of them %s: %s",
+                        (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->job[i].run.folder,
+                        q->job[i].message);
+    if (weft_queue_count(q, WEFT_WAITING))
+        return FAIL(WEFT_STOPPED, "stopped and saved with %lld of %lld runs done",
+                    (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count);
+    return WEFT_OK;
+}
+
+static enum weft_status run_queue(struct weft_queue *q, const char *path)
+{
+    const char *const command[] = {"ablate", "--config", path, "--out", q->folder, NULL};
+    TRY(weft_queue_init(q));
+    TRY(weft_study_save(q->study, q->folder, command));
+    TRY(weft_queue_run(q));
+    TRY(check_jobs(q));
+    TRY(weft_report_write(q->folder));
+    return WEFT_OK;
+}
+
+static enum weft_status run(struct weft_study *s, const char *folder, const struct weft_ablate_options *o)
+{
+    struct weft_estimate e;
+    TRY(weft_study_plan(s));
+    TRY(weft_study_estimate(s, &e));
+    if (*e.obstacle)
+        return FAIL(WEFT_INVALID, "the study cannot run here; %s", e.obstacle);
+    TRY(weft_study_gates(s, true, NULL, NULL));
+    if (!o->unsafe)
+        TRY(check_gates(s));
+    struct weft_queue q = {.study = s,
+                           .folder = folder,
+                           .slots = e.slots,
+                           .threads = e.threads,
+                           .unsafe = o->unsafe,
+                           .signal = o->cancel ? &o->cancel->set : NULL,
+                           .report = report_jobs,
+                           .context = (void *)o};
+    enum weft_status status = run_queue(&q, s->path);
+    weft_queue_release(&q);
+    return status;
+}
+
+enum weft_status weft_ablate(const char *config, const char *folder, const struct weft_ablate_options *options)
+{
+    static const struct weft_ablate_options none;
+    const struct weft_ablate_options *o = options ? options : &none;
+    GIVEN(config);
+    GIVEN(folder);
+    struct weft_settings over = {0};
+    struct weft_study s = {0};
+    enum weft_status status = WEFT_OK;
+    for (int i = 0; o->settings && o->settings[i] && status == WEFT_OK; i++)
+        status = weft_settings_add(&over, o->settings[i]);
+    if (status == WEFT_OK)
+        status = weft_study_init(&s, config, &over);
+    if (status == WEFT_OK)
+        status = run(&s, folder, o);
+    weft_study_release(&s);
+    weft_settings_release(&over);
+    return status;
+}
+
+/* ---- results */
+
+static void give_arm(const struct weft_result_arm *arm, weft_arm_fn *fn, void *context)
+{
+    const struct weft_finding *f = &arm->found;
+    fn(context, &(struct weft_arm_result){.name = arm->name,
+                                          .settings = arm->description,
+                                          .params = arm->params,
+                                          .seeds = f->seeds,
+                                          .lr = arm->lr,
+                                          .loss = f->loss,
+                                          .loss_sd = f->loss_sd,
+                                          .difference = f->against.mean,
+                                          .low = f->against.family.low,
+                                          .high = f->against.family.high,
+                                          .verdict = f->verdict,
+                                          .text = f->text});
+}
+
+enum weft_status weft_study_results(const char *folder, weft_arm_fn *fn, void *context)
+{
+    struct weft_results r = {0};
+    GIVEN(folder);
+    GIVEN(fn);
+    enum weft_status status = weft_results_load(&r, folder);
+    if (status == WEFT_OK)
+        status = weft_results_judge(&r);
+    for (int i = 0; status == WEFT_OK && i < r.arm_count; i++)
+        give_arm(&r.arm[i], fn, context);
+    weft_results_release(&r);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * program.c - the program that this is, or whose processes it starts, and its hash.
+ */
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not known yet */
+
+enum weft_status weft_program_set(const char *program)
+{
+    char new_hash[65];
+    if (!program || strlen(program) >= sizeof path)
+        return FAIL(WEFT_INVALID, "%s: give the path of the program weft",
+                    program ? "the path is too long" : "no path");
+    TRY(weft_sha256_file(program, new_hash));
+    pthread_mutex_lock(&lock);
+    snprintf(path, sizeof path, "%s", program);
+    memcpy(hash, new_hash, sizeof hash);
+    pthread_mutex_unlock(&lock);
+    return WEFT_OK;
+}
+
+const char *weft_program(void) { return path; }
+
+enum weft_status weft_program_hash(char hex[65])
+{
+    enum weft_status status = WEFT_OK;
+    pthread_mutex_lock(&lock);
+    if (!*hash)
+        status = weft_sha256_file(path, hash);
+    memcpy(hex, hash, sizeof hash);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
