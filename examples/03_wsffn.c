@@ -24,7 +24,7 @@ int main(void)
     TRY(weft_config_set(config, "heads=4"));
     TRY(weft_model_create(&model, config, 0));
     TRY(weft_model_init(model));
-    TRY(weft_model_info(model, &info));
+    TRY(weft_model_describe(model, &info));
     printf("%lld layers, %lld weights\n", (long long)info.layers, (long long)info.params);
 
     TRY(weft_trainer_create(&trainer, model, 0)); /* on the samples of its task, recall */

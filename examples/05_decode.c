@@ -30,7 +30,7 @@ int main(int count, char **words)
         tokens[i - 2] = atoi(words[i]);
 
     TRY(weft_model_open(&model, words[1], 0));
-    TRY(weft_model_info(model, &info));
+    TRY(weft_model_describe(model, &info));
     TRY(weft_session_create(&session, model, &(struct weft_session_size){.sequences = 1}));
     TRY(weft_sampler_create(&sampler, &greedy, info.vocab));
 

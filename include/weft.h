@@ -117,7 +117,7 @@ struct weft_model_info {
     double cache_ratio;      /* of the cache of multi-head attention of this width */
     char weights_sha256[65]; /* "": the model has no weights yet */
 };
-WEFT_API enum weft_status weft_model_info(const struct weft_model *model, struct weft_model_info *info);
+WEFT_API enum weft_status weft_model_describe(const struct weft_model *model, struct weft_model_info *info);
 
 /* A named weight. Its values may be changed where no session, forward pass or trainer is at work; sessions and forward
  * passes keep those that they were created with. */
@@ -370,7 +370,7 @@ struct weft_session_memory {
     int64_t bytes;             /* of the session: cache, packed weights, activations; without the model's own weights */
     int64_t free_pages;        /* of 64 tokens */
 };
-WEFT_API enum weft_status weft_session_memory(const struct weft_session *session, struct weft_session_memory *memory);
+WEFT_API enum weft_status weft_session_describe(const struct weft_session *session, struct weft_session_memory *memory);
 
 /* ## Samplers: the next token from logits */
 

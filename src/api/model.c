@@ -175,7 +175,7 @@ int weft_model_weights(const struct weft_model *model) { return model ? model->n
 
 /* ---- what it is and takes */
 
-enum weft_status weft_model_info(const struct weft_model *model, struct weft_model_info *info)
+enum weft_status weft_model_describe(const struct weft_model *model, struct weft_model_info *info)
 {
     GIVEN(model);
     GIVEN(info);

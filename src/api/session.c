@@ -91,7 +91,7 @@ int64_t weft_session_length(const struct weft_session *session, int64_t sequence
     return known ? weft_decoder_length(session->decoder, sequence) : -1;
 }
 
-enum weft_status weft_session_memory(const struct weft_session *session, struct weft_session_memory *memory)
+enum weft_status weft_session_describe(const struct weft_session *session, struct weft_session_memory *memory)
 {
     GIVEN(session);
     GIVEN(memory);

@@ -96,7 +96,7 @@ int main()
     weft_model_info info;
     if (weft_config_create(&config, "gpt2") != WEFT_OK || weft_config_set(config, "layers=1") != WEFT_OK ||
         weft_model_create(&model, config, 1) != WEFT_OK || weft_model_init(model) != WEFT_OK ||
-        weft_model_info(model, &info) != WEFT_OK)
+        weft_model_describe(model, &info) != WEFT_OK)
         return 1;
     std::unique_ptr<weft_model, void (*)(weft_model *)> owner(model, weft_model_free);
     std::unique_ptr<weft_config, void (*)(weft_config *)> other(config, weft_config_free);

@@ -36,7 +36,7 @@ static struct weft_model *make_model(const char *preset, const char *more, int t
 static void hash_of(const struct weft_model *m, char hash[65])
 {
     struct weft_model_info info;
-    check(weft_model_info(m, &info));
+    check(weft_model_describe(m, &info));
     memcpy(hash, info.weights_sha256, 65);
 }
 
@@ -159,7 +159,7 @@ static void test_pages(void **state)
     struct weft_session_memory memory;
     make_tokens(tokens, CONTEXT);
     check(weft_session_create(&s, m, &(struct weft_session_size){.sequences = 3, .chunk = 150, .pages = 3}));
-    check(weft_session_memory(s, &memory));
+    check(weft_session_describe(s, &memory));
     assert_int_equal(memory.free_pages, 3);
     assert_int_equal(memory.cache_bytes, 3 * 64 * memory.cache_token_bytes);
     check(weft_session_feed(s, &(struct weft_feed){0, tokens, 100}, 1, NULL));

@@ -191,7 +191,7 @@ static void call_model(int i)
         break;
     case 2:
     case 3:
-        if (weft_model_info(have.of[i].model, &info) == WEFT_OK && info.params < 100000)
+        if (weft_model_describe(have.of[i].model, &info) == WEFT_OK && info.params < 100000)
             ok(weft_model_init(have.of[i].model));
         break;
     case 4:
@@ -205,7 +205,7 @@ static void call_model(int i)
         }
         break;
     case 6:
-        ok(weft_model_info(maybe(have.of[i].model), maybe(&info)));
+        ok(weft_model_describe(maybe(have.of[i].model), maybe(&info)));
         break;
     case 7:
         ok(weft_model_verify(have.of[i].model, "no such gate", NULL, NULL));
@@ -232,7 +232,7 @@ static void call_forward(int i)
                                           number(2)));
         break;
     default:
-        if (!have.of[i].model || weft_model_info(have.of[i].model, &info) || info.vocab > 64 || info.width > 64 ||
+        if (!have.of[i].model || weft_model_describe(have.of[i].model, &info) || info.vocab > 64 || info.width > 64 ||
             n > BATCH || length > CONTEXT)
             break; /* the arrays would be too small */
         if (below(2))
@@ -298,7 +298,7 @@ static void call_session(int i, int s)
         ok(weft_session_reset(maybe(*session), number(SEQUENCES)));
         break;
     case 3:
-        ok(weft_session_memory(maybe(*session), maybe(&memory)));
+        ok(weft_session_describe(maybe(*session), maybe(&memory)));
         assert(weft_session_length(*session, number(SEQUENCES)) >= -1);
         break;
     default:
