@@ -2,9 +2,9 @@
  *
  * decoder.c - feeds tokens to sequences: checks the feeds, allocates cache pages, writes the graph's inputs, runs it.
  *
- * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for runs with one token per
- * sequence, if the model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed
- * once.
+ * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for feeds of one token, if the
+ * model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed once. Which graph
+ * a feed goes through depends on that feed alone: a run of both kinds is two, and their logits are put together.
  */
 #include "infer/infer.h"
 
@@ -22,6 +22,8 @@ struct weft_decoder {
     struct weft_cache cache;
     struct engine prefill, decode; /* decode.exec is NULL if prefill is used for decoding */
     bool *fed;                     /* per sequence, used to check feeds */
+    float *logits;                 /* of runs of both kinds of feeds; NULL: there is one kind */
+    size_t logits_bytes;
 };
 
 /* ---- creation */
@@ -72,8 +74,13 @@ static enum weft_status build(struct weft_decoder *s)
     if (size->expand)
         return WEFT_OK;
     TRY(weft_net_init(&s->decode.net, s->model, WEFT_DECODE, weft_cache_net_size(&cache, rows)));
-    if (s->decode.net.decodes_apart)
+    if (s->decode.net.decodes_apart) {
         TRY(start(s, &s->decode));
+        TRY(weft_size_mul((size_t)(size->last ? rows : size->chunk) * sizeof *s->logits, (size_t)spec->vocab,
+                          &s->logits_bytes));
+        if (!(s->logits = weft_pages_alloc(s->logits_bytes)))
+            return FAIL(WEFT_NOMEM, "not enough memory for logits");
+    }
     return WEFT_OK;
 }
 
@@ -99,6 +106,7 @@ void weft_decoder_free(struct weft_decoder *s)
         weft_net_release(&engines[i]->net);
     }
     weft_cache_release(&s->cache);
+    weft_pages_free(s->logits, s->logits_bytes);
     free(s);
 }
 
@@ -169,33 +177,62 @@ static int64_t write_rows(struct weft_decoder *s, const struct engine *e, const 
     return row;
 }
 
-static const struct engine *engine_for(const struct weft_decoder *s, const struct weft_feed *feeds, int count)
+/* The graph that a feed goes through. */
+static const struct engine *engine_for(const struct weft_decoder *s, const struct weft_feed *f)
 {
-    bool single = s->decode.exec;
-    for (int i = 0; i < count; i++)
-        single &= feeds[i].n == 1;
-    return single ? &s->decode : &s->prefill;
+    return s->decode.exec && f->n == 1 ? &s->decode : &s->prefill;
+}
+
+/* Runs the feeds of one graph; the logits are in their order. */
+static enum weft_status run_engine(struct weft_decoder *s, const struct engine *e, const struct weft_feed *feeds,
+                                   int count)
+{
+    int64_t rows = 0, scored = 0;
+    for (int i = 0; i < count; i++) {
+        if (engine_for(s, &feeds[i]) != e)
+            continue;
+        rows = write_rows(s, e, &feeds[i], rows);
+        if (e->net.scored)
+            input(e, e->net.scored)[scored++] = (int32_t)rows - 1;
+    }
+    if (e->net.scored)
+        weft_exec_count(e->exec, e->net.scored_rows, scored);
+    memcpy(input(e, e->net.at.tiles), s->cache.store,
+           (size_t)(s->size.sequences * s->cache.tiles) * sizeof *s->cache.store);
+    weft_exec_count(e->exec, e->net.rows, rows);
+    weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
+    TRY(weft_exec_run(e->exec));
+    return WEFT_OK;
+}
+
+static const float *logits_of(const struct engine *e) { return weft_exec_tensor(e->exec, e->net.logits)->data; }
+
+static void join_logits(struct weft_decoder *s, const struct weft_feed *feeds, int count)
+{
+    const float *from[2] = {logits_of(&s->prefill), logits_of(&s->decode)};
+    float *to = s->logits;
+    for (int i = 0; i < count; i++) {
+        int which = engine_for(s, &feeds[i]) == &s->decode;
+        size_t numbers = (size_t)(s->size.last ? 1 : feeds[i].n) * (size_t)s->model->spec->vocab;
+        memcpy(to, from[which], numbers * sizeof *to);
+        from[which] += numbers;
+        to += numbers;
+    }
 }
 
 enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed *feeds, int count,
                                   const float **logits)
 {
     TRY(check_feeds(s, feeds, count));
-    const struct engine *e = engine_for(s, feeds, count);
-    int64_t rows = 0;
-    for (int i = 0; i < count; i++) {
-        rows = write_rows(s, e, &feeds[i], rows);
-        if (e->net.scored)
-            input(e, e->net.scored)[i] = (int32_t)rows - 1;
-    }
-    if (e->net.scored)
-        weft_exec_count(e->exec, e->net.scored_rows, count);
-    memcpy(input(e, e->net.at.tiles), s->cache.store,
-           (size_t)(s->size.sequences * s->cache.tiles) * sizeof *s->cache.store);
-    weft_exec_count(e->exec, e->net.rows, rows);
-    weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
-    TRY(weft_exec_run(e->exec));
-    *logits = weft_exec_tensor(e->exec, e->net.logits)->data;
+    const struct engine *first = engine_for(s, &feeds[0]), *other = NULL;
+    for (int i = 1; i < count; i++)
+        other = engine_for(s, &feeds[i]) == first ? other : engine_for(s, &feeds[i]);
+    TRY(run_engine(s, first, feeds, count));
+    if (other)
+        TRY(run_engine(s, other, feeds, count));
+    if (other)
+        join_logits(s, feeds, count);
+    *logits = other ? s->logits : logits_of(first);
     return WEFT_OK;
 }
 

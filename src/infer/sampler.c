@@ -8,6 +8,7 @@
  */
 #include "base/vmath_inl.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -85,13 +86,16 @@ static int32_t most_likely(const float *x, int64_t n)
     return (int32_t)best;
 }
 
+/* What the extremes of penalties and temperatures would make infinite stays the largest number. */
+static float bounded(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
+
 /* Each token that occurred is penalised once, however often it did: what is penalised comes from the given logits. */
 static void penalise(struct weft_sampler *s, const float *logits, const int32_t *past, int64_t count)
 {
     float by = (float)s->how.repetition;
     for (int64_t i = 0; i < count; i++) {
         float x = logits[past[i]];
-        s->logit[past[i]] = x > 0 ? x / by : x * by;
+        s->logit[past[i]] = bounded(x > 0 ? x / by : x * by);
     }
 }
 
@@ -195,9 +199,9 @@ static int32_t choose(struct weft_sampler *s, uint64_t key, uint64_t counter)
 {
     if (s->how.temperature == 0)
         return most_likely(s->logit, s->vocab);
-    float by = (float)s->how.temperature;
+    float by = fmaxf((float)s->how.temperature, FLT_MIN);
     for (int64_t i = 0; i < s->vocab; i++)
-        s->logit[i] /= by;
+        s->logit[i] = bounded(s->logit[i] / by);
     double all = weigh(s, s->logit, s->logit[most_likely(s->logit, s->vocab)]);
     return draw(s, all, key, counter);
 }

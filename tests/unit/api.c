@@ -151,6 +151,29 @@ static void test_session(void **state)
     compare_session("ra-mla", "m1_mode=prefix");
 }
 
+/* Absorbed decoding rounds otherwise than prefill: which of them a feed gets depends on that feed alone. */
+static void test_mixed(void **state)
+{
+    enum { FIRST = 70 };
+    static float alone[2][VOCAB];
+    int32_t tokens[FIRST + 1];
+    const float *logits;
+    struct weft_model *m = make_model("ra-mla", NULL, 1);
+    struct weft_session *s;
+    make_tokens(tokens, FIRST + 1);
+    check(weft_session_create(&s, m, &(struct weft_session_size){.sequences = 3, .chunk = 100}));
+    for (int i = 0; i < 2; i++)
+        check(weft_session_feed(s, &(struct weft_feed){i, tokens, FIRST}, 1, &logits));
+    memcpy(alone[0], logits, sizeof alone[0]);
+    check(weft_session_feed(s, &(struct weft_feed){0, tokens + FIRST, 1}, 1, &logits));
+    memcpy(alone[1], logits, sizeof alone[1]);
+    const struct weft_feed both[] = {{2, tokens, FIRST}, {1, tokens + FIRST, 1}};
+    check(weft_session_feed(s, both, 2, &logits));
+    assert_memory_equal(logits, alone, sizeof alone);
+    weft_session_free(s);
+    weft_model_free(m);
+}
+
 static void test_pages(void **state)
 {
     int32_t tokens[CONTEXT];
@@ -351,10 +374,10 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_session),     cmocka_unit_test(test_pages),         cmocka_unit_test(test_trainer),
-        cmocka_unit_test(test_own_samples), cmocka_unit_test(test_sampler),       cmocka_unit_test(test_penalty),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_config),  cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_session), cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_trainer), cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
+        cmocka_unit_test(test_penalty), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

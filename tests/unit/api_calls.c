@@ -317,7 +317,7 @@ static void call_sampler(void)
     static float logits[VOCAB];
     struct weft_sampling how = {real(), number(VOCAB), real(), real(), real()};
     int32_t token = -1;
-    double logprob;
+    double logprob = 0;
     if (!below(4)) {
         weft_sampler_free(have.sampler);
         ok(weft_sampler_create(&have.sampler, maybe(&how), below(4) ? VOCAB : number(1) % VOCAB));
