@@ -25,6 +25,8 @@ struct args {
 static const struct weft_arg table[] = {
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
      .help = "Write config, log and checkpoints into DIR, usually runs/NAME"},
+    {"init", 'i', "PATH", WEFT_ARG_SETTING, offsetof(struct args, common.settings), .sets = "init",
+     .help = "Begin with the weights of a run, checkpoint or safetensors file, where they fit"},
     {"resume", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, resume),
      .help = "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR"},
     {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
@@ -38,6 +40,10 @@ static const struct weft_arg table[] = {
 
 struct view {
     struct weft_line line;
+    struct {
+        int count;
+        char names[600];
+    } fits[WEFT_FIT_LEFT + 1];
     double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
 };
 
@@ -90,6 +96,29 @@ static void print_failed(void *context, const struct weft_check *c)
     weft_say(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
 }
 
+/* The first names; how many there are is said. */
+static void collect_weight(void *context, const char *name, enum weft_fit fit)
+{
+    struct view *v = context;
+    char *names = v->fits[fit].names;
+    size_t used = strlen(names), size = sizeof v->fits[fit].names;
+    if (used + strlen(name) + 8 < size)
+        snprintf(names + used, size - used, "%s%s", used ? ", " : "", name);
+    else if (used + 5 < size && strcmp(names + used - 3, "...") != 0)
+        snprintf(names + used, size - used, " ...");
+    v->fits[fit].count++;
+}
+
+static void print_adopted(const struct view *v, const struct weft_run *run)
+{
+    static const char *const words[] = {"copied", "extended to this context", "new, drawn", "left out"};
+    weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
+    for (int i = 0; i <= WEFT_FIT_LEFT; i++)
+        if (v->fits[i].count)
+            weft_say(stderr, "  %4d %s%s%s\n", v->fits[i].count, words[i], i == WEFT_FIT_COPIED ? "" : ": ",
+                     i == WEFT_FIT_COPIED ? "" : v->fits[i].names);
+}
+
 static void print_resumed(const struct weft_run *run)
 {
     weft_say(stderr, "resuming %s from step %lld\n", run->folder, (long long)run->progress.step);
@@ -110,6 +139,9 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
     case WEFT_RUN_GATES:
         fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
                 run->gates_checks, run->gates_seconds);
+        break;
+    case WEFT_RUN_ADOPTED:
+        print_adopted(v, run);
         break;
     case WEFT_RUN_RESUMED:
         print_resumed(run);
@@ -229,11 +261,13 @@ static enum weft_status check_model(const struct args *a)
         return WEFT_OK;
     TRY(weft_ckpt_latest(model, NULL, NULL, &step, newest, sizeof newest));
     bool checkpoint = has_file(model, "model.safetensors"), run = step >= 0 || has_file(model, "log.jsonl");
-    if (checkpoint || (run && !(a->resume && is_same(model, a->out))))
+    bool begins = *a->common.recipe.init && is_same(model, a->common.recipe.init);
+    if (!begins && (checkpoint || (run && !(a->resume && is_same(model, a->out)))))
         return FAIL(WEFT_INVALID,
                     "%s has weights, and training would ignore them: it starts from new ones. To continue a run, give "
-                    "its folder and --resume; for new weights of the same config, give %s/config.json as MODEL",
-                    model, model);
+                    "its folder and --resume; to begin another with its weights, give --init %s; for new weights of "
+                    "the same config, give %s/config.json as MODEL",
+                    model, model, model);
     return WEFT_OK;
 }
 
@@ -268,6 +302,7 @@ static enum weft_status run_command(void *args)
                            .context = &view,
                            .on_failed_check = print_failed,
                            .on_notice = print_notice,
+                           .on_weight = collect_weight,
                            .on_progress = print_progress};
     enum weft_status status = train(a, &run, &view);
     weft_run_release(&run);
@@ -284,7 +319,9 @@ const struct weft_cmd weft_cmd_train = {
     .notes =
         "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
         "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second "
-        "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3.",
+        "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3. With "
+        "--init "
+        "the optimiser and the schedule begin anew: see docs/finetuning.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

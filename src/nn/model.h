@@ -18,6 +18,7 @@ struct weft_nn {
      * the model's sizes, and no weights in the layer that the model lacks. */
     const struct weft_spec *other;
     int other_layer;
+    char origin[65]; /* SHA-256 of the file that weft_nn_adopt took weights from; "": none */
 };
 
 /* The spec must outlive the model. The weights are declared here, but have no memory yet. */
@@ -34,6 +35,15 @@ enum weft_status weft_nn_folder(const char *path, char *folder, size_t room);
 /* Loads the weights of a file or of such a folder. Names and shapes must be the model's, none missing and none more;
  * the error lists what does not fit. Narrower floats are widened. */
 enum weft_status weft_nn_load(struct weft_nn *model, const char *path);
+
+/* ---- weights of another model (adopt.c), to begin training with */
+
+enum weft_fit { WEFT_FIT_COPIED, WEFT_FIT_EXTENDED, WEFT_FIT_NEW, WEFT_FIT_LEFT };
+typedef void weft_fit_fn(void *context, const char *name, enum weft_fit fit);
+/* Takes over, into a model with initial weights, those of a file or folder as above that fit by name and shape, and
+ * those that can be extended to another context. What fits nowhere is left, and refused unless `leave` is true. Every
+ * weight of both is reported to `fn`, which may be NULL. A model that has no weights yet is only compared. */
+enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool leave, weft_fit_fn *fn, void *context);
 
 /* ---- the graph of a model (model.c) */
 

@@ -11,6 +11,9 @@
 #include "nn/spec.h"
 #include "tensor/tensor.h"
 
+/* What becomes of a weight whose size follows the context when it is taken into a model of another one: rows of
+ * positions that it lacks repeat from the first on; columns of distances repeat the last. */
+enum weft_extend { WEFT_EXTEND_NOT, WEFT_EXTEND_ROWS, WEFT_EXTEND_COLUMNS };
 enum weft_init { WEFT_INIT_NORMAL, WEFT_INIT_CONSTANT, WEFT_INIT_UNIFORM };
 #define WEFT_DEVIATION 0.02 /* the default standard deviation */
 
@@ -21,8 +24,9 @@ struct weft_param {
     enum weft_init init;
     double init_value;   /* standard deviation, the constant, or the bound of the uniform distribution */
     int64_t init_blocks; /* not 0: only so many square blocks on the diagonal are drawn, the rest is 0 */
-    bool constant;       /* never decayed, whatever its dimensions */
-    bool decay;          /* decayed: it has two or more dimensions */
+    enum weft_extend extend;
+    bool constant; /* never decayed, whatever its dimensions */
+    bool decay;    /* decayed: it has two or more dimensions */
     int64_t count;
     int64_t offset; /* of its first element in the flat arrays; a multiple of 64 bytes */
 };

@@ -70,7 +70,7 @@ static enum weft_status replay_segment(struct weft_audit *a, int64_t first, int6
         a->on_segment(a->context, first, last);
     enum weft_status status = weft_nn_create(&model, a->spec);
     if (status == WEFT_OK)
-        status = weft_nn_init(model);
+        status = weft_recipe_weights(a->recipe, model, NULL, NULL);
     if (status == WEFT_OK)
         status = weft_learner_create(&t, model, a->recipe);
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
  * run.c - one training run: memory, gates, folder, steps, result.
  */
 #include "run/run.h"
+#include "ckpt/ckpt.h"
 #include "train/account.h"
 #include "train/record.h"
 
@@ -104,12 +105,44 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
 
 /* ---- the whole */
 
+/* A run that has a checkpoint needs nothing of where its weights came from. */
+static enum weft_status find_adopts(const struct weft_run *run, bool *adopts)
+{
+    char newest[4096];
+    int64_t step = -1;
+    if (run->folder && run->resume)
+        TRY(weft_ckpt_latest(run->folder, NULL, NULL, &step, newest, sizeof newest));
+    *adopts = step < 0 && *run->recipe->init;
+    return WEFT_OK;
+}
+
+/* Before time is spent on gates. */
+static enum weft_status check_adopts(const struct weft_run *run)
+{
+    bool adopts;
+    TRY(find_adopts(run, &adopts));
+    if (adopts)
+        TRY(weft_nn_adopt(run->model, run->recipe->init, run->recipe->init_leave, NULL, NULL));
+    return WEFT_OK;
+}
+
+static enum weft_status make_weights(struct weft_run *run)
+{
+    bool adopts;
+    TRY(find_adopts(run, &adopts));
+    if (!adopts)
+        return weft_nn_init(run->model);
+    TRY(weft_recipe_weights(run->recipe, run->model, run->on_weight, run->context));
+    note(run, WEFT_RUN_ADOPTED);
+    return WEFT_OK;
+}
+
 static enum weft_status train(struct weft_run *run, struct weft_record *record)
 {
     struct weft_learner *t = NULL;
     struct weft_gates gates;
     TRY(record ? check_gates_once(run, record) : check_gates(run, &gates));
-    TRY(weft_nn_init(run->model));
+    TRY(make_weights(run));
     enum weft_status status = weft_learner_create(&t, run->model, run->recipe);
     if (status == WEFT_OK)
         status = take_steps(run, record, t);
@@ -135,6 +168,7 @@ enum weft_status weft_run_train(struct weft_run *run)
 {
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_nn_create(&run->model, run->spec));
+    TRY(check_adopts(run));
     TRY(weft_account_fit(run->model, run->recipe, weft_available_bytes()));
     TRY(run->folder ? train_in_folder(run) : train(run, NULL));
     return WEFT_OK;

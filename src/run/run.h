@@ -17,6 +17,7 @@
 enum weft_run_notice {
     WEFT_RUN_GATES,   /* the gates were checked: gates_checks, gates_failed, gates_seconds. Not where the folder has
                          their result already */
+    WEFT_RUN_ADOPTED, /* all weights were reported to on_weight: model->origin */
     WEFT_RUN_RESUMED, /* a checkpoint was loaded: progress.step, changes */
     WEFT_RUN_REPEATS, /* only `different` samples exist, so held-out ones occur in training */
     WEFT_RUN_BEGINS,  /* the first step comes next: progress */
@@ -37,6 +38,7 @@ struct weft_run {
     weft_check_fn *on_failed_check;
     void (*on_notice)(void *context, const struct weft_run *run, enum weft_run_notice notice);
     weft_progress_fn *on_progress; /* after every step */
+    weft_fit_fn *on_weight;        /* of a run that begins with weights of another: what becomes of each */
 
     /* ---- what came of it */
     struct weft_nn *model; /* with its weights; freed by weft_run_release */

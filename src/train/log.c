@@ -143,6 +143,8 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     weft_result_text(draft.r, "config_sha256", record->config_sha256);
     if (*record->origin.text[WEFT_ORIGIN_DATA])
         weft_result_text(draft.r, "data_sha256", record->origin.text[WEFT_ORIGIN_DATA]);
+    if (*t->model->origin)
+        weft_result_text(draft.r, "init_sha256", t->model->origin);
     TRY(finish(&draft));
     draft = begin_environment(record, 0, "program");
     weft_result_text(draft.r, "weft", weft_version());

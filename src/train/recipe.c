@@ -37,6 +37,12 @@ static const struct weft_opt options[] = {
     {"checkpoint_every", WEFT_OPT_INT, AT(checkpoint_every), "1000", 0, 1e12,
      .help = "steps from one checkpoint of a run to the next; 0: only at the end"},
     {"keep", WEFT_OPT_INT, AT(keep), "2", 1, 1e6, .help = "checkpoints that are kept, the newest"},
+    {"init", WEFT_OPT_TEXT, AT(init), "",
+     .help =
+         "a run, checkpoint or safetensors file whose weights training begins with, where they fit by name and shape; "
+         "the others are drawn"},
+    {"init_leave", WEFT_OPT_BOOL, AT(init_leave), "no",
+     .needs = "init!=", .help = "weights of init that fit nowhere are left out; otherwise they are refused"},
 };
 static const struct weft_owner owner = WEFT_OWNER("training", options);
 
@@ -111,6 +117,14 @@ void weft_recipe_release(struct weft_recipe *r)
         r->task->close(r->task_options);
     weft_arena_release(&r->arena);
     *r = (struct weft_recipe){0};
+}
+
+enum weft_status weft_recipe_weights(const struct weft_recipe *r, struct weft_nn *model, weft_fit_fn *fn, void *context)
+{
+    TRY(weft_nn_init(model));
+    if (*r->init)
+        TRY(weft_nn_adopt(model, r->init, r->init_leave, fn, context));
+    return WEFT_OK;
 }
 
 /* ---- samples */

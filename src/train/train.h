@@ -94,6 +94,8 @@ struct weft_recipe {
     int64_t micro_batches;                           /* M, of a step */
     int64_t grad_groups;                             /* as asked for: see weft_recipe_groups */
     double lr, clip;
+    const char *init; /* where initial weights come from, see weft_nn_adopt; "": all are drawn */
+    bool init_leave;
     const struct weft_task *task;
     const struct weft_optim *optim;
     void *task_options, *optim_options;
@@ -113,6 +115,9 @@ enum weft_status weft_recipe_plain(struct weft_recipe *r, struct weft_spec *spec
  * stay so. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
+/* The weights that training begins with: drawn, and those of `init` in their place. */
+enum weft_status weft_recipe_weights(const struct weft_recipe *r, struct weft_nn *model, weft_fit_fn *fn,
+                                     void *context);
 /* FLOPs of a token in training, when they are `all` where every token is scored, as in text: how many of
  * the others there are is counted in the task's first sample, so its data must be open. */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all,

@@ -22,7 +22,7 @@ train() { # NAME PRESET SETTINGS...
     "$weft" train "$preset" "${settings[@]}" --out "$scratch/$name" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 }
 train full llama
-train latent ra-mla latent_width=8 dtype=f32
+train latent ra-mla ffn_width=64 latent_width=8 dtype=f32
 
 make() { "$weft" generate "$scratch/full" "$@" 2>"$scratch/err"; }
 

@@ -6,7 +6,11 @@
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    weft_params_matrix(p, "wpe", spec->context, spec->width, WEFT_DEVIATION);
+    weft_params_add(p, (struct weft_param){.name = "wpe",
+                                           .ndim = 2,
+                                           .dim = {spec->context, spec->width},
+                                           .init_value = WEFT_DEVIATION,
+                                           .extend = WEFT_EXTEND_ROWS});
 }
 
 static struct weft_value *embed(struct weft_build *b, const void *opts, struct weft_value *x)

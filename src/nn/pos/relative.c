@@ -38,6 +38,7 @@ static void bias_params(struct weft_params *p, const struct weft_spec *spec, con
                                            .ndim = 2,
                                            .dim = {spec->heads, offsets(spec, opts)},
                                            .init = WEFT_INIT_CONSTANT,
+                                           .extend = WEFT_EXTEND_COLUMNS,
                                            .constant = true});
 }
 
