@@ -90,6 +90,21 @@ const char *weft_variant_bench_at(int i); /* names of variants; NULL past the la
 enum weft_status weft_bench_variant(const char *preset, const struct weft_settings *user, const char *name,
                                     double seconds, struct weft_variant_bench *bench);
 
+/* Decoding with a cache, against reading weights and cache once (decode.c). */
+struct weft_decode_bench {
+    int64_t batch, context; /* in: sequences, and tokens of each */
+    double tokens_per_s, step_seconds, prefill_tokens_per_s;
+    double ratio_bandwidth;                 /* the time to read both, over the time of a step */
+    double read_gb_per_s;                   /* what this machine reads with, on as many threads */
+    int64_t weight_bytes, read_bytes;       /* all weights in the compute dtype; the cache of all tokens */
+    int64_t cache_bytes, cache_token_bytes; /* of the session; of a token, in all layers */
+    int64_t resident_bytes;                 /* growth from before the model to after decoding */
+    double rss_ratio;                       /* of that over weights and cache */
+    int rounds;
+};
+enum weft_status weft_bench_decode(const struct weft_spec *spec, double seconds, struct weft_decode_bench *bench,
+                                   FILE *profile);
+
 /* Forward and backward of a model on random tokens, against its products run bare (train.c). */
 struct weft_train_bench {
     double tokens_per_s;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step).
+ * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step), decode.
  */
 #include "bench/bench.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
 
-static const char *const verbs[] = {"engine", "attention", "train", "variants", NULL};
+static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", NULL};
 static const char *const routes[] = {
     [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none", NULL};
 
@@ -14,15 +14,17 @@ struct args {
     struct weft_common common;
     int what, route, only;
     double seconds;
-    int64_t length;
+    int64_t length, batch;
     bool profile, f32;
 };
 
 static const struct weft_arg table[] = {
     {NULL, 0, "BENCH", WEFT_ARG_CHOICE, offsetof(struct args, what), .help = "What to measure", .choices = verbs,
-     .missing = "which bench? engine, attention, train or variants"},
+     .missing = "which bench? engine, attention, train, variants or decode"},
     {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Which model",
-     .choice_at = weft_preset_name_at, .only = "train variants", .initial = "gpt2-mini"},
+     .choice_at = weft_preset_name_at, .only = "train variants decode", .initial = "gpt2-mini"},
+    {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
+     .help = "Sequences side by side, at the model's context", .only = "decode", .initial = "1", .min = 1, .max = 4096},
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
      .help = "Tokens per sequence; up to 1024 there are two sequences, above one", .only = "attention",
      .initial = "1024", .min = 1, .max = 1 << 20},
@@ -35,7 +37,7 @@ static const struct weft_arg table[] = {
     {"f32", 'f', NULL, WEFT_ARG_FLAG, offsetof(struct args, f32), .help = "f32 products instead of bf16",
      .only = "engine"},
     {"profile", 'P', NULL, WEFT_ARG_FLAG, offsetof(struct args, profile), .help = "Print the time per op, on stderr",
-     .only = "train"},
+     .only = "train decode"},
     {0},
 };
 
@@ -128,9 +130,32 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
     return WEFT_OK;
 }
 
+static enum weft_status bench_decode(struct args *a, struct weft_result *result)
+{
+    struct weft_decode_bench b = {.batch = a->batch};
+    TRY(weft_common_init(&a->common));
+    b.context = a->common.spec.context;
+    TRY(weft_bench_decode(&a->common.spec, a->seconds, &b, a->profile ? stderr : NULL));
+    weft_result_text(result, "preset", a->common.spec.preset);
+    weft_result_int(result, "batch", b.batch);
+    weft_result_int(result, "context", b.context);
+    weft_result_real(result, "tokens_per_s", b.tokens_per_s);
+    weft_result_real(result, "ratio_bandwidth", b.ratio_bandwidth);
+    weft_result_real(result, "read_gb_per_s", b.read_gb_per_s);
+    weft_result_real(result, "step_seconds", b.step_seconds);
+    weft_result_real(result, "prefill_tokens_per_s", b.prefill_tokens_per_s);
+    weft_result_int(result, "weight_bytes", b.weight_bytes);
+    weft_result_int(result, "cache_bytes", b.cache_bytes);
+    weft_result_int(result, "cache_token_bytes", b.cache_token_bytes);
+    weft_result_int(result, "resident_bytes", b.resident_bytes);
+    weft_result_real(result, "rss_ratio", b.rss_ratio);
+    weft_result_int(result, "rounds", b.rounds);
+    return WEFT_OK;
+}
+
 /* In the order of the verbs. */
-static enum weft_status (*const benches[])(struct args *a, struct weft_result *result) = {bench_engine, bench_attention,
-                                                                                          bench_train, bench_variants};
+static enum weft_status (*const benches[])(struct args *a, struct weft_result *result) = {
+    bench_engine, bench_attention, bench_train, bench_variants, bench_decode};
 
 static enum weft_status run(void *args)
 {
@@ -152,12 +177,15 @@ const struct weft_cmd weft_cmd_bench = {
     .doc =
         "Measures speed against bare products, same threads, same run. The yardstick is oneDNN's fastest formulation "
         "of each product where the program is built with it (make ONEDNN=yes), else the own product loop.",
-    .notes = "engine: the three training products through the graph; ratio = bare time / our time. Needs oneDNN.\n"
-             "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a "
-             "bare product.\n"
-             "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products "
-             "run bare.\n"
-             "variants: what each variant costs in time, FLOPs, weights and memory, over the model without it.",
+    .notes =
+        "engine: the three training products through the graph; ratio = bare time / our time. Needs oneDNN.\n"
+        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a "
+        "bare product.\n"
+        "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products "
+        "run bare.\n"
+        "decode: a token of every sequence, at full context; ratio_bandwidth = time to read packed weights and cache "
+        "once at the read bandwidth measured in the same run / time of a step.\n"
+        "variants: what each variant costs in time, FLOPs, weights and memory, over the model without it.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -223,14 +223,20 @@ static void copy_slots(struct weft_cache *c, enum weft_lifetime lifetime, int64_
             copy_slot(c, i, from, to, rows);
 }
 
-void weft_cache_clear(struct weft_cache *c, int64_t sequence)
+void weft_cache_shorten(struct weft_cache *c, int64_t sequence, int64_t n)
 {
-    for (int64_t page = pages_of(c, sequence) - 1; page >= 0; page--) {
-        int32_t row = c->store[sequence * c->tiles + page];
+    int64_t pages = pages_of(c, sequence);
+    c->lengths[sequence] -= n;
+    while (pages-- > pages_of(c, sequence)) {
+        int32_t row = c->store[sequence * c->tiles + pages];
         if (--c->users[row / WEFT_KEY_TILE] == 0)
             c->free[c->free_count++] = row;
     }
-    c->lengths[sequence] = 0;
+}
+
+void weft_cache_clear(struct weft_cache *c, int64_t sequence)
+{
+    weft_cache_shorten(c, sequence, c->lengths[sequence]);
     c->high = 0;
     for (int64_t s = 0; s < c->size.sequences; s++)
         for (int64_t page = 0; page < pages_of(c, s); page++)

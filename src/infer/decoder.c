@@ -269,6 +269,26 @@ struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s)
     return bytes;
 }
 
+void weft_decoder_skip(struct weft_decoder *s, int64_t sequence, int64_t n)
+{
+    weft_cache_extend(&s->cache, sequence, n);
+}
+
+void weft_decoder_rewind(struct weft_decoder *s, int64_t n)
+{
+    for (int64_t i = 0; i < s->size.sequences; i++)
+        weft_cache_shorten(&s->cache, i, n);
+}
+
+void weft_decoder_profile(struct weft_decoder *s, FILE *to)
+{
+    struct weft_exec *exec = s->decode.exec ? s->decode.exec : s->prefill.exec;
+    if (to)
+        weft_exec_profile_print(exec, to);
+    else
+        weft_exec_profile(exec, true);
+}
+
 int64_t weft_decoder_free_pages(const struct weft_decoder *s) { return s->cache.free_count; }
 
 size_t weft_decoder_bytes(const struct weft_decoder *s)

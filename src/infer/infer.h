@@ -59,6 +59,8 @@ int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n
 /* Adds pages for n more tokens of a sequence. There must be enough, and the maximum length must not be exceeded. */
 void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n);
 void weft_cache_clear(struct weft_cache *c, int64_t sequence);
+/* Takes n tokens off the end of a sequence. Rings and states stay as they are. */
+void weft_cache_shorten(struct weft_cache *c, int64_t sequence, int64_t n);
 /* Makes an empty sequence continue from where another is, which needs a page where that one's last is not full. */
 void weft_cache_fork(struct weft_cache *c, int64_t from, int64_t to);
 /* The row of a token in slots per token, and in rings. */
@@ -93,6 +95,11 @@ enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence);
 enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t to);
 int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence);
 struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is per layer */
+/* For benches: appends n tokens to a sequence without computing them; takes n tokens off all sequences; starts (NULL)
+ * or prints a profile of the graph that decodes. */
+void weft_decoder_skip(struct weft_decoder *s, int64_t sequence, int64_t n);
+void weft_decoder_rewind(struct weft_decoder *s, int64_t n);
+void weft_decoder_profile(struct weft_decoder *s, FILE *to);
 int64_t weft_decoder_free_pages(const struct weft_decoder *s);
 size_t weft_decoder_bytes(const struct weft_decoder *s); /* total: cache, graphs, packed weights */
 
