@@ -4,8 +4,11 @@
  *
  * The inner kernel keeps ROWS x COLUMNS sums in registers and adds one outer product per step of the depth: a vector of
  * B times a number of A, one fused multiply-add per sum. B is packed in panels, [depth][COLUMNS]. A is read where it
- * lies, along or across; what lies too short (the last rows) or is bf16 goes through a copy. bf16 operands are widened
- * when packed or copied (f32 weights are rounded to bf16 first).
+ * lies, along or across; what lies too short (the last rows) or is bf16 goes through a copy. bf16 operands are widened:
+ * A when it is copied, B when a panel's chunk is used, once for all rows of a tile.
+ *
+ * Products of few rows, as in decoding, take as long as reading B: they widen it on the way, and their kernels have no
+ * more rows than there are.
  *
  * The depth is walked in order, in chunks that keep a panel in the first-level cache; between chunks sums wait in
  * scratch, unrounded. f32 has one sum per element. The sums of bf16 are those of the AMX instruction (pairs_inl.h). So
@@ -22,7 +25,7 @@ enum { ROWS = 6, COLUMNS = 16 };
 #else
 enum { ROWS = 3, COLUMNS = 16 };
 #endif
-enum { PARTS = COLUMNS / PART, BLOCKS = 16, PANELS = 512 / COLUMNS, CHUNK = 256 };
+enum { PARTS = COLUMNS / PART, BLOCKS = 16, PANELS = 512 / COLUMNS, CHUNK = 256, FEW = 4 };
 
 /* sum [ROWS, COLUMNS] (+)= A [ROWS, depth] B [depth, COLUMNS]; element (i, d) of A is a[i * row + d * step]. */
 static void multiply(const float *restrict a, int64_t row, int64_t step, const float *restrict b, int64_t depth,
@@ -62,6 +65,71 @@ static void multiply_pairs(const float *restrict a, int64_t row, int64_t step, c
     }
 }
 
+/* ---- bf16 panels: [depth / 2][COLUMNS] pairs, of the depths d (in the low half) and d + 1 */
+
+typedef uint32_t vpairs __attribute__((vector_size(sizeof(vpart))));
+
+VINLINE vpairs load_pairs(const uint32_t *at)
+{
+    vpairs x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* to [depth][COLUMNS] */
+static void widen_panel(const uint32_t *b, int64_t depth, float *to)
+{
+    for (int64_t d = 0; d < depth; d += 2, b += COLUMNS, to += 2 * COLUMNS)
+        for (int j = 0; j < COLUMNS; j += PART) {
+            vpairs x = load_pairs(b + j), low = x << 16, high = x & 0xffff0000;
+            memcpy(to + j, &low, sizeof low);
+            memcpy(to + COLUMNS + j, &high, sizeof high);
+        }
+}
+
+/* As multiply_pairs, of few rows, with B as it is packed. A has zeros behind its depth. */
+VINLINE void multiply_few(int rows, const float *restrict a, int64_t row, const uint32_t *restrict b, int64_t depth,
+                          bool fresh, float *restrict sum)
+{
+    for (int64_t d = 0; d < depth; d += STEP, fresh = false) {
+        vpart even[FEW][PARTS] = {{{0}}}, odd[FEW][PARTS] = {{{0}}};
+        for (int64_t e = d; e < weft_min(d + STEP, depth); e += 2, b += COLUMNS)
+#pragma GCC unroll 4
+            for (int j = 0; j < PARTS; j++) {
+                vpairs x = load_pairs(b + j * PART);
+                vpart low = (vpart)(x << 16), high = (vpart)(x & 0xffff0000);
+#pragma GCC unroll 4
+                for (int i = 0; i < rows; i++) {
+                    even[i][j] = part_fma(part_set(a[i * row + e]), low, even[i][j]);
+                    odd[i][j] = part_fma(part_set(a[i * row + e + 1]), high, odd[i][j]);
+                }
+            }
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < PARTS; j++) {
+                float *at = sum + i * COLUMNS + j * PART;
+                vpart x = even[i][j] + odd[i][j];
+                if (!fresh)
+                    x += part_load(at);
+                memcpy(at, &x, sizeof x);
+            }
+    }
+}
+
+static void multiply_1(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
+{
+    multiply_few(1, a, row, b, depth, fresh, sum);
+}
+
+static void multiply_2(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
+{
+    multiply_few(2, a, row, b, depth, fresh, sum);
+}
+
+static void multiply_4(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
+{
+    multiply_few(FEW, a, row, b, depth, fresh, sum);
+}
+
 /* ---- packing */
 
 /* n <= 16 numbers of a line, rounded to the product's dtype. */
@@ -93,10 +161,33 @@ static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t
         }
 }
 
+/* A line that is not there, behind an odd depth, is 0. */
+static void pack_pairs(const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1, int64_t column, int64_t columns,
+                       uint32_t *to)
+{
+    float lines[VLANES * COLUMNS];
+    for (int64_t d = depth0; d < depth1; d += VLANES) {
+        int64_t n = weft_min(VLANES, depth1 - d);
+        copy(w, WEFT_BF16, d, n, column, columns, COLUMNS, lines);
+        memset(lines + n * COLUMNS, 0, (size_t)((VLANES - n) * COLUMNS) * sizeof *lines);
+        for (int64_t p = 0; p < weft_div_up(n, 2); p++)
+            for (int64_t j = 0; j < COLUMNS; j += PART) {
+                vpairs low, high;
+                memcpy(&low, lines + 2 * p * COLUMNS + j, sizeof low);
+                memcpy(&high, lines + (2 * p + 1) * COLUMNS + j, sizeof high);
+                low = low >> 16 | (high & 0xffff0000);
+                memcpy(to + (d / 2 + p) * COLUMNS + j, &low, sizeof low);
+            }
+    }
+}
+
 static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0,
                              int64_t depth1, int64_t column, int64_t columns, void *panel)
 {
-    copy(w, plan->dtype, depth0, depth1 - depth0, column, columns, COLUMNS, (float *)panel + depth0 * COLUMNS);
+    if (plan->dtype == WEFT_BF16)
+        pack_pairs(w, depth0, depth1, column, columns, panel);
+    else
+        copy(w, plan->dtype, depth0, depth1 - depth0, column, columns, COLUMNS, (float *)panel + depth0 * COLUMNS);
     return WEFT_OK;
 }
 
@@ -125,24 +216,57 @@ static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t r
     return (struct strip){to, 1, ROWS};
 }
 
+struct memory {
+    float *sums, *copied, *panel; /* [PANELS][BLOCKS][ROWS][COLUMNS], [BLOCKS][ROWS][CHUNK], [CHUNK][COLUMNS] */
+};
+
+static struct memory lay(void *local)
+{
+    float *sums = local, *copied = sums + BLOCKS * PANELS * ROWS * COLUMNS;
+    return (struct memory){sums, copied, copied + BLOCKS * ROWS * CHUNK};
+}
+
+/* A chunk of a panel for rows r .. r + rows - 1. */
+static void add_chunk(const struct weft_dnn_job *job, int64_t rows, const struct strip *a, const char *b, int64_t depth,
+                      bool fresh, float *sum)
+{
+    if (job->plan->dtype != WEFT_BF16)
+        multiply(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
+    else if (rows > FEW)
+        multiply_pairs(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
+    else
+        (rows == 1   ? multiply_1
+         : rows == 2 ? multiply_2
+                     : multiply_4)(a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
+}
+
+/* Few rows of bf16 that lie along: without instructions for multiply-adds the widened kernel is as good. */
+static bool is_few(const struct weft_dnn_job *job, int64_t rows)
+{
+    return !PLAIN_SUMS && job->plan->dtype == WEFT_BF16 && rows <= FEW && !job->a.across;
+}
+
 static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
                              void *local)
 {
-    void (*add)(const float *, int64_t, int64_t, const float *, int64_t, bool, float *) =
-        job->plan->dtype == WEFT_BF16 ? multiply_pairs : multiply;
-    int64_t panels = panel1 - panel0;
-    float *sums = local, *copied = sums + BLOCKS * PANELS * ROWS * COLUMNS;
+    struct memory m = lay(local);
+    bool few = is_few(job, row1 - row0), pairs = job->plan->dtype == WEFT_BF16;
+    size_t line = COLUMNS * (pairs ? sizeof(uint16_t) : sizeof(float));
     for (int64_t d = 0; d < job->depth; d += CHUNK) {
         int64_t depth = weft_min(CHUNK, job->depth - d);
         struct strip strips[BLOCKS];
         for (int64_t r = row0, i = 0; r < row1; r += ROWS, i++)
-            strips[i] = strip(job, r, weft_min(ROWS, row1 - r), d, depth, copied + i * ROWS * CHUNK);
-        for (int64_t p = 0; p < panels; p++) {
-            const float *b = (const float *)(job->b + (size_t)(panel0 + p) * job->plan->panel_bytes) + d * COLUMNS;
+            strips[i] = strip(job, r, weft_min(ROWS, row1 - r), d, depth, m.copied + i * ROWS * CHUNK);
+        for (int64_t p = 0; p < panel1 - panel0; p++) {
+            const char *b = job->b + (size_t)(panel0 + p) * job->plan->panel_bytes + (size_t)d * line;
             int64_t column = (panel0 + p) * COLUMNS;
+            if (pairs && !few) {
+                widen_panel((const uint32_t *)b, depth, m.panel);
+                b = (const char *)m.panel;
+            }
             for (int64_t r = row0, i = 0; r < row1; r += ROWS, i++) {
-                float *sum = sums + (p * BLOCKS + i) * ROWS * COLUMNS;
-                add(strips[i].a, strips[i].row, strips[i].step, b, depth, d == 0, sum);
+                float *sum = m.sums + (p * BLOCKS + i) * ROWS * COLUMNS;
+                add_chunk(job, few ? row1 - row0 : ROWS, &strips[i], b, depth, d == 0, sum);
                 if (d + depth == job->depth)
                     store_block(job, r, weft_min(ROWS, row1 - r), column, weft_min(COLUMNS, job->width - column), sum,
                                 COLUMNS);
@@ -154,8 +278,9 @@ static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64
 
 static enum weft_status plan(struct weft_dnn_plan *p)
 {
-    TRY(weft_size_mul((size_t)p->depth, COLUMNS * sizeof(float), &p->panel_bytes));
-    p->local_bytes = BLOCKS * ROWS * (PANELS * COLUMNS + CHUNK) * sizeof(float);
+    size_t depth = (size_t)weft_round_up(p->depth, 2);
+    TRY(weft_size_mul(depth, COLUMNS * (p->dtype == WEFT_BF16 ? sizeof(uint16_t) : sizeof(float)), &p->panel_bytes));
+    p->local_bytes = (BLOCKS * ROWS * (PANELS * COLUMNS + CHUNK) + CHUNK * COLUMNS) * sizeof(float);
     return WEFT_OK;
 }
 
