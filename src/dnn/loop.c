@@ -115,19 +115,15 @@ VINLINE void multiply_few(int rows, const float *restrict a, int64_t row, const 
     }
 }
 
-static void multiply_1(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
+static void multiply_rows(int64_t rows, const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh,
+                          float *sum)
 {
-    multiply_few(1, a, row, b, depth, fresh, sum);
-}
-
-static void multiply_2(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
-{
-    multiply_few(2, a, row, b, depth, fresh, sum);
-}
-
-static void multiply_4(const float *a, int64_t row, const uint32_t *b, int64_t depth, bool fresh, float *sum)
-{
-    multiply_few(FEW, a, row, b, depth, fresh, sum);
+    if (rows == 1)
+        multiply_few(1, a, row, b, depth, fresh, sum);
+    else if (rows == 2)
+        multiply_few(2, a, row, b, depth, fresh, sum);
+    else
+        multiply_few(FEW, a, row, b, depth, fresh, sum);
 }
 
 /* ---- packing */
@@ -226,18 +222,16 @@ static struct memory lay(void *local)
     return (struct memory){sums, copied, copied + BLOCKS * ROWS * CHUNK};
 }
 
-/* A chunk of a panel for rows r .. r + rows - 1. */
-static void add_chunk(const struct weft_dnn_job *job, int64_t rows, const struct strip *a, const char *b, int64_t depth,
+/* A chunk of a panel. `few` rows, not 0, take it as it is packed. */
+static void add_chunk(const struct weft_dnn_job *job, int64_t few, const struct strip *a, const char *b, int64_t depth,
                       bool fresh, float *sum)
 {
     if (job->plan->dtype != WEFT_BF16)
         multiply(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
-    else if (rows > FEW)
+    else if (!few)
         multiply_pairs(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
     else
-        (rows == 1   ? multiply_1
-         : rows == 2 ? multiply_2
-                     : multiply_4)(a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
+        multiply_rows(few, a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
 }
 
 /* Few rows of bf16 that lie along: without instructions for multiply-adds the widened kernel is as good. */
@@ -266,7 +260,7 @@ static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64
             }
             for (int64_t r = row0, i = 0; r < row1; r += ROWS, i++) {
                 float *sum = m.sums + (p * BLOCKS + i) * ROWS * COLUMNS;
-                add_chunk(job, few ? row1 - row0 : ROWS, &strips[i], b, depth, d == 0, sum);
+                add_chunk(job, few ? row1 - row0 : 0, &strips[i], b, depth, d == 0, sum);
                 if (d + depth == job->depth)
                     store_block(job, r, weft_min(ROWS, row1 - r), column, weft_min(COLUMNS, job->width - column), sum,
                                 COLUMNS);

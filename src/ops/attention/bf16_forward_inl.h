@@ -3,11 +3,12 @@
  * bf16_forward_inl.h - the forward pass on tiles (see bf16_inl.h for the layout).
  *
  * First packs the keys and values of every visible tile, once for all rows and heads that read them. After that a unit
- * of work is a span of rows and a query head.
+ * of work is a span of rows and a query head. Single rows go another way (bf16_decode_inl.h), to the same bits.
  */
 #ifndef WEFT_ATTENTION_BF16_FWD_H
 #define WEFT_ATTENTION_BF16_FWD_H
 
+#include "ops/attention/bf16_decode_inl.h"
 #include "ops/attention/bf16_reciprocal_inl.h"
 
 /* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
@@ -57,13 +58,18 @@ static enum weft_status tiles_plan(const struct weft_call *max, struct weft_book
     struct space scratch = {0}, local = {0};
     (void)take(&scratch, n.rows, 1, sizeof(struct span));
     (void)lay_packed(max, &scratch);
+    struct space row = {0};
     (void)lay_tiles_forward(&n, &local);
+    (void)lay_row_forward(&n, &row); /* in the same place */
+    if (row.status != WEFT_OK || row.used > local.used)
+        local = row;
     return book(booking, &scratch, &local);
 }
 
 struct tiles_job {
     struct job job;
     struct packed packed;
+    int64_t row_heads; /* of a unit of a single row */
 };
 
 /* Whether all numbers are finite. */
@@ -123,7 +129,8 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
         for (int g = 0; g < GROUPS; g++) {
             float *o = f->o + d * SPAN + g * VLANES;
             vf x = vload_f32(o, VLANES) * shrink[g];
-            vstore_f32(o, VLANES, vpick(vabs(x) < vset(WEFT_DNN_TILES_SMALLEST), vset(0), x));
+            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* of this column alone */
+            vstore_f32(o, VLANES, vpick(small, vset(0), x));
         }
 }
 
@@ -275,20 +282,74 @@ static void tiles_unit(void *context, int64_t unit, int thread)
     finish_tiles(call, n, &f, span, h, poison);
 }
 
+/* ---- single rows */
+
+static void single_unit(void *context, int64_t unit, int thread)
+{
+    const struct tiles_job *all = context;
+    const struct weft_call *call = all->job.call;
+    struct space local = {.base = call->local + (size_t)thread * call->local_stride};
+    struct row_forward f = lay_row_forward(&all->job.n, &local);
+    int64_t units = weft_div_up(all->job.n.heads, all->row_heads);
+    f.h = unit % units * all->row_heads;
+    f.heads = weft_min(all->row_heads, all->job.n.heads - f.h);
+    row_unit(&all->job, &f, all->job.spans[unit / units].row);
+}
+
+/* As many heads as there are lanes, or fewer where threads would have nothing to do. */
+static int64_t heads_of_unit(const struct job *job)
+{
+    int64_t wanted = weft_div_up(weft_threads(), job->span_count);
+    return weft_min(VLANES, weft_div_up(job->n.heads, wanted));
+}
+
+/* Moves the spans of single rows to the end of the list; returns how many there are. */
+static int64_t part_singles(struct job *job)
+{
+    int64_t n = job->span_count;
+    for (int64_t i = 0; i < n;)
+        if (job->spans[i].rows == 1) {
+            struct span last = job->spans[--n];
+            job->spans[n] = job->spans[i];
+            job->spans[i] = last;
+        } else {
+            i++;
+        }
+    return job->span_count - n;
+}
+
+/* ---- all of it */
+
+static void run_spans(struct tiles_job *t)
+{
+    const struct weft_call *call = t->job.call;
+    memset(t->packed.seen, 0, (size_t)t->job.n.slots * sizeof *t->packed.seen);
+    for (int64_t i = 0; i < t->job.span_count; i++) {
+        struct span span = t->job.spans[i];
+        int64_t *seen = &t->packed.seen[ints(call, SEQ)[span.row]];
+        *seen = weft_max(*seen, ints(call, POS)[span.row] + span.rows);
+    }
+    weft_parallel(t->job.n.slots * call->in[TILES]->dim[1], pack_unit, t);
+    weft_parallel(t->job.span_count * t->job.n.heads, tiles_unit, t);
+}
+
 static void tiles_run(const struct weft_call *call)
 {
     struct space scratch = {.base = call->scratch};
-    struct tiles_job t = {.job = {.call = call, .attr = call->attr, .n = sizes_of(call)}};
+    struct tiles_job t = {.job = {.call = call, .attr = call->attr, .n = sizes_of(call)}}, singles;
     t.job.spans = take(&scratch, t.job.n.rows, 1, sizeof(struct span));
     t.packed = lay_packed(call, &scratch);
     t.job.span_count = cut_spans(call->in[SEQ], call->in[POS], SPAN, t.job.spans);
-    memset(t.packed.seen, 0, (size_t)t.job.n.slots * sizeof *t.packed.seen);
-    for (int64_t r = 0; r < t.job.n.rows; r++) {
-        int64_t *seen = &t.packed.seen[ints(call, SEQ)[r]];
-        *seen = weft_max(*seen, ints(call, POS)[r] + 1);
+    singles = t;
+    singles.job.span_count = decodes_rows(&t.job) ? part_singles(&t.job) : 0;
+    t.job.span_count -= singles.job.span_count;
+    singles.job.spans += t.job.span_count;
+    if (t.job.span_count)
+        run_spans(&t);
+    if (singles.job.span_count) {
+        singles.row_heads = heads_of_unit(&singles.job);
+        weft_parallel(singles.job.span_count * weft_div_up(t.job.n.heads, singles.row_heads), single_unit, &singles);
     }
-    weft_parallel(t.job.n.slots * call->in[TILES]->dim[1], pack_unit, &t);
-    weft_parallel(t.job.span_count * t.job.n.heads, tiles_unit, &t);
 }
 
 #endif
