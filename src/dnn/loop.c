@@ -55,14 +55,25 @@ static void multiply(const float *restrict a, int64_t row, int64_t step, const f
             memcpy(sum + i * COLUMNS + j * PART, &s[i][j], sizeof(vpart));
 }
 
-/* The same for bf16 operands, which have been widened. */
-static void multiply_pairs(const float *restrict a, int64_t row, int64_t step, const float *restrict b, int64_t depth,
-                           bool fresh, float *restrict sum)
+/* The same for bf16 operands, which have been widened; of all rows, or a third or two thirds of them. */
+VINLINE void multiply_widened(int rows, const float *restrict a, int64_t row, int64_t step, const float *restrict b,
+                              int64_t depth, bool fresh, float *restrict sum)
 {
     for (int64_t d = 0; d < depth; d += STEP) {
         struct widened w = {a + d * step, b + d * COLUMNS, row, step, COLUMNS, weft_min(STEP, depth - d)};
-        add_step(ROWS, PARTS, &w, fresh && d == 0, sum, COLUMNS);
+        add_step(rows, PARTS, &w, fresh && d == 0, sum, COLUMNS);
     }
+}
+
+static void multiply_pairs(int64_t rows, const float *a, int64_t row, int64_t step, const float *b, int64_t depth,
+                           bool fresh, float *sum)
+{
+    if (rows <= ROWS / 3)
+        multiply_widened(ROWS / 3, a, row, step, b, depth, fresh, sum);
+    else if (rows <= 2 * ROWS / 3)
+        multiply_widened(2 * ROWS / 3, a, row, step, b, depth, fresh, sum);
+    else
+        multiply_widened(ROWS, a, row, step, b, depth, fresh, sum);
 }
 
 /* ---- bf16 panels: [depth / 2][COLUMNS] pairs, of the depths d (in the low half) and d + 1 */
@@ -222,16 +233,16 @@ static struct memory lay(void *local)
     return (struct memory){sums, copied, copied + BLOCKS * ROWS * CHUNK};
 }
 
-/* A chunk of a panel. `few` rows, not 0, take it as it is packed. */
-static void add_chunk(const struct weft_dnn_job *job, int64_t few, const struct strip *a, const char *b, int64_t depth,
-                      bool fresh, float *sum)
+/* A chunk of a panel; few rows take it as it is packed. */
+static void add_chunk(const struct weft_dnn_job *job, bool few, int64_t rows, const struct strip *a, const char *b,
+                      int64_t depth, bool fresh, float *sum)
 {
     if (job->plan->dtype != WEFT_BF16)
         multiply(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
     else if (!few)
-        multiply_pairs(a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
+        multiply_pairs(rows, a->a, a->row, a->step, (const float *)b, depth, fresh, sum);
     else
-        multiply_rows(few, a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
+        multiply_rows(rows, a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
 }
 
 /* Few rows of bf16 that lie along: without instructions for multiply-adds the widened kernel is as good. */
@@ -260,7 +271,7 @@ static enum weft_status tile(const struct weft_dnn_job *job, int64_t row0, int64
             }
             for (int64_t r = row0, i = 0; r < row1; r += ROWS, i++) {
                 float *sum = m.sums + (p * BLOCKS + i) * ROWS * COLUMNS;
-                add_chunk(job, few ? row1 - row0 : 0, &strips[i], b, depth, d == 0, sum);
+                add_chunk(job, few, weft_min(ROWS, row1 - r), &strips[i], b, depth, d == 0, sum);
                 if (d + depth == job->depth)
                     store_block(job, r, weft_min(ROWS, row1 - r), column, weft_min(COLUMNS, job->width - column), sum,
                                 COLUMNS);
