@@ -262,6 +262,46 @@ static void test_own_samples(void **state)
     weft_model_free(m);
 }
 
+/* ---- studies */
+
+static void take_arm(void *context, const struct weft_arm_result *arm)
+{
+    struct weft_arm_result *list = context;
+    int i = list[0].seeds ? 1 : 0;
+    list[i] = *arm;
+    list[i].name = i ? "w2" : "dot";
+    assert_string_equal(arm->name, list[i].name);
+}
+
+static void count_runs(void *context, int64_t done, int64_t runs)
+{
+    *(int64_t *)context = done;
+    assert_int_equal(runs, 4);
+}
+
+/* Runs are processes of the program weft. */
+static void test_study(void **state)
+{
+    static const char *const settings[] = {"steps=5", "eval_samples=8", "seeds=2", NULL};
+    const char *program = getenv("WEFT") ? getenv("WEFT") : "build/weft";
+    char folder[] = "/tmp/weft-api-XXXXXX", command[64];
+    struct weft_arm_result arms[2] = {{0}};
+    int64_t done = 0;
+    if (SANITIZED || access(program, X_OK))
+        skip(); /* programs of the sanitizers start slowly */
+    assert_non_null(mkdtemp(folder));
+    check_error(weft_program_set("/nowhere/weft"), WEFT_IO, "/nowhere/weft");
+    check(weft_program_set(program));
+    const struct weft_ablate_options o = {.settings = settings, .context = &done, .on_progress = count_runs};
+    check(weft_ablate("configs/recall-quick", folder, &o));
+    assert_int_equal(done, 4);
+    check(weft_study_results(folder, take_arm, arms));
+    assert_true(arms[0].seeds == 2 && arms[1].seeds == 2 && arms[1].loss > 0 && arms[1].params > arms[0].params);
+    assert_true(arms[1].low <= arms[1].difference && arms[1].difference <= arms[1].high);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- samplers */
 
 /* The share of each of three tokens in many draws. */
@@ -377,7 +417,7 @@ int main(void)
         cmocka_unit_test(test_config),  cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_session), cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_trainer), cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
-        cmocka_unit_test(test_penalty), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_penalty), cmocka_unit_test(test_threads),       cmocka_unit_test(test_study),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }
