@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * products.c - bf16 products have the bits of their definition, written here in plain C: on ordinary numbers and on
- * small, huge and infinite ones. PRODUCTS=N compares at least N million results instead of a few hundred thousand.
+ * small, huge and infinite ones, at every level of the processor. PRODUCTS=N compares at least N million results of a
+ * kind instead of a hundred thousand.
  */
 #include "dnn/dnn.h"
 #include "test.h"
@@ -121,15 +122,26 @@ static int64_t compare_outer(enum kind kind)
     return n * k;
 }
 
-static void whole_products(void **state)
+/* At the processor's level and at each below it. */
+static void compare_levels(int64_t (*compare)(enum kind kind), const char *what)
 {
-    (void)state;
-    int64_t count = 0;
-    while (count < wanted())
-        for (enum kind kind = 0; kind < KINDS; kind++)
-            count += compare_product(kind) + compare_outer(kind);
-    print_message("# %lld results of whole products\n", (long long)count);
+    for (int below = 0; below <= (int)weft_isa(); below++) {
+        struct weft_threads_scope scope;
+        int64_t count = 0;
+        weft_threads_enter(&scope, 0);
+        weft_isa_lower(below);
+        while (count < wanted())
+            for (enum kind kind = 0; kind < KINDS; kind++)
+                count += compare(kind);
+        weft_threads_leave(&scope);
+        print_message("# %lld results of %s, %d levels below %s\n", (long long)count, what, below,
+                      weft_isa_name(weft_isa()));
+    }
 }
+
+static int64_t compare_whole(enum kind kind) { return compare_product(kind) + compare_outer(kind); }
+
+static void whole_products(void **state) { compare_levels(compare_whole, "whole products"); }
 
 /* ---- small blocks */
 
@@ -159,15 +171,7 @@ static int64_t compare_tiles(enum kind kind)
     return rows * columns;
 }
 
-static void small_blocks(void **state)
-{
-    (void)state;
-    int64_t count = 0;
-    while (count < wanted())
-        for (enum kind kind = 0; kind < KINDS; kind++)
-            count += compare_tiles(kind);
-    print_message("# %lld results of small blocks\n", (long long)count);
-}
+static void small_blocks(void **state) { compare_levels(compare_tiles, "small blocks"); }
 
 static void turns_blocks(void **state)
 {
