@@ -22,7 +22,7 @@ train() { # NAME PRESET SETTINGS...
     "$weft" train "$preset" "${settings[@]}" --out "$scratch/$name" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 }
 train full llama
-train latent ra-mla ffn_width=64 latent_width=8 dtype=f32
+train latent gpt2 attn=latent latent_width=8
 
 make() { "$weft" generate "$scratch/full" "$@" 2>"$scratch/err"; }
 
@@ -66,9 +66,8 @@ printf '%s\n' 'the cat' 'a' 'a dog 3' 'the cat 12 sat on the mat; a dog 5 ran.' 
 for model in full latent; do
     : >"$scratch/all"
     for seed in 1 2; do
-        while read -r line; do
-            "$weft" generate "$scratch/$model" -p "$line" -n 24 -s "$seed" --json 2>/dev/null
-        done <"$scratch/few" | sed "s/^/$seed /" >>"$scratch/all"
+        "$weft" generate "$scratch/$model" -f "$scratch/few" --batch 1 -n 24 -s "$seed" --json 2>/dev/null |
+            sed "s/^/$seed /" >>"$scratch/all"
     done
     RANDOM=7 done=0
     while ((done < 500)); do
