@@ -350,7 +350,7 @@ struct weft_feed {
 /* Appends each feed to its sequence; a sequence can occur once in a call. *logits [feeds, vocab] are those of each
  * feed's last token (`every`: [tokens, vocab], in the order of the feeds), valid until the next call. They have the
  * same bits however the tokens are divided into calls and whatever other sequences are fed; but absorbed decoding of
- * latent key-values, for calls of one token each, rounds otherwise than longer feeds. A call that fails changes
+ * latent key-values, for feeds of one token, rounds otherwise than longer feeds do. A call that fails changes
  * nothing. */
 WEFT_API enum weft_status weft_session_feed(struct weft_session *session, const struct weft_feed *feeds, int count,
                                             const float **logits);

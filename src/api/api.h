@@ -41,7 +41,7 @@ enum weft_status weft_threads_valid(int threads);
 enum weft_status weft_tokens_valid(const struct weft_model *model, const char *what, const int32_t *tokens,
                                    int64_t count, int32_t least);
 
-/* ---- stopping (cancel.c) */
+/* ---- stopping (train.c) */
 
 struct weft_cancel {
     atomic_int set;

@@ -3,8 +3,8 @@
  * decode.c - decoding with a cache, against the least that memory allows: to read the packed weights once and the cache
  * of every sequence once, at the bandwidth that this machine reads with, measured in the same run.
  *
- * The cache is filled with zeros instead of a prompt's keys and values: they cost the same. Prefill is measured on
- * tokens, in a session of its own sequence.
+ * The cache is filled with zeros instead of a prompt's keys and values: they cost the same. Before that, prefill is
+ * measured on tokens of the first sequence.
  */
 #include "bench/bench.h"
 #include "infer/infer.h"

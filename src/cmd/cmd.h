@@ -71,6 +71,13 @@ bool weft_model_is_folder(const char *model);
 /* Prints words to stderr as one would write them in a shell. */
 void weft_say_words(const char *const *words);
 
+/* The tokenizer.json beside weights in a folder ("": there is no folder); false: there is none. */
+bool weft_tokenizer_find(const char *folder, char path[4200]);
+/* Opens that, or the one that was named: a file, or one of the choices. It must fit the model's vocabulary. */
+extern const char *const weft_tokenizer_choices[];
+struct weft_tokenizer;
+enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
+
 /* Scores of held-out samples, as entries of a result. */
 struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores);

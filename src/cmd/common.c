@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum weft_status weft_common_init(struct weft_common *c)
 {
@@ -53,6 +54,30 @@ void weft_say_words(const char *const *words)
     if (to && weft_output_close(to))
         weft_text_print(stderr, text);
     free(text);
+}
+
+const char *const weft_tokenizer_choices[] = {"bytes", NULL};
+
+bool weft_tokenizer_find(const char *folder, char path[4200])
+{
+    snprintf(path, 4200, "%.4095s/tokenizer.json", folder);
+    return folder[0] && access(path, F_OK) == 0;
+}
+
+enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t)
+{
+    char path[4200];
+    if (named)
+        TRY(strcmp(named, "bytes") == 0 ? weft_tokenizer_bytes(t) : weft_tokenizer_load(t, named));
+    else if (weft_tokenizer_find(folder, path))
+        TRY(weft_tokenizer_load(t, path));
+    else
+        return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE",
+                    folder[0] ? folder : "the model");
+    if (weft_tokenizer_vocab(*t) > vocab)
+        return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model %lld: it is another model's",
+                    weft_tokenizer_vocab(*t), (long long)vocab);
+    return WEFT_OK;
 }
 
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores)

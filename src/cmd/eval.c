@@ -14,10 +14,8 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const splits[] = {"train", "val", "test", NULL};
-static const char *const tokenizers[] = {"bytes", NULL};
 
 struct args {
     struct weft_common common;
@@ -34,7 +32,7 @@ static const struct weft_arg table[] = {
     {"split", 0, "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split),
      .help = "Which files of a folder, val if not given", .choices = splits},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
-     .help = "Instead of the tokenizer.json beside the weights", .choices = tokenizers},
+     .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
     {0},
 };
 
@@ -100,35 +98,12 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     return WEFT_OK;
 }
 
-/* Whether there is a tokenizer beside the weights. */
-static bool find_tokenizer(const char *folder, char path[4200])
-{
-    snprintf(path, 4200, "%s/tokenizer.json", folder);
-    return folder[0] && access(path, F_OK) == 0;
-}
-
-static enum weft_status open_tokenizer(const struct args *a, const char *folder, struct weft_tokenizer **t)
-{
-    char path[4200];
-    if (a->tokenizer)
-        TRY(strcmp(a->tokenizer, "bytes") == 0 ? weft_tokenizer_bytes(t) : weft_tokenizer_load(t, a->tokenizer));
-    else if (find_tokenizer(folder, path))
-        TRY(weft_tokenizer_load(t, path));
-    else
-        return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE", a->common.model);
-    int64_t vocab = weft_tokenizer_vocab(*t);
-    if (vocab > a->common.spec.vocab)
-        return FAIL(WEFT_INVALID, "the tokenizer has %lld tokens, but the model %lld: it is another model's",
-                    (long long)vocab, (long long)a->common.spec.vocab);
-    return WEFT_OK;
-}
-
 /* Token files whose tokenizer is known must have been made by the model's, where that is known, too. */
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
     TRY(weft_shards_open(s, a->data, a->split < 0 ? "val" : splits[a->split]));
-    if (!weft_shards_tokenizer(*s)[0] || !find_tokenizer(folder, path))
+    if (!weft_shards_tokenizer(*s)[0] || !weft_tokenizer_find(folder, path))
         return WEFT_OK;
     TRY(weft_sha256_file(path, hex));
     if (strcmp(hex, weft_shards_tokenizer(*s)))
@@ -217,7 +192,9 @@ static enum weft_status score(const struct args *a, const char *folder, enum kin
     struct weft_shards *shards = NULL;
     struct weft_text_score text;
     struct weft_items_score items = {0};
-    enum weft_status status = kind == SHARDS ? open_shards(a, folder, &shards) : open_tokenizer(a, folder, &tokenizer);
+    enum weft_status status = kind == SHARDS
+                                  ? open_shards(a, folder, &shards)
+                                  : weft_tokenizer_open(a->tokenizer, folder, a->common.spec.vocab, &tokenizer);
     v->tokens = shards ? weft_shards_tokens(shards) - 1 : 0;
     if (status == WEFT_OK)
         status = kind == SHARDS ? weft_score_shards(s, shards, &text)

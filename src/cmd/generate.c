@@ -50,7 +50,8 @@ static const struct weft_arg table[] = {
     {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to the standard error"},
     {"batch", 'b', "N", WEFT_ARG_INT, AT(batch), .help = "Sequences side by side; answers do not depend on it",
      .initial = "16", .min = 1, .max = 4096},
-    {"tokenizer", 0, "FILE", WEFT_ARG_FILE, AT(tokenizer), .help = "Instead of the tokenizer.json beside the weights"},
+    {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, AT(tokenizer),
+     .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
     {0},
 };
 
@@ -73,19 +74,10 @@ struct work {
 static enum weft_status open_tokenizer(struct work *w)
 {
     char folder[4096];
-    const struct args *a = w->a;
-    TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
-    if (a->ids && !a->tokenizer)
+    if (w->a->ids && !w->a->tokenizer)
         return WEFT_OK;
-    snprintf(folder + strlen(folder), sizeof folder - strlen(folder), "/tokenizer.json");
-    if (!a->tokenizer && access(folder, F_OK))
-        return FAIL(WEFT_INVALID,
-                    "%s has no tokenizer.json: name one with --tokenizer FILE, or give token numbers with --ids",
-                    a->common.model);
-    TRY(weft_tokenizer_load(&w->tokenizer, a->tokenizer ? a->tokenizer : folder));
-    if (weft_tokenizer_vocab(w->tokenizer) > w->info.vocab)
-        return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model's vocabulary is %lld",
-                    weft_tokenizer_vocab(w->tokenizer), (long long)w->info.vocab);
+    TRY(weft_nn_folder(w->a->common.model, folder, sizeof folder));
+    TRY(weft_tokenizer_open(w->a->tokenizer, folder, w->info.vocab, &w->tokenizer));
     return WEFT_OK;
 }
 

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct adopting {
     struct weft_params *params;
@@ -124,15 +123,9 @@ static enum weft_status adopt(struct adopting *a, bool leave)
 
 enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool leave, weft_fit_fn *fn, void *context)
 {
-    char folder[4096], file[4200];
-    struct stat st;
+    char file[4096];
     struct weft_safetensors *f = NULL;
-    bool is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    snprintf(file, sizeof file, "%.4095s", path);
-    if (!is_file) {
-        TRY(weft_nn_folder(path, folder, sizeof folder));
-        snprintf(file, sizeof file, "%s/model.safetensors", folder);
-    }
+    TRY(weft_nn_file(path, file, sizeof file));
     TRY(weft_safetensors_open(&f, file));
     struct adopting a = {.params = &model->params, .file = f, .path = file, .fn = fn, .context = context};
     enum weft_status status = adopt(&a, leave);

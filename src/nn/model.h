@@ -32,6 +32,8 @@ enum weft_status weft_nn_save(const struct weft_nn *model, const char *path); /*
 /* The folder with config.json and model.safetensors that a path stands for: itself, or a run's newest valid checkpoint.
  */
 enum weft_status weft_nn_folder(const char *path, char *folder, size_t room);
+/* The file with the weights: `path` itself, or that of such a folder. */
+enum weft_status weft_nn_file(const char *path, char *file, size_t room);
 /* Loads the weights of a file or of such a folder. Names and shapes must be the model's, none missing and none more;
  * the error lists what does not fit. Narrower floats are widened. */
 enum weft_status weft_nn_load(struct weft_nn *model, const char *path);

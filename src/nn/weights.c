@@ -79,6 +79,22 @@ enum weft_status weft_nn_folder(const char *path, char *folder, size_t room)
     return WEFT_OK;
 }
 
+enum weft_status weft_nn_file(const char *path, char *file, size_t room)
+{
+    char folder[ROOM];
+    struct stat st;
+    bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    if (is_file && strlen(path) >= room)
+        return FAIL(WEFT_INVALID, "the path %.64s... is too long", path);
+    if (is_file) {
+        strcpy(file, path);
+        return WEFT_OK;
+    }
+    TRY(weft_nn_folder(path, folder, sizeof folder));
+    TRY(join(file, room, folder));
+    return WEFT_OK;
+}
+
 /* ---- loading */
 
 /* What does not fit, as much of it as a message can hold. */
@@ -163,15 +179,11 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
 
 enum weft_status weft_nn_load(struct weft_nn *model, const char *path)
 {
-    char folder[ROOM], file[ROOM];
+    char file[ROOM];
     struct weft_safetensors *f = NULL;
-    if (is_folder(path)) {
-        TRY(weft_nn_folder(path, folder, sizeof folder));
-        TRY(join(file, sizeof file, folder));
-        path = file;
-    }
-    TRY(weft_safetensors_open(&f, path));
-    enum weft_status status = read_all(&model->params, f, path);
+    TRY(weft_nn_file(path, file, sizeof file));
+    TRY(weft_safetensors_open(&f, file));
+    enum weft_status status = read_all(&model->params, f, file);
     weft_safetensors_close(f);
     return status;
 }

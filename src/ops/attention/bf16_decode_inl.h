@@ -165,8 +165,8 @@ VINLINE void row_softmax(const struct job *job, struct row_forward *f, vf factor
 }
 
 /* o += columns d .. d + 16 wide - 1 of up to 32 values from number `first` on, weighted. */
-VINLINE void weigh_columns(const struct row_forward *f, int wide, struct head v, const float *p, int64_t first,
-                           int64_t last, int64_t d, float *o, vf *doubt)
+VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t first, int64_t last, int64_t d, float *o,
+                           vf *doubt)
 {
     vf sum[2][4] = {{{0}}};
     for (int64_t c = first; c < last; c += 2)
@@ -197,9 +197,9 @@ static void weigh_values(const struct job *job, struct row_forward *f, int64_t l
         int64_t d = 0, last = weft_min(keys, first + HALF);
         float *o = f->o + lane * vd;
         for (; d + 4 * VLANES <= n->v; d += 4 * VLANES)
-            weigh_columns(f, 4, v, f->p + lane, first, last, d, o + d, &doubt);
+            weigh_columns(4, v, f->p + lane, first, last, d, o + d, &doubt);
         for (; d < n->v; d += VLANES)
-            weigh_columns(f, 1, v, f->p + lane, first, last, d, o + d, &doubt);
+            weigh_columns(1, v, f->p + lane, first, last, d, o + d, &doubt);
     }
     if (vany(doubt != doubt))
         f->poison |= 1u << lane;
