@@ -90,7 +90,8 @@ struct weft_model;
 WEFT_API enum weft_status weft_model_create(struct weft_model **model, const struct weft_config *config, int threads);
 
 /* The model in a folder, with its weights: a run (its newest good checkpoint), a checkpoint, or a folder with
- * config.json and model.safetensors. Hashes that a checkpoint has are verified. */
+ * config.json and model.safetensors. Hashes that a checkpoint has are verified. Weights can stay in the file, as a
+ * private mapping: replace such a file if need be, but do not change it in place while the model exists. */
 WEFT_API enum weft_status weft_model_open(struct weft_model **model, const char *folder, int threads);
 WEFT_API void weft_model_free(struct weft_model *model);
 

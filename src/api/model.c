@@ -167,6 +167,8 @@ enum weft_status weft_model_weight(struct weft_model *model, int i, struct weft_
 {
     GIVEN(model);
     GIVEN(view);
+    if (model->nn->params.weights) /* the caller may change them */
+        TRY(weft_params_alloc(&model->nn->params));
     TRY(weft_view_weight(&model->nn->params, i, model->nn->params.weights, view));
     return WEFT_OK;
 }

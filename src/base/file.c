@@ -50,7 +50,7 @@ enum weft_status weft_input_map(const char *path, void **map, size_t *bytes)
     int fd;
     *map = NULL;
     TRY(open_regular(path, &fd, bytes));
-    void *mapped = *bytes ? mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    void *mapped = *bytes ? mmap(NULL, *bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     int error = errno;
     close(fd);
     if (mapped == MAP_FAILED)

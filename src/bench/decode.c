@@ -10,6 +10,7 @@
 #include "infer/infer.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST_CHUNK = 256 };
 
@@ -140,15 +141,39 @@ static enum weft_status run(struct decoding *d, const struct weft_nn *model, str
     return WEFT_OK;
 }
 
+static enum weft_status save_initial(const struct weft_spec *spec, const char *path)
+{
+    struct weft_nn *model;
+    enum weft_status status = weft_nn_create(&model, spec);
+    if (status == WEFT_OK)
+        status = weft_nn_init(model);
+    if (status == WEFT_OK)
+        status = weft_nn_save(model, path);
+    weft_nn_free(model);
+    return status;
+}
+
+/* With weights from a file, as users have them. */
+static enum weft_status open_model(struct weft_nn **model, const struct weft_spec *spec)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    snprintf(path, sizeof path, "%.4000s/weft-decode-%ld.safetensors", folder ? folder : "/tmp", (long)getpid());
+    TRY(save_initial(spec, path));
+    enum weft_status status = weft_nn_create(model, spec);
+    if (status == WEFT_OK)
+        status = weft_nn_load(*model, path);
+    unlink(path);
+    return status;
+}
+
 enum weft_status weft_bench_decode(const struct weft_spec *spec, double seconds, struct weft_decode_bench *b,
                                    FILE *profile)
 {
     struct decoding d = {0};
     struct weft_nn *model = NULL;
     int64_t before = weft_resident_bytes();
-    enum weft_status status = weft_nn_create(&model, spec);
-    if (status == WEFT_OK)
-        status = weft_nn_init(model);
+    enum weft_status status = open_model(&model, spec);
     if (status == WEFT_OK)
         status = run(&d, model, b, seconds, before, profile);
     weft_decoder_free(d.decoder);

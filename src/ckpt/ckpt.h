@@ -74,6 +74,10 @@ enum weft_status weft_safetensors_verify(const struct weft_safetensors *f, const
 /* Finds a tensor, verifies it and copies it to `to`, which must have the same shape; converts between float types. */
 enum weft_status weft_safetensors_read(const struct weft_safetensors *f, const char *name,
                                        const struct weft_tensor *to);
+/* Makes the values of an opened file writable: what is written stays in memory. */
+enum weft_status weft_safetensors_thaw(struct weft_safetensors *f);
+/* Gives back the memory of values that were read: the next reader gets them from the file again. Not once thawed. */
+void weft_safetensors_drop(const struct weft_safetensors *f);
 /* Opens a file and verifies all of it. */
 enum weft_status weft_safetensors_check(const char *path);
 

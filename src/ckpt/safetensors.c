@@ -16,6 +16,7 @@ struct weft_safetensors {
     char *path;
     const unsigned char *map;
     size_t bytes;
+    bool thawed;    /* the map is writable */
     json_t *header; /* owns the names and the metadata */
     const json_t *metadata;
     bool sums;                  /* has checksums: one for the metadata and one per tensor */
@@ -213,6 +214,20 @@ enum weft_status weft_safetensors_verify(const struct weft_safetensors *f, const
     if (!sum || strcmp(sum, weft_safetensors_sum(e, e->bytes).text))
         return FAIL(WEFT_FORMAT, "%s: %s is damaged: the checksum does not match", f->path, e->name);
     return WEFT_OK;
+}
+
+enum weft_status weft_safetensors_thaw(struct weft_safetensors *f)
+{
+    if (!f->thawed && mprotect((void *)(uintptr_t)f->map, f->bytes, PROT_READ | PROT_WRITE))
+        return FAIL(WEFT_NOMEM, "not enough memory to change the values of %s", f->path);
+    f->thawed = true;
+    return WEFT_OK;
+}
+
+void weft_safetensors_drop(const struct weft_safetensors *f)
+{
+    if (!f->thawed)
+        madvise((void *)(uintptr_t)f->map, f->bytes, MADV_DONTNEED);
 }
 
 enum weft_status weft_safetensors_check(const char *path)

@@ -90,16 +90,21 @@ static enum weft_status fill_header(json_t *header, const struct weft_entry *ent
     return WEFT_OK;
 }
 
+/* Where tensors start: kernels can read them where they lie. */
+enum { DATA_ALIGN = 64 };
+
 static enum weft_status add_header(struct weft_file *f, const char *text)
 {
     size_t bytes = strlen(text);
-    uint64_t length = (uint64_t)weft_round_up((int64_t)bytes, 8);
+    uint64_t length = (uint64_t)(weft_round_up((int64_t)(sizeof length + bytes), DATA_ALIGN) - (int64_t)sizeof length);
     if (length > WEFT_SAFETENSORS_MAX_HEADER)
         return FAIL(WEFT_INVALID, "%s would have a header of %" PRIu64 " bytes, but the limit is %d: use several files",
                     f->path, length, WEFT_SAFETENSORS_MAX_HEADER);
     TRY(weft_file_add(f, &length, sizeof length));
     TRY(weft_file_add(f, text, bytes));
-    TRY(weft_file_add(f, "       ", length - bytes));
+    char spaces[DATA_ALIGN];
+    memset(spaces, ' ', sizeof spaces);
+    TRY(weft_file_add(f, spaces, length - bytes));
     return WEFT_OK;
 }
 

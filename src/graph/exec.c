@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode)
+static enum weft_status create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode,
+                               const struct weft_exec *other)
 {
     *exec = NULL;
     TRY(weft_graph_status(g));
@@ -16,6 +17,7 @@ enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g,
         return FAIL(WEFT_NOMEM, "not enough memory for an executable graph");
     e->graph = g;
     e->mode = mode;
+    e->other = other;
     e->threads = weft_threads();
     enum weft_status status = weft_exec_plan(e);
     if (status != WEFT_OK) {
@@ -26,6 +28,16 @@ enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g,
         weft_exec_count(e, s, g->symbols[s].max);
     *exec = e;
     return WEFT_OK;
+}
+
+enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode)
+{
+    return create(exec, g, mode, NULL);
+}
+
+enum weft_status weft_exec_create_beside(struct weft_exec **exec, struct weft_graph *g, const struct weft_exec *other)
+{
+    return create(exec, g, other->mode, other);
 }
 
 void weft_exec_free(struct weft_exec *exec)

@@ -168,6 +168,9 @@ struct weft_exec;
 
 /* It runs on weft_threads() threads, as many as the calling thread has now: scratch is planned for these. */
 enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode);
+/* The same beside another of the same mode: what both prepare from parameters of the same names alone is prepared by
+ * the other only, which must be prepared first and outlive it. */
+enum weft_status weft_exec_create_beside(struct weft_exec **exec, struct weft_graph *g, const struct weft_exec *other);
 void weft_exec_free(struct weft_exec *exec);
 /* Sets the memory of a param, grad or state: params and grads f32, states their dtype; f64 in a reference execution. */
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data);

@@ -84,11 +84,15 @@ struct weft_exec {
     struct piece *pieces;
     int piece_count;
     bool profiling;
+    bool *kept;                    /* by value: prepared here, and kept for runs */
+    const struct weft_exec *other; /* not NULL: prepares what both would (see borrow.c) */
 };
 
 enum { GUARD = 128 }; /* guarded execution: bytes before each piece, and at least as many after it */
 
 enum weft_status weft_exec_plan(struct weft_exec *exec);
+/* The value of `exec` that holds what a node would prepare from parameters alone, or NULL (borrow.c). */
+const struct weft_value *weft_exec_prepared(const struct weft_exec *exec, const struct weft_node *node);
 void weft_exec_step(struct weft_exec *exec, struct step *step);
 
 #endif

@@ -73,6 +73,21 @@ static void find_alive(struct planner *p, bool *read)
     }
 }
 
+/* What the other execution keeps prepared already is not prepared again. */
+static void borrow(struct planner *p)
+{
+    const struct weft_graph *g = p->exec->graph;
+    for (int n = 0; p->exec->other && n < g->node_count; n++) {
+        const struct weft_node *node = g->nodes[n];
+        const struct weft_value *from = p->alive[n] ? weft_exec_prepared(p->exec->other, node) : NULL;
+        if (!from)
+            continue;
+        p->alive[n] = false;
+        p->prepared[node->out[0]->id] = true;
+        p->exec->tensors[node->out[0]->id].data = p->exec->other->tensors[from->id].data;
+    }
+}
+
 static bool can_prepare(const struct planner *p, const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -312,15 +327,19 @@ static enum weft_status plan_steps(struct planner *p)
     p->steps = weft_arena_alloc(&exec->arena, nodes * sizeof(struct step));
     exec->pieces = weft_arena_alloc(&exec->arena, (values + 2 * nodes) * sizeof(struct piece));
     exec->tensors = weft_arena_alloc(&exec->arena, values * sizeof(struct weft_tensor));
+    exec->kept = weft_arena_alloc(&exec->arena, values);
     if (!read || !scratch || !local || !p->alive || !p->early || !p->prepared || !p->last || !p->storage_of ||
-        !p->storages || !p->steps || !exec->pieces || !exec->tensors)
+        !p->storages || !p->steps || !exec->pieces || !exec->tensors || !exec->kept)
         return WEFT_NOMEM;
     for (int v = 0; v < g->value_count; v++)
         TRY(set_tensor(exec, g->values[v]));
     find_alive(p, read);
+    borrow(p);
     order_steps(p);
     find_last_touches(p);
     TRY(assign_storages(p));
+    for (int v = 0; v < g->value_count; v++)
+        exec->kept[v] = p->prepared[v] && p->storage_of[v] >= 0 && p->last[v] == p->step_count;
     for (int i = 0; i < p->storage_count; i++) {
         struct storage *s = &p->storages[i];
         s->piece = add_piece(exec, s->bytes, s->first, s->last, "a value");

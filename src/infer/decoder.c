@@ -30,10 +30,14 @@ struct weft_decoder {
 
 static enum weft_status start(struct weft_decoder *s, struct engine *e)
 {
-    TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
+    if (e == &s->decode)
+        TRY(weft_exec_create_beside(&e->exec, e->net.g, s->prefill.exec));
+    else
+        TRY(weft_exec_create(&e->exec, e->net.g, WEFT_FAST));
     weft_net_bind(&e->net, e->exec, s->model, NULL);
     TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
     TRY(weft_exec_prepare(e->exec));
+    weft_params_drop(&s->model->params); /* they are packed */
     return WEFT_OK;
 }
 
@@ -202,6 +206,7 @@ static enum weft_status run_engine(struct weft_decoder *s, const struct engine *
     weft_exec_count(e->exec, e->net.rows, rows);
     weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
     TRY(weft_exec_run(e->exec));
+    weft_params_drop(&s->model->params); /* the rows of the embedding */
     return WEFT_OK;
 }
 

@@ -4,13 +4,15 @@
  */
 #include "nn/param.h"
 
+#include "ckpt/ckpt.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Elements per tile when weights are filled in parallel, and the alignment of a weight in the flat arrays. */
-enum { FILL_TILE = 1 << 16, ALIGN = 64 / sizeof(float) };
+enum { FILL_TILE = 1 << 16, ALIGN = WEFT_PARAM_ALIGN / sizeof(float) };
 
 void weft_params_scope(struct weft_params *p, const char *format, ...)
 {
@@ -127,6 +129,8 @@ static void fill_tile(void *context, int64_t tile, int thread)
 
 enum weft_status weft_params_alloc(struct weft_params *p)
 {
+    if (p->file)
+        TRY(weft_safetensors_thaw(p->file));
     if (!p->weights)
         p->weights = weft_params_array(p);
     if (!p->weights)
@@ -145,9 +149,18 @@ enum weft_status weft_params_init(struct weft_params *p, uint64_t seed)
     return WEFT_OK;
 }
 
+void weft_params_drop(const struct weft_params *p)
+{
+    if (p->file)
+        weft_safetensors_drop(p->file);
+}
+
 void weft_params_release(struct weft_params *p)
 {
-    weft_params_array_free(p, p->weights);
+    if (p->file)
+        weft_safetensors_close(p->file);
+    else
+        weft_params_array_free(p, p->weights);
     free(p->list);
     weft_arena_release(&p->arena);
     *p = (struct weft_params){0};

@@ -15,7 +15,8 @@
  * positions that it lacks repeat from the first on; columns of distances repeat the last. */
 enum weft_extend { WEFT_EXTEND_NOT, WEFT_EXTEND_ROWS, WEFT_EXTEND_COLUMNS };
 enum weft_init { WEFT_INIT_NORMAL, WEFT_INIT_CONSTANT, WEFT_INIT_UNIFORM };
-#define WEFT_DEVIATION 0.02 /* the default standard deviation */
+enum { WEFT_PARAM_ALIGN = 64 }; /* bytes */
+#define WEFT_DEVIATION 0.02     /* the default standard deviation */
 
 struct weft_param {
     const char *name;
@@ -28,7 +29,7 @@ struct weft_param {
     bool constant; /* never decayed, whatever its dimensions */
     bool decay;    /* decayed: it has two or more dimensions */
     int64_t count;
-    int64_t offset; /* of its first element in the flat arrays; a multiple of 64 bytes */
+    int64_t offset; /* of its first element in the flat arrays; a multiple of WEFT_PARAM_ALIGN */
 };
 
 /* Declaring a weight returns nothing: the first failure stays in `status`. */
@@ -42,6 +43,7 @@ struct weft_params {
     int64_t elements; /* of all weights */
     int64_t total;    /* of a flat array: with the gaps, which stay 0 */
     float *weights;
+    struct weft_safetensors *file; /* not NULL: the weights lie in it, and cannot be written before weft_params_alloc */
 };
 
 void weft_params_scope(struct weft_params *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -58,8 +60,10 @@ void weft_params_project(struct weft_params *p, const struct weft_spec *spec, co
 /* One flat zeroed array as large as all weights; freed by weft_params_array_free. */
 float *weft_params_array(const struct weft_params *p);
 void weft_params_array_free(const struct weft_params *p, float *array);
-/* Allocates the weights, unless they are allocated already. */
+/* Allocates the weights, unless they are allocated already. Every writer calls it first. */
 enum weft_status weft_params_alloc(struct weft_params *p);
+/* Gives back the memory of weights that lie in a file: the next reader gets them from there again. */
+void weft_params_drop(const struct weft_params *p);
 /* Allocates the weights likewise, and draws their initial values. */
 enum weft_status weft_params_init(struct weft_params *p, uint64_t seed);
 void weft_params_release(struct weft_params *p);

@@ -5,6 +5,7 @@
 #include "ckpt/ckpt.h"
 #include "nn/model.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,9 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
 {
     char folder[ROOM];
     struct stat st;
-    bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    if (stat(path, &st))
+        return FAIL(WEFT_IO, "%s is not a folder with weights, nor a file with them: %s", path, strerror(errno));
+    bool is_file = !S_ISDIR(st.st_mode);
     if (is_file && strlen(path) >= room)
         return FAIL(WEFT_INVALID, "the path %.64s... is too long", path);
     if (is_file) {
@@ -165,7 +168,6 @@ static enum weft_status check_finite(const struct weft_param *w, const float *va
 
 static enum weft_status read_all(struct weft_params *p, const struct weft_safetensors *f, const char *path)
 {
-    TRY(check_fit(p, f, path));
     TRY(weft_params_alloc(p));
     for (int i = 0; i < p->count; i++) {
         const struct weft_param *w = &p->list[i];
@@ -177,13 +179,50 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
     return WEFT_OK;
 }
 
+/* Where the weights start in the file if they lie there as they do in memory, as in most files by weft_nn_save; else
+ * NULL. */
+static const float *find_alike(const struct weft_params *p, const struct weft_safetensors *f)
+{
+    const float *start = weft_safetensors_find(f, p->list[0].name)->data;
+    bool alike = (uintptr_t)start % WEFT_PARAM_ALIGN == 0 && p->elements == p->total;
+    for (int i = 0; alike && i < p->count; i++) {
+        const struct weft_entry *e = weft_safetensors_find(f, p->list[i].name);
+        alike = e->dtype == WEFT_F32 && e->data == start + p->list[i].offset;
+    }
+    return alike ? start : NULL;
+}
+
+static enum weft_status check_all(const struct weft_params *p, const struct weft_safetensors *f, const char *path)
+{
+    for (int i = 0; i < p->count; i++) {
+        const struct weft_entry *e = weft_safetensors_find(f, p->list[i].name);
+        TRY(weft_safetensors_verify(f, e));
+        TRY(check_finite(&p->list[i], e->data, path));
+    }
+    return WEFT_OK;
+}
+
+/* The weights stay in the file if they can. Memory that others have pointers to is written instead. */
+static enum weft_status load(struct weft_params *p, struct weft_safetensors *f, const char *path)
+{
+    TRY(check_fit(p, f, path));
+    const float *start = p->weights ? NULL : find_alike(p, f);
+    if (!start)
+        return read_all(p, f, path);
+    TRY(check_all(p, f, path));
+    p->file = f;
+    p->weights = (float *)(uintptr_t)start;
+    return WEFT_OK;
+}
+
 enum weft_status weft_nn_load(struct weft_nn *model, const char *path)
 {
     char file[ROOM];
     struct weft_safetensors *f = NULL;
     TRY(weft_nn_file(path, file, sizeof file));
     TRY(weft_safetensors_open(&f, file));
-    enum weft_status status = read_all(&model->params, f, file);
-    weft_safetensors_close(f);
+    enum weft_status status = load(&model->params, f, file);
+    if (model->params.file != f)
+        weft_safetensors_close(f);
     return status;
 }

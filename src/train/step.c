@@ -56,6 +56,7 @@ enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_
     memcpy(t->next_stream, t->stream, sizeof t->stream);
     memcpy(t->loss_chain, t->stream, sizeof t->stream);
     TRY(make_spans(t));
+    TRY(weft_params_alloc(&model->params));
     TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
                       (struct weft_net_size){.sequences = model->spec->batch, .length = t->length}));

@@ -200,6 +200,56 @@ static void threads_are_the_exec_s_own(void **state)
     weft_graph_free(g);
 }
 
+/* ---- preparing once for two */
+
+struct product {
+    struct weft_graph *g;
+    struct weft_value *x, *w, *y;
+    struct weft_exec *exec;
+};
+
+static void open_product(struct product *p, const char *weight, const struct product *other, float *weights)
+{
+    enum { WIDE = 64 };
+    p->g = weft_graph_new(WEFT_BF16);
+    p->x = weft_case_input(p->g, "x", WEFT_BF16, other ? 1 : 5, WIDE);
+    p->w = weft_graph_param(p->g, weight, WEFT_SHAPE(weft_fixed(WIDE), weft_fixed(WIDE)));
+    p->y = weft_linear(p->g, p->x, p->w, NULL, NULL, WEFT_F32);
+    weft_graph_output(p->g, p->y);
+    assert_int_equal(other ? weft_exec_create_beside(&p->exec, p->g, other->exec)
+                           : weft_exec_create(&p->exec, p->g, WEFT_FAST),
+                     WEFT_OK);
+    weft_exec_bind(p->exec, p->w, weights);
+    for (int i = 0; i < WIDE; i++)
+        weft_tensor_set(weft_exec_tensor(p->exec, p->x), i, i % 5 - 2);
+    assert_int_equal(weft_exec_prepare(p->exec), WEFT_OK);
+    assert_int_equal(weft_exec_run(p->exec), WEFT_OK);
+}
+
+static void close_product(struct product *p)
+{
+    weft_exec_free(p->exec);
+    weft_graph_free(p->g);
+}
+
+static void what_another_has_packed_is_not_packed_again(void **state)
+{
+    (void)state;
+    struct product many, same, other;
+    float weights[64 * 64];
+    for (int i = 0; i < 64 * 64; i++)
+        weights[i] = (float)(i % 7) - 3;
+    open_product(&many, "w", NULL, weights);
+    open_product(&same, "w", &many, weights);
+    open_product(&other, "v", &many, weights);
+    assert_memory_equal(weft_exec_tensor(same.exec, same.y)->data, weft_exec_tensor(many.exec, many.y)->data, 64 * 4);
+    assert_memory_equal(weft_exec_tensor(other.exec, other.y)->data, weft_exec_tensor(many.exec, many.y)->data, 64 * 4);
+    assert_true(weft_exec_bytes(same.exec) + 64 * 64 * 2 <= weft_exec_bytes(other.exec));
+    close_product(&other);
+    close_product(&same);
+    close_product(&many);
+}
+
 /* ---- detach */
 
 static void what_is_detached_has_no_gradient(void **state)
@@ -360,6 +410,7 @@ int main(void)
         cmocka_unit_test(states_are_refused_when_misused),
         cmocka_unit_test(a_delayed_reader_still_comes_first),
         cmocka_unit_test(threads_are_the_exec_s_own),
+        cmocka_unit_test(what_another_has_packed_is_not_packed_again),
         cmocka_unit_test(what_is_detached_has_no_gradient),
         cmocka_unit_test(recomputed_values_have_the_same_bits),
         cmocka_unit_test(state_readers_are_not_recomputed),

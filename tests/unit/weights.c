@@ -165,6 +165,60 @@ static void memory_is_used_again(void **state)
     close_model(&spec, model);
 }
 
+/* A new model reads its weights where the file has them, and what is written to them is not lost. */
+static void they_stay_in_the_file(void **state)
+{
+    (void)state;
+    struct weft_spec spec;
+    struct weft_nn *model;
+    char first[65], hex[65], path[300];
+    snprintf(path, sizeof path, "%s", in_scratch("stays"));
+    open_small(&spec, &model, NULL);
+    check(weft_nn_init(model));
+    check(weft_nn_save(model, path));
+    weft_params_hash(&model->params, first);
+    close_model(&spec, model);
+
+    open_small(&spec, &model, NULL);
+    check(weft_nn_load(model, path));
+    assert_non_null(model->params.file);
+    weft_params_drop(&model->params);
+    weft_params_hash(&model->params, hex);
+    assert_string_equal(hex, first);
+    const float *weights = model->params.weights;
+    check(weft_params_alloc(&model->params));
+    assert_ptr_equal(model->params.weights, weights);
+    float was = model->params.weights[3];
+    model->params.weights[3] = was + 1;
+    weft_params_drop(&model->params);
+    assert_true(model->params.weights[3] == was + 1);
+    check(weft_nn_save(model, path)); /* onto the file that it reads */
+    check(weft_nn_load(model, path));
+    assert_true(model->params.weights[3] == was + 1);
+    close_model(&spec, model);
+}
+
+/* Weights with gaps between them lie otherwise in memory than in a file, where none may be. */
+static void gaps_are_no_hindrance(void **state)
+{
+    (void)state;
+    struct weft_spec spec;
+    struct weft_nn *model;
+    char first[65], hex[65];
+    open_small(&spec, &model, "ffn_width=20");
+    check(weft_nn_init(model));
+    assert_true(model->params.elements < model->params.total);
+    check(weft_nn_save(model, in_scratch("gaps")));
+    weft_params_hash(&model->params, first);
+    close_model(&spec, model);
+    open_small(&spec, &model, "ffn_width=20");
+    check(weft_nn_load(model, in_scratch("gaps")));
+    assert_null(model->params.file);
+    weft_params_hash(&model->params, hex);
+    assert_string_equal(hex, first);
+    close_model(&spec, model);
+}
+
 /* How many weights by chance have the same name and shape in both, and how many of these the same first values. */
 static void compare_first_values(const char *setting, const char *other_setting, int *both, int *same)
 {
@@ -216,6 +270,8 @@ int main(void)
                                        CASE(what_does_not_fit_is_named),
                                        CASE(what_is_not_finite_is_named),
                                        CASE(memory_is_used_again),
+                                       CASE(they_stay_in_the_file),
+                                       CASE(gaps_are_no_hindrance),
                                        cmocka_unit_test(arms_begin_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
