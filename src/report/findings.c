@@ -143,7 +143,7 @@ static enum weft_status compare_all(struct weft_results *r)
         family[count] = f->against;
         of[count++] = f;
     }
-    TRY(weft_compare(family, count));
+    TRY(weft_compare(family, count, count));
     for (int i = 0; i < count; i++) {
         of[i]->against = family[i];
         TRY(conclude_comparison(r, of[i]));

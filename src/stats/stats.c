@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double family_alpha = 0.05;
 static const struct weft_interval unknown = {NAN, NAN};
 
 enum { RESAMPLES = 9999 };
@@ -79,13 +78,13 @@ static double t_test(const struct weft_comparison *c)
 
 /* First each p is multiplied by its factor, then made at least as large as those of all smaller p; taking a maximum
  * twice changes nothing, so one array is enough. */
-static void holm(struct weft_comparison *family, int64_t count)
+static void holm(struct weft_comparison *family, int64_t count, int64_t planned)
 {
     for (int64_t i = 0; i < count; i++) {
         int64_t smaller = 0;
         for (int64_t k = 0; k < count; k++)
             smaller += family[k].p < family[i].p;
-        family[i].p_holm = isnan(family[i].p) ? NAN : fmin(1, (double)(count - smaller) * family[i].p);
+        family[i].p_holm = isnan(family[i].p) ? NAN : fmin(1, (double)(planned - smaller) * family[i].p);
     }
     for (int64_t i = 0; i < count; i++)
         for (int64_t k = 0; k < count; k++)
@@ -93,19 +92,24 @@ static void holm(struct weft_comparison *family, int64_t count)
                 family[i].p_holm = fmax(family[i].p_holm, family[k].p_holm);
 }
 
-enum weft_status weft_compare(struct weft_comparison *family, int64_t count)
+enum weft_status weft_compare(struct weft_comparison *family, int64_t count, int64_t planned)
 {
+    bool looks = false;
     for (int64_t i = 0; i < count; i++)
         TRY(check(&family[i]));
     for (int64_t i = 0; i < count; i++) {
         struct weft_comparison *c = &family[i];
         estimate(c);
         c->p = t_test(c);
-        c->alpha = family_alpha / (double)count;
-        c->alone = t_interval(c, family_alpha);
-        c->family = count > 1 ? t_interval(c, c->alpha) : c->alone;
+        looks |= c->alpha > 0;
+        if (!(c->alpha > 0))
+            c->alpha = WEFT_FAMILY_ALPHA / (double)planned;
+        c->alone = t_interval(c, WEFT_FAMILY_ALPHA);
+        c->family = t_interval(c, c->alpha);
     }
-    holm(family, count);
+    holm(family, count, planned);
+    for (int64_t i = 0; looks && i < count; i++)
+        family[i].p_holm = NAN;
     return WEFT_OK;
 }
 
@@ -135,7 +139,7 @@ struct weft_interval weft_bootstrap(const struct weft_comparison *c)
         means[r] = sum / n;
     }
     qsort(means, RESAMPLES, sizeof *means, by_size);
-    double limit = -weft_t_quantile(family_alpha / 2, n - 1) * sqrt(n / (n - 1));
+    double limit = -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n - 1) * sqrt(n / (n - 1));
     int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means outside the interval, on either side */
     return (struct weft_interval){means[out], means[RESAMPLES - 1 - out]};
 }

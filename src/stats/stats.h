@@ -3,8 +3,8 @@
  * stats.h - what can be concluded from the losses of a few seeds: intervals, p values, how many seeds a difference
  * needs.
  *
- * Invariants: results depend only on the arguments; nothing is allocated. What cannot be known is NAN, never a guess.
- * An alpha is the accepted probability of an error, for both sides together.
+ * Invariants: results depend only on the arguments; nothing stays allocated. What cannot be known is NAN, never a
+ * guess. An alpha is the accepted probability of an error, for both sides together.
  */
 #ifndef WEFT_STATS_H
 #define WEFT_STATS_H
@@ -38,6 +38,21 @@ int64_t weft_seeds_needed(double effect, double alpha);
 /* The smallest effect that this many seeds find in four of five studies; NAN below two. */
 double weft_effect_resolved(int64_t seeds, double alpha);
 
+/* ---- several looks at one study (looks.c) */
+
+/* What a plan fixes before the first run. A verdict needs the least seeds; two show a noise by chance. */
+#define WEFT_FAMILY_ALPHA 0.05
+enum { WEFT_MAX_LOOKS = 16, WEFT_LEAST_SEEDS = 3 };
+struct weft_looks {
+    int64_t comparisons;           /* input: of the family, whatever becomes of its arms */
+    int count;                     /* input */
+    int64_t seeds[WEFT_MAX_LOOKS]; /* input: after how many seeds, ascending */
+    double alpha[WEFT_MAX_LOOKS];  /* the level of the t test of one comparison at each look */
+};
+/* Fills in the levels. With these, at most 5 % of studies of equal arms find a difference, at any look and in any arm.
+ * One look: the family's alpha divided by its comparisons. Several: takes a second of simulation. */
+enum weft_status weft_looks_init(struct weft_looks *l);
+
 /* ---- comparing arms with a base (stats.c), paired by seed */
 
 struct weft_comparison {
@@ -45,14 +60,20 @@ struct weft_comparison {
     int64_t seeds;            /* input */
     double mean, sd;          /* of arm - base: below 0 the arm is better */
     double over_noise;        /* mean divided by the standard deviation between seeds, of both arms together */
-    double p, p_holm;         /* of the t test that the mean is 0: alone, and adjusted for the family (Holm) */
-    double alpha;             /* of the family's interval: 0.05 divided by the number of comparisons */
+    double p, p_holm;         /* of the t test that the mean is 0: alone, and adjusted for the family (Holm); with an
+                               * alpha of its own the latter is NAN */
+    double alpha;             /* input: of the family's interval; 0: 0.05 divided by the number of comparisons */
     /* Of the mean, by the t test: alone at 95 %, and wide enough that all intervals of the family hold together in 95 %
      * (Bonferroni). NAN for one seed, or if all differences are the same but not 0: then the noise is not known. */
     struct weft_interval alone, family;
 };
-/* All comparisons of a study are one family. Refuses losses that are not finite. */
-enum weft_status weft_compare(struct weft_comparison *family, int64_t count);
+/* These comparisons belong to a family of `planned`, at least `count`. Refuses losses that are not finite. */
+enum weft_status weft_compare(struct weft_comparison *family, int64_t count, int64_t planned);
+
+/* Shortens a comparison of a planned study to the first look that decides it, or else to the last that its seeds
+ * complete, and sets its alpha: the seeds must be the plan's, in order. Returns the number of the look, from 1; 0: not
+ * even the first is complete. */
+enum weft_status weft_look(const struct weft_looks *l, struct weft_comparison *c, int *look);
 
 /* A 95 % interval of the mean difference that does not assume a normal distribution: as a second opinion, since the t
  * interval decides. NAN where that is NAN, and below this many seeds: resampling cannot show tails that did not occur.

@@ -111,7 +111,7 @@ static void seeds_needed_and_effects_resolved_agree(void **state)
 static struct weft_comparison compare(const double *arm, const double *base, int64_t seeds)
 {
     struct weft_comparison c = {.arm = arm, .base = base, .seeds = seeds};
-    check(weft_compare(&c, 1));
+    check(weft_compare(&c, 1, 1));
     return c;
 }
 
@@ -302,7 +302,7 @@ static struct errors count_errors(int families, const double effects[ARMS])
                 loss[1 + a][i] -= effects[a];
             c[a] = (struct weft_comparison){.arm = loss[1 + a], .base = loss[0], .seeds = 5};
         }
-        check(weft_compare(c, ARMS));
+        check(weft_compare(c, ARMS, ARMS));
         for (int a = 0; a < ARMS; a++) {
             bool resolved = weft_verdict(&c[a]) != WEFT_NOT_RESOLVED, small = c[a].p_holm <= 0.05;
             assert_true(resolved == (ARMS * c[a].p < 0.05)); /* words, interval and p are of one mind */
@@ -341,7 +341,7 @@ static void holm_by_hand(void **state)
     for (int a = 0; a < ARMS; a++)
         c[a] = (struct weft_comparison){.arm = d[a], .base = zeros, .seeds = 5};
     c[ARMS] = (struct weft_comparison){.arm = d[0], .base = zeros, .seeds = 1};
-    check(weft_compare(c, ARMS + 1)); /* what has no p counts: five were asked */
+    check(weft_compare(c, ARMS + 1, ARMS + 1)); /* what has no p counts: five were asked */
     assert_true(c[3].p_holm == 5 * c[3].p);
     assert_true(c[0].p_holm == 4 * c[0].p && c[1].p_holm == c[0].p_holm);
     assert_true(c[2].p_holm == fmin(1, 2 * c[2].p) && isnan(c[4].p_holm));
@@ -354,10 +354,10 @@ static void what_is_not_finite_is_refused(void **state)
     (void)state;
     const double bad[] = {1, NAN, 2};
     struct weft_comparison c = {.arm = bad, .base = zeros, .seeds = 3};
-    assert_int_equal(weft_compare(&c, 1), WEFT_INVALID);
+    assert_int_equal(weft_compare(&c, 1, 1), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "seed number 2"));
     c.seeds = 0;
-    assert_int_equal(weft_compare(&c, 1), WEFT_INVALID);
+    assert_int_equal(weft_compare(&c, 1, 1), WEFT_INVALID);
 }
 
 /* ---- bootstrap */
