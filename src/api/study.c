@@ -44,7 +44,7 @@ static enum weft_status run_queue(struct weft_queue *q, const char *path)
     const char *const command[] = {"ablate", "--config", path, "--out", q->folder, NULL};
     TRY(weft_queue_init(q));
     TRY(weft_study_save(q->study, q->folder, command));
-    TRY(weft_queue_run(q));
+    TRY(weft_queue_run_looks(q));
     TRY(check_jobs(q));
     TRY(weft_report_write(q->folder));
     return WEFT_OK;

@@ -231,7 +231,7 @@ static enum weft_status check_failures(const struct args *a, const struct weft_q
 /* Prints how to continue if a run that was asked for is not done. */
 static enum weft_status check_stopped(const struct args *a, const struct weft_queue *q, const char *const *words)
 {
-    bool done = a->run < 0 ? !weft_queue_count(q, WEFT_WAITING) : q->job[a->run].state == WEFT_DONE;
+    bool done = a->run < 0 ? q->concluded : q->job[a->run].state == WEFT_DONE;
     if (done)
         return WEFT_OK;
     fprintf(stderr, "stopped and saved with %lld of %lld runs done. To continue: weft ",
@@ -252,7 +252,7 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
     double done, all;
     add_up(q, &done, &all);
     weft_line_init(q->context, done);
-    enum weft_status status = a->run < 0 ? weft_queue_run(q) : weft_queue_run_one(q, a->run);
+    enum weft_status status = a->run < 0 ? weft_queue_run_looks(q) : weft_queue_run_one(q, a->run);
     weft_line_end(q->context);
     TRY(status);
     if (a->run < 0 && !caught)

@@ -2,9 +2,11 @@
  *
  * findings.c - compares every arm with the first, seed by seed, and repeats with the arms that they repeat.
  *
- * The learning rate was chosen on validation; what is compared is the test loss. Arms that repeat another do not belong
- * to the family of comparisons: they would only make its intervals wider. Nor do arms whose runs are not pairs, and
- * arms that do not differ from the first at all: these failed, since whatever their settings should do was not done.
+ * The learning rate was chosen on validation; what is compared is the test loss. The family of comparisons is that of
+ * the plan, without arms that repeat another: arms that are left out later do not make intervals narrower. A verdict
+ * comes at a look of the plan, over its seeds; what is finished beyond waits for the next look. There is none for arms
+ * whose runs are not pairs, and for arms that do not differ from the first at all: these failed, since whatever their
+ * settings should do was not done.
  */
 #include "report/results.h"
 
@@ -90,6 +92,38 @@ static bool is_same(const struct weft_finding *base, const struct weft_finding *
     return both && equal == both;
 }
 
+/* How many of the first seeds of the plan both arms have finished. */
+static int64_t count_complete(const struct weft_results *r, const struct weft_result_arm *arm)
+{
+    int64_t n = 0;
+    while (n < r->seed_count && find_seed(&r->arm[0].found, r->arm[0].first_seed + n) &&
+           find_seed(&arm->found, arm->first_seed + n))
+        n++;
+    return n;
+}
+
+/* Shortens the comparison to a look. Two folders that `weft compare` is given have no plan: all of their seeds count.
+ */
+static enum weft_status look(struct weft_results *r, struct weft_result_arm *arm, bool *complete)
+{
+    struct weft_finding *f = &arm->found;
+    *complete = true;
+    if (!r->name)
+        return WEFT_OK;
+    f->against.seeds = count_complete(r, arm);
+    int64_t finished = f->against.seeds;
+    TRY(weft_look(&r->looks, &f->against, &f->look));
+    if (f->look)
+        return WEFT_OK;
+    *complete = false;
+    f->against = (struct weft_comparison){0};
+    return conclude(
+        f, "unfinished",
+        weft_arena_print(&r->arena, "no verdict yet: %lld of the %lld seeds that the plan %s are finished in both arms",
+                         (long long)finished, (long long)r->looks.seeds[0],
+                         r->looks.count > 1 ? "looks at first" : "fixes"));
+}
+
 /* Whether the arm can be compared with the first, seed by seed; else what is to be said instead. */
 static enum weft_status admit(struct weft_results *r, struct weft_result_arm *arm, bool *admitted)
 {
@@ -105,6 +139,10 @@ static enum weft_status admit(struct weft_results *r, struct weft_result_arm *ar
     if (!f->against.seeds)
         return conclude(f, f->seeds ? "not paired" : "not run",
                         f->seeds ? "no seed in common with the first arm" : "no run is finished");
+    TRY(look(r, arm, admitted));
+    if (!*admitted)
+        return WEFT_OK;
+    *admitted = false;
     if (r->name && is_same(base, f)) { /* of a study: two runs that `weft compare` is given may well be the same */
         int64_t seeds = f->against.seeds;
         f->against = (struct weft_comparison){0};
@@ -122,7 +160,10 @@ static enum weft_status admit(struct weft_results *r, struct weft_result_arm *ar
 static enum weft_status conclude_comparison(struct weft_results *r, struct weft_finding *f)
 {
     char text[WEFT_VERDICT_TEXT];
-    weft_verdict_text(&f->against, 0, "nats", text);
+    weft_verdict_text(&f->against, "nats", text);
+    size_t used = strlen(text);
+    if (r->looks.count > 1)
+        snprintf(text + used, sizeof text - used, " (look %d of %d)", f->look, r->looks.count);
     f->bootstrap = weft_bootstrap(&f->against);
     return conclude(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
 }
@@ -143,7 +184,7 @@ static enum weft_status compare_all(struct weft_results *r)
         family[count] = f->against;
         of[count++] = f;
     }
-    TRY(weft_compare(family, count, count));
+    TRY(weft_compare(family, count, r->name ? r->looks.comparisons : count));
     for (int i = 0; i < count; i++) {
         of[i]->against = family[i];
         TRY(conclude_comparison(r, of[i]));
@@ -213,6 +254,16 @@ static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_
                          "NOT REPRODUCED: %d of %d runs have other weights than %s with the same seeds. Do not trust "
                          "any result of this study until the cause is found",
                          both - equal, both, of->name));
+}
+
+bool weft_results_open(const struct weft_results *r)
+{
+    static const char *const open[] = {"not resolved", "too few seeds", "unfinished", "not run"};
+    for (int i = 1; i < r->arm_count; i++)
+        for (size_t k = 0; k < sizeof open / sizeof *open && !r->arm[i].repeats; k++)
+            if (strcmp(r->arm[i].found.verdict, open[k]) == 0)
+                return true;
+    return false;
 }
 
 enum weft_status weft_results_judge(struct weft_results *r)

@@ -34,8 +34,8 @@ static int count_verdict(const struct weft_results *r, const char *verdict)
 
 static void note_verdicts(const struct weft_results *r, const struct noting *n)
 {
-    static const char *const kinds[] = {"better",     "worse",  "not resolved", "too few seeds",
-                                        "not paired", "failed", "not run"};
+    static const char *const kinds[] = {"better",     "worse",      "not resolved", "too few seeds",
+                                        "unfinished", "not paired", "failed",       "not run"};
     char text[256];
     size_t used = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -61,6 +61,24 @@ static void note_design(const struct weft_results *r, const struct noting *n)
         : r->lr_count == 1 || alike ? "learning rate "
                                     : "each arm at the learning rate of its config",
         alike ? own : lrs, r->lr_count > 1 ? ", chosen on validation and reported on test" : "");
+}
+
+/* What the intervals are adjusted for, beside the number of arms. */
+static void note_looks(const struct weft_results *r, const struct noting *n)
+{
+    const struct weft_looks *l = &r->looks;
+    char list[WEFT_MAX_LOOKS * 8] = "";
+    size_t used = 0;
+    for (int k = 0; k < l->count; k++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", k ? ", " : "", (long long)l->seeds[k]);
+    if (l->count > 1)
+        say(n, false,
+            "Looked at after %s seeds, until every arm is decided: verdicts and intervals are adjusted for these %d "
+            "looks "
+            "and %lld comparison%s together.",
+            list, l->count, (long long)l->comparisons, l->comparisons == 1 ? "" : "s");
+    if (*r->parent)
+        say(n, false, "It follows the study in %s, with other seeds.", r->parent);
 }
 
 static void note_size(const struct weft_results *r, const struct noting *n)
@@ -152,11 +170,14 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
     struct noting n = {note, context};
     note_verdicts(r, &n);
     note_design(r, &n);
+    note_looks(r, &n);
     note_size(r, &n);
-    if (r->finished < r->planned)
+    bool open = r->looks.count == 1 || weft_results_open(r); /* else the plan asks for no more */
+    if (r->finished < r->planned && open)
         say(&n, true, "%lld of %lld runs are finished; the results are based on these.", (long long)r->finished,
             (long long)r->planned);
-    note_missing(r, &n);
+    if (open)
+        note_missing(r, &n);
     note_engines(r, &n);
     if (r->left_out)
         say(&n, false,

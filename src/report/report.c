@@ -63,6 +63,8 @@ enum weft_status weft_report_write(const char *folder)
     struct output out[FILES] = {{0}};
     enum weft_status status = weft_results_load(&r, folder);
     if (status == WEFT_OK)
+        status = weft_looks_record(&r);
+    if (status == WEFT_OK)
         status = make(&r, out);
     if (status == WEFT_OK)
         status = save(folder, out);

@@ -12,10 +12,10 @@
 
 enum weft_verdict { WEFT_BETTER, WEFT_WORSE, WEFT_NOT_RESOLVED, WEFT_TOO_FEW_SEEDS };
 enum weft_verdict weft_verdict(const struct weft_comparison *c);
-/* One sentence with the interval; if the difference is not resolved, also the seeds that a difference of `size` would
- * need (0: of half the width of the interval). */
-enum { WEFT_VERDICT_TEXT = 320 };
-void weft_verdict_text(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT]);
+/* One sentence with the interval; if the difference is not resolved, also how many seeds would resolve the one that was
+ * seen, and the smallest that these seeds could have found. */
+enum { WEFT_VERDICT_TEXT = 512 };
+void weft_verdict_text(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT]);
 
 /* ---- results (results.c, results_runs.c), from the folder alone */
 
@@ -25,6 +25,8 @@ struct weft_results {
     const char *match, *match_by;
     int64_t seed_count, lr_count, steps;
     double *lr;
+    struct weft_looks looks;   /* of the plan */
+    const char *parent;        /* the folder of the study that led to this one; "": none */
     int64_t planned, finished; /* runs */
     int64_t left_out;          /* lines of the ledger with other settings or of another program */
     int arm_count;
@@ -55,7 +57,8 @@ struct weft_results {
             const struct weft_finished *run; /* those with the chosen learning rate */
             int seeds;
             double loss, loss_sd, tokens_per_s; /* means over them; the loss is the test loss */
-            struct weft_comparison against;     /* with the first arm, over the seeds that both have */
+            struct weft_comparison against;     /* with the first arm, over the seeds of the look */
+            int look;                           /* of the plan, from 1; 0: none is complete */
             struct weft_interval bootstrap;
             const char *verdict; /* in a word or two, see docs/report.md */
             const char *text;    /* in one sentence */
@@ -72,6 +75,11 @@ void weft_results_release(struct weft_results *r);
 enum weft_status weft_results_pair(struct weft_results *r, const char *a, const char *b, bool *by_val);
 /* Fills in the findings, from arms and runs alone (findings.c). */
 enum weft_status weft_results_judge(struct weft_results *r);
+/* Whether more seeds of the plan could change a verdict. */
+bool weft_results_open(const struct weft_results *r);
+/* Runs a study from look to look, until no verdict is open (looks.c). */
+struct weft_queue;
+enum weft_status weft_queue_run_looks(struct weft_queue *q);
 
 /* What of the pairing of runs could not be checked, in a sentence; false: all was (pairing.c). */
 bool weft_results_unrecorded(const struct weft_results *r, char text[400]);

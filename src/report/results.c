@@ -151,6 +151,25 @@ static void read_numbers(struct weft_results *r, struct weft_fields *f)
     }
 }
 
+/* Plans before there were looks have one, after all seeds. */
+static void read_looks(struct weft_results *r, struct weft_fields *f)
+{
+    const json_t *looks = NULL;
+    struct weft_looks *l = &r->looks;
+    if (json_object_get(f->object, "looks"))
+        looks = weft_field_list(f, "looks", WEFT_MAX_LOOKS);
+    for (size_t i = 0; f->status == WEFT_OK && i < json_array_size(looks); i++) {
+        const json_t *seeds = json_array_get(looks, i);
+        l->seeds[l->count] = json_integer_value(seeds);
+        if (!json_is_integer(seeds) || l->seeds[l->count] < 1 || l->seeds[l->count] > r->seed_count)
+            weft_field_refuse(f, "looks", "has an entry that is not a number of the study's seeds");
+        l->count++;
+    }
+    if (!l->count)
+        l->seeds[l->count++] = weft_max(1, r->seed_count);
+    r->parent = json_object_get(f->object, "parent") ? copy(r, f, "parent") : "";
+}
+
 static enum weft_status read_study(struct weft_results *r, const char *path, const json_t *object)
 {
     struct weft_fields f = {.object = object, .where = path};
@@ -167,6 +186,7 @@ static enum weft_status read_study(struct weft_results *r, const char *path, con
         weft_field_refuse(&f, "program_sha256", "is not a SHA-256");
     r->steps = weft_field_int(&f, "steps", 0, INT64_MAX);
     read_numbers(r, &f);
+    read_looks(r, &f);
     const json_t *arms = weft_field_list(&f, "arms", WEFT_MAX_ARMS);
     if (json_array_size(arms) == 0)
         weft_field_refuse(&f, "arms", "is empty");
@@ -176,6 +196,10 @@ static enum weft_status read_study(struct weft_results *r, const char *path, con
         return WEFT_NOMEM;
     for (; r->arm_count < (int)json_array_size(arms); r->arm_count++)
         TRY(read_arm(r, path, json_array_get(arms, (size_t)r->arm_count), r->arm_count));
+    for (int i = 1; i < r->arm_count; i++)
+        r->looks.comparisons += !r->arm[i].repeats;
+    r->looks.comparisons = weft_max(1, r->looks.comparisons);
+    TRY(weft_looks_init(&r->looks));
     return WEFT_OK;
 }
 

@@ -24,6 +24,9 @@ enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
 /* Fills in not_comparable, of two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
+/* Adds what this look at every arm found to the study's looks.jsonl, unless it is there (looks.c). */
+enum weft_status weft_looks_record(const struct weft_results *r);
+
 /* Why runs of this arm and of the first with the same seed are not pairs; NULL: they are, as far as it was recorded
  * (pairing.c). */
 enum weft_status weft_pairing_check(struct weft_results *r, const struct weft_result_arm *arm, const char **reason);

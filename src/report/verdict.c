@@ -10,7 +10,7 @@
 
 enum weft_verdict weft_verdict(const struct weft_comparison *c)
 {
-    if (isnan(c->family.low))
+    if (isnan(c->family.low) || c->seeds < WEFT_LEAST_SEEDS)
         return WEFT_TOO_FEW_SEEDS;
     return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE : WEFT_NOT_RESOLVED;
 }
@@ -29,9 +29,9 @@ static int interval_decimals(struct weft_interval i)
 static void print_too_few(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     int digits = decimals(fabs(c->mean));
-    if (c->seeds == 1)
-        snprintf(text, WEFT_VERDICT_TEXT, "not enough seeds: %+.*f %s in 1 seed; an interval needs 2 or more", digits,
-                 c->mean, unit);
+    if (c->seeds < WEFT_LEAST_SEEDS)
+        snprintf(text, WEFT_VERDICT_TEXT, "not enough seeds: %+.*f %s in %lld seed%s; a verdict needs %d or more",
+                 digits, c->mean, unit, (long long)c->seeds, c->seeds == 1 ? "" : "s", WEFT_LEAST_SEEDS);
     else
         snprintf(text, WEFT_VERDICT_TEXT,
                  "not enough seeds: exactly %+.*f %s in each of %lld seeds, which says nothing about the noise", digits,
@@ -47,21 +47,35 @@ static void print_resolved(const struct weft_comparison *c, const char *unit, ch
              fabs(c->mean), unit, digits, by.low, digits, by.high, (long long)c->seeds);
 }
 
-static void print_not_resolved(const struct weft_comparison *c, double size, const char *unit,
-                               char text[WEFT_VERDICT_TEXT])
+struct seeds {
+    char text[48];
+};
+static struct seeds seeds_for(const struct weft_comparison *c, double difference)
+{
+    struct seeds s;
+    int64_t needed = weft_seeds_needed(difference / c->sd, c->alpha);
+    snprintf(s.text, sizeof s.text, "%s%lld", needed ? "" : "more than ",
+             (long long)(needed ? needed : WEFT_MOST_SEEDS));
+    return s;
+}
+
+/* What was seen may be anything in the interval, so the seeds for it may be any number from those for its far end on.
+ */
+static void print_not_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     if (c->sd == 0) {
         snprintf(text, WEFT_VERDICT_TEXT, "not resolved: no difference in any of %lld seeds", (long long)c->seeds);
         return;
     }
     int digits = interval_decimals(c->family);
-    if (size <= 0)
-        size = (c->family.high - c->family.low) / 2;
-    int64_t needed = weft_seeds_needed(size / c->sd, c->alpha);
-    snprintf(text, WEFT_VERDICT_TEXT,
-             "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds; a difference of %.*f would need %s%lld seeds", digits,
-             c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, decimals(size), size,
-             needed ? "" : "more than ", (long long)(needed ? needed : WEFT_MOST_SEEDS));
+    double far = -c->family.low > c->family.high ? c->family.low : c->family.high;
+    double least = weft_effect_resolved(c->seeds, c->alpha) * c->sd;
+    snprintf(
+        text, WEFT_VERDICT_TEXT,
+        "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds. If it truly is %+.*f, %s seeds would resolve it; %s if it "
+        "is %+.*f, and no number if it is 0. These %lld could have found %.*f or more",
+        digits, c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, digits, c->mean,
+        seeds_for(c, c->mean).text, seeds_for(c, far).text, digits, far, (long long)c->seeds, decimals(least), least);
 }
 
 static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
@@ -80,7 +94,7 @@ static void print_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_
              digits, c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
 }
 
-void weft_verdict_text(const struct weft_comparison *c, double size, const char *unit, char text[WEFT_VERDICT_TEXT])
+void weft_verdict_text(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     switch (weft_verdict(c)) {
     case WEFT_TOO_FEW_SEEDS:
@@ -91,7 +105,7 @@ void weft_verdict_text(const struct weft_comparison *c, double size, const char 
         print_resolved(c, unit, text);
         break;
     case WEFT_NOT_RESOLVED:
-        print_not_resolved(c, size, unit, text);
+        print_not_resolved(c, unit, text);
         break;
     }
     print_doubt(c, text);

@@ -295,7 +295,10 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
     return status;
 }
 
-enum weft_status weft_queue_run(struct weft_queue *q) { return run_jobs(q, 0, q->count); }
+enum weft_status weft_queue_run(struct weft_queue *q, int64_t seeds)
+{
+    return run_jobs(q, 0, q->count / q->study->seeds * seeds);
+}
 
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
 {

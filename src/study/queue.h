@@ -47,6 +47,7 @@ struct weft_queue {
     /* Filled in: */
     struct weft_job *job;
     int64_t count;
+    bool concluded; /* the plan asks for no more runs, though some may be waiting */
     char program_sha256[65];
     int lock;
     struct weft_arena arena;
@@ -55,9 +56,9 @@ struct weft_queue {
  * process that uses it. Release also after a failure. */
 enum weft_status weft_queue_init(struct weft_queue *q);
 void weft_queue_release(struct weft_queue *q);
-/* Starts all waiting jobs and waits for them. A run that fails does not stop the others; one that was stopped waits for
- * the next time. */
-enum weft_status weft_queue_run(struct weft_queue *q);
+/* Starts the waiting jobs of the first `seeds` seeds and waits for them. A run that fails does not stop the others; one
+ * that was stopped waits for the next time. */
+enum weft_status weft_queue_run(struct weft_queue *q, int64_t seeds);
 /* Runs one job. */
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);

@@ -2,11 +2,11 @@
  *
  * save.c - the plan as study.json, which reports are made from, and as a table.
  */
+#include "base/fields.h"
 #include "ckpt/ckpt.h"
 #include "study/study.h"
 #include "train/record.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,36 +60,120 @@ static void describe_machine(char text[256])
     snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
-static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)
+/* What a plan fixes: arms with their settings, learning rates, seeds, looks. */
+static enum weft_status hash_plan(const struct weft_study *s, char hash[65])
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, s->look, (size_t)s->look_count * sizeof *s->look);
+    weft_sha256_add(&sha, s->lr, (size_t)s->lr_count * sizeof *s->lr);
+    for (int i = 0; i < s->arm_count; i++) {
+        char *config = NULL, of_config[65];
+        int64_t first = weft_study_run_at(s, i).seed;
+        TRY(weft_record_config(&s->arm[i].settings, &config, of_config));
+        free(config);
+        weft_sha256_add(&sha, s->arm[i].name, strlen(s->arm[i].name) + 1);
+        weft_sha256_add(&sha, of_config, 64);
+        weft_sha256_add(&sha, &first, sizeof first);
+    }
+    weft_sha256_hex(&sha, hash);
+    return WEFT_OK;
+}
+
+static json_t *pack_study(const struct weft_study *s, const char *command, const char *program, const char *plan)
 {
     char machine[256];
     const struct weft_recipe *r = &s->arm[0].recipe;
-    json_t *seeds = json_array(), *lrs = json_array(), *arms = json_array();
+    json_t *seeds = json_array(), *looks = json_array(), *lrs = json_array(), *arms = json_array();
     describe_machine(machine);
     for (int64_t i = 0; i < s->seeds; i++)
         json_array_append_new(seeds, json_integer(s->arm[0].spec.seed + i));
+    for (int i = 0; i < s->look_count; i++)
+        json_array_append_new(looks, json_integer(s->look[i]));
     for (int i = 0; i < s->lr_count; i++)
         json_array_append_new(lrs, json_real(s->lr[i]));
     bool whole = true;
     for (int i = 0; i < s->arm_count; i++)
         whole &= json_array_append_new(arms, pack_arm(s, &s->arm[i])) == 0;
-    json_t *study = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "name", s->name,
-                              "preset", s->preset, "task", r->task->name, "command", command, "weft", weft_version(),
-                              "program_sha256", program, "machine", machine, "match", weft_match_names[s->match],
-                              "match_by", weft_match_by_names[s->match_by], "steps", (json_int_t)r->steps, "seeds",
-                              seeds, "lrs", lrs, "arms", arms);
+    json_t *study =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "plan_sha256",
+                  plan, "parent", s->parent, "name", s->name, "preset", s->preset, "task", r->task->name, "command",
+                  command, "weft", weft_version(), "program_sha256", program, "machine", machine, "match",
+                  weft_match_names[s->match], "match_by", weft_match_by_names[s->match_by], "steps",
+                  (json_int_t)r->steps, "seeds", seeds, "looks", looks, "lrs", lrs, "arms", arms);
     if (whole)
         return study;
     json_decref(study);
     return NULL;
 }
 
+/* ---- what was seen before */
+
+static enum weft_status load(const char *folder, char path[4096], json_t **study)
+{
+    *study = NULL;
+    if (snprintf(path, 4096, "%s/study.json", folder) >= 4096)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    if (access(path, F_OK) == 0)
+        TRY(weft_fields_load(path, study));
+    return WEFT_OK;
+}
+
+static enum weft_status check_same_plan(const char *folder, const char *plan, char path[4096])
+{
+    struct weft_arena arena = {0};
+    struct weft_finished *list;
+    int64_t count = 0;
+    json_t *study;
+    TRY(load(folder, path, &study));
+    const char *before = json_string_value(json_object_get(study, "plan_sha256"));
+    bool other = before && strcmp(before, plan) != 0;
+    json_decref(study);
+    enum weft_status status = other ? weft_ledger_read(folder, &arena, &list, &count) : WEFT_OK;
+    weft_arena_release(&arena);
+    TRY(status);
+    if (count)
+        return FAIL(WEFT_INVALID,
+                    "%s has a study with another plan, and %lld of its runs are finished. A plan (arms, settings, "
+                    "learning rates, seeds, looks) is fixed before the first run: pass another --out, with --set "
+                    "parent=%s and other seeds; or remove the folder",
+                    folder, (long long)count, folder);
+    return WEFT_OK;
+}
+
+static enum weft_status check_parent(const struct weft_study *s)
+{
+    char path[4096];
+    json_t *study;
+    if (!*s->parent)
+        return WEFT_OK;
+    TRY(load(s->parent, path, &study));
+    if (!study)
+        return FAIL(WEFT_INVALID, "parent=%s is not the folder of a study: it has no study.json", s->parent);
+    const json_t *seeds = json_object_get(study, "seeds");
+    int64_t most = 0, first = s->arm[0].spec.seed;
+    bool overlap = false;
+    for (size_t i = 0; i < json_array_size(seeds); i++) {
+        int64_t seed = json_integer_value(json_array_get(seeds, i));
+        most = weft_max(most, seed);
+        overlap |= seed >= first && seed < first + s->seeds;
+    }
+    json_decref(study);
+    if (overlap)
+        return FAIL(WEFT_INVALID,
+                    "the results of %s have been seen, so its seeds cannot judge what was changed after that: begin "
+                    "behind them, with --set seed=%lld",
+                    s->parent, (long long)most + 1);
+    return WEFT_OK;
+}
+
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command)
 {
-    char program[65], path[4096], *words = NULL;
+    char program[65], path[4096], plan[65], *words = NULL;
     size_t bytes;
-    if (snprintf(path, sizeof path, "%s/study.json", folder) >= (int)sizeof path)
-        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    TRY(hash_plan(s, plan));
+    TRY(check_same_plan(folder, plan, path));
+    TRY(check_parent(s));
     TRY(weft_folder_make(folder));
     TRY(weft_program_hash(program));
     FILE *to = open_memstream(&words, &bytes);
@@ -98,7 +182,7 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
         weft_shell_words(command, to);
         fclose(to);
     }
-    json_t *study = pack_study(s, words, program);
+    json_t *study = pack_study(s, words, program, plan);
     free(words);
     char *text = study ? json_dumps(study, JSON_INDENT(1)) : NULL;
     json_decref(study);

@@ -22,6 +22,10 @@ static const struct weft_opt options[] = {
     {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: only lr"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS,
      .help = "number of seeds that every arm is trained with"},
+    {"looks", WEFT_OPT_TEXT, AT(looks_text), "",
+     .help = "instead of seeds: after how many to look and, if every arm is decided, to stop; default is 3,5,8,12,20"},
+    {"parent", WEFT_OPT_TEXT, AT(parent), "",
+     .help = "folder of the study whose results led to this one, which then has other seeds"},
     {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "parallel runs; 0: one per core"},
     {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
      .help = "size in which all arms are made equal to the first"},
@@ -113,6 +117,35 @@ static enum weft_status read_rates(struct weft_study *s)
     return WEFT_OK;
 }
 
+/* The looks of the plan. The last is after all seeds. */
+static enum weft_status read_looks(struct weft_study *s)
+{
+    static const struct weft_opt look = {"looks", WEFT_OPT_INT, .min = WEFT_LEAST_SEEDS, .max = WEFT_MAX_SEEDS};
+    bool usual = strcmp(s->looks_text, "default") == 0;
+    char where[512], *text = weft_arena_print(&s->arena, "%s", usual ? "3,5,8,12,20" : s->looks_text), *rest;
+    if (!text)
+        return FAIL(WEFT_NOMEM, "not enough memory for looks");
+    weft_study_where(s, "looks", where, sizeof where);
+    for (char *one = strtok_r(text, " ,", &rest); one; one = strtok_r(NULL, " ,", &rest)) {
+        struct weft_setting setting = {.name = "looks", .value = one};
+        if (s->look_count == WEFT_MAX_LOOKS)
+            return FAIL(WEFT_INVALID, "%smore than %d looks", where, WEFT_MAX_LOOKS);
+        TRY(weft_opt_read(&look, &setting, &s->look[s->look_count]));
+        if (s->look_count && s->look[s->look_count] <= s->look[s->look_count - 1])
+            return FAIL(WEFT_INVALID, "%sa look after %s seeds must come before one after %lld", where, one,
+                        (long long)s->look[s->look_count - 1]);
+        s->look_count++;
+    }
+    if (!s->look_count)
+        s->look[s->look_count++] = s->seeds;
+    int64_t last = s->look[s->look_count - 1];
+    if (*s->looks_text && s->seeds != last && s->seeds != 3) /* its default */
+        return FAIL(WEFT_INVALID, "%sseeds=%lld has no effect beside looks, the last of which is after %lld seeds",
+                    weft_study_where(s, "seeds", where, sizeof where), (long long)s->seeds, (long long)last);
+    s->seeds = last;
+    return WEFT_OK;
+}
+
 /* Its own, or that of the config file without folder and ending. It is also the name of a folder. */
 static enum weft_status choose_name(struct weft_study *s)
 {
@@ -176,6 +209,7 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
     TRY(check_preset(s));
     TRY(check_needs(s));
     TRY(read_rates(s));
+    TRY(read_looks(s));
     TRY(weft_arms_read(s));
     for (int i = 0; i < s->arm_count; i++)
         TRY(resolve(s, &s->arm[i]));

@@ -21,6 +21,7 @@
 #define WEFT_STUDY_H
 
 #include "check/check.h"
+#include "stats/stats.h"
 #include "train/account.h"
 
 enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
@@ -57,6 +58,8 @@ struct weft_study {
     const char *arms_text;  /* "dot: geom=dot | w2: geom=w2 spread=full" */
     const char *steps_text; /* "0,1,2,3,4,5": the steps of the RA-MLA study, instead of arms */
     const char *lrs_text;   /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
+    const char *looks_text; /* "3,5,8"; "": one look, after all seeds */
+    const char *parent;     /* the folder of the study that led to this one; "": none */
     int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
     int match, match_by, repeat_seeds;
     struct weft_settings settings; /* of the config, then those of the command line */
@@ -64,6 +67,8 @@ struct weft_study {
     struct weft_arm *arm;
     int arm_count, lr_count; /* no learning rates: every arm has that of its recipe */
     double lr[WEFT_MAX_LRS];
+    int look_count; /* at least one: the last is after all seeds */
+    int64_t look[WEFT_MAX_LOOKS];
     struct weft_arena arena;
 };
 
@@ -105,7 +110,8 @@ enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm
 void weft_arm_twin_release(struct weft_arm_twin *twin);
 
 /* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
- * command that runs the study again. */
+ * command that runs the study again. Refuses a folder with finished runs of another plan, and a parent with the same
+ * seeds: whoever has seen results must not choose by them what is judged on the same runs. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,

@@ -61,10 +61,32 @@ again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] 
     cmp -s whole/study.json study.json
 result $? "what is done is not trained again, and study.json is the same"
 
-more=$(study --out whole --seeds 3 2>err) && [[ $(field done_before <<<"$more") == 4 && $(grep -c started err) == 2 ]]
-result $? "--seeds 3 trains the third alone"
-other=$(study --out whole --set lr=0.002 2>err) && [[ $(field done_before <<<"$other") == 0 && $(wc -l <whole/runs.jsonl) == 10 ]]
-result $? "another config is another run"
+refuses 'whole has a study with another plan, and 4 of its runs are finished' --out whole --seeds 3
+refuses 'has a study with another plan' --out whole --set lr=0.002
+refuses 'has a study with another plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
+refuses 'begin behind them, with --set seed=3' --out more --seeds 3 --set parent=whole
+refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
+cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
+result $? "what is refused changes nothing"
+more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
+    "$weft" report more | grep -q 'It follows the study in whole'
+result $? "a new plan is a new study, which names its parent"
+
+# Arms that are far apart are decided at the first look, and the rest is not trained.
+cat tiny - >looking <<'END'
+CONFIG_WEFT_LOOKS="3,5"
+END
+sed -i '/SEEDS/d; s/^CONFIG_WEFT_ARMS=.*/CONFIG_WEFT_ARMS="slow: lr=1e-8 | fast: lr=3e-3"/' looking
+sed -i 's/MAX_ITERS=.*/MAX_ITERS=200/; s/EVAL_SAMPLES=.*/EVAL_SAMPLES=256/' looking
+early=$("$weft" ablate --config looking --out looks --json 2>err)
+[[ $? == 0 && $(field runs <<<"$early") == 10 && $(field done <<<"$early") == 6 && $(wc -l <looks/looks.jsonl) == 1 ]] &&
+    "$weft" report looks | grep -q 'better by .*, 3 seeds (look 1 of 2)'
+result $? "a study stops at the look that decides it"
+sed -i 's/1e-8/3.001e-3/; s/MAX_ITERS=.*/MAX_ITERS=30/' looking
+late=$("$weft" ablate --config looking --out late --json 2>err)
+[[ $? == 0 && $(field done <<<"$late") == 10 && $(wc -l <late/looks.jsonl) == 2 ]] &&
+    "$weft" report late | grep -q ', 5 seeds.*(look 2 of 2)' && [[ $(wc -l <late/looks.jsonl) == 2 ]]
+result $? "one that is not decided goes on to the next, and every look is recorded"
 
 cp -r whole broken
 rm -r broken/runs.jsonl broken/runs/dot/lr-0.001-seed-1/gates.json

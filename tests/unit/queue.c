@@ -58,7 +58,7 @@ static void run(const char *folder)
     queue = (struct weft_queue){.study = &study, .folder = in_scratch(folder), .slots = 2, .threads = 1};
     alarm(60); /* a queue that waits for ever must fail, not hang */
     check(weft_queue_init(&queue));
-    check(weft_queue_run(&queue));
+    check(weft_queue_run(&queue, study.seeds));
     alarm(0);
 }
 
