@@ -217,6 +217,11 @@ static enum weft_status assign_storages(struct planner *p)
             const struct weft_value *source = shared_source(p, p->steps[s].node, list[i], s);
             if (source && weft_value_is_bound(source))
                 continue; /* bound with it */
+            if (source && p->storage_of[source->id] < 0) {
+                /* a view of what was borrowed */
+                p->exec->tensors[list[i]->id].data = p->exec->tensors[source->id].data;
+                continue;
+            }
             if (source)
                 p->storage_of[list[i]->id] = p->storage_of[source->id];
             else

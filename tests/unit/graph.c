@@ -250,6 +250,39 @@ static void what_another_has_packed_is_not_packed_again(void **state)
     close_product(&many);
 }
 
+/* y = 3 (2 w, as a matrix) */
+static void what_is_borrowed_can_be_viewed(void **state)
+{
+    (void)state;
+    enum { SIDE = 8 };
+    struct weft_graph *g[2];
+    struct weft_exec *exec[2];
+    float weights[SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++)
+        weights[i] = (float)i;
+    for (int k = 0; k < 2; k++) {
+        g[k] = weft_graph_new(WEFT_F32);
+        struct weft_value *w = weft_graph_param(g[k], "w", WEFT_SHAPE(weft_fixed(SIDE * SIDE)));
+        struct weft_shape matrix = WEFT_SHAPE(weft_fixed(SIDE), weft_fixed(SIDE));
+        struct weft_value *v = weft_view(g[k], weft_scale(g[k], w, 2), matrix), *y = weft_scale(g[k], v, 3);
+        weft_graph_output(g[k], v); /* so that it is kept */
+        weft_graph_output(g[k], y);
+        assert_int_equal(k ? weft_exec_create_beside(&exec[k], g[k], exec[0])
+                           : weft_exec_create(&exec[k], g[k], WEFT_FAST),
+                         WEFT_OK);
+        weft_exec_bind(exec[k], w, weights);
+        assert_int_equal(weft_exec_prepare(exec[k]), WEFT_OK);
+        assert_int_equal(weft_exec_run(exec[k]), WEFT_OK);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            assert_true(weft_tensor_get(weft_exec_tensor(exec[k], y), i) == 6 * i);
+    }
+    assert_true(weft_exec_bytes(exec[1]) < weft_exec_bytes(exec[0]));
+    for (int k = 1; k >= 0; k--) {
+        weft_exec_free(exec[k]);
+        weft_graph_free(g[k]);
+    }
+}
+
 /* ---- detach */
 
 static void what_is_detached_has_no_gradient(void **state)
@@ -411,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_delayed_reader_still_comes_first),
         cmocka_unit_test(threads_are_the_exec_s_own),
         cmocka_unit_test(what_another_has_packed_is_not_packed_again),
+        cmocka_unit_test(what_is_borrowed_can_be_viewed),
         cmocka_unit_test(what_is_detached_has_no_gradient),
         cmocka_unit_test(recomputed_values_have_the_same_bits),
         cmocka_unit_test(state_readers_are_not_recomputed),
