@@ -217,15 +217,15 @@ static enum weft_status print_result(const struct args *a, const struct weft_que
 
 static enum weft_status check_failures(const struct args *a, const struct weft_queue *q)
 {
-    for (int64_t i = 0; i < q->count; i++)
-        if (q->job[i].state == WEFT_FAILED)
-            return FAIL(
-                WEFT_CHECK,
-                "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them "
-                "again; the full output of this run is in %s/%s",
-                (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[q->job[i].run.arm].name,
-                (long long)q->job[i].run.seed, q->job[i].message, a->out, q->job[i].run.folder);
-    return WEFT_OK;
+    const struct weft_job *first = weft_queue_failure(q);
+    if (!first)
+        return WEFT_OK;
+    return FAIL(
+        WEFT_CHECK,
+        "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them again; the "
+        "full output of this run is in %s/%s",
+        (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
+        (long long)first->run.seed, first->message, a->out, first->run.folder);
 }
 
 /* Prints how to continue if a run that was asked for is not done. */

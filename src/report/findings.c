@@ -132,6 +132,14 @@ static enum weft_status admit(struct weft_results *r, struct weft_result_arm *ar
     *admitted = false;
     if (r->not_comparable)
         return conclude(f, "not comparable", "no verdict: it was scored on other samples");
+    const struct weft_result_arm *edge = r->arm[0].lr_at_edge ? &r->arm[0] : arm->lr_at_edge ? arm : NULL;
+    if (r->screen_seeds && edge)
+        return conclude(
+            f, "edge of grid",
+            weft_arena_print(&r->arena,
+                             "no verdict: the best learning rate of %s, %s, is at the edge of the grid, and a "
+                             "better one may be beyond: extend lrs",
+                             edge->name, weft_lr_text(edge->lr).text));
     TRY(weft_pairing_check(r, arm, &reason));
     if (reason)
         return conclude(f, "not paired", weft_arena_print(&r->arena, "no verdict: not paired, since %s", reason));

@@ -19,3 +19,16 @@ void weft_html(FILE *to, const char *text)
             fputc(*text, to);
     }
 }
+
+void weft_html_open_table(const char *label, const char *const *columns, FILE *to)
+{
+    fprintf(to,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table class=\"plain\">"
+            "<thead><tr>",
+            label);
+    for (; *columns; columns++)
+        fprintf(to, "<th scope=\"col\">%s</th>", *columns);
+    fputs("</tr></thead><tbody>\n", to);
+}
+
+void weft_html_close_table(FILE *to) { fputs("</tbody></table></div>\n", to); }

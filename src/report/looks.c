@@ -31,7 +31,7 @@ enum weft_status weft_queue_run_looks(struct weft_queue *q)
     bool open = true;
     for (int k = 0; k < q->study->look_count && open; k++) {
         TRY(weft_queue_run(q, q->study->look[k]));
-        if ((q->signal && *q->signal) || weft_queue_count(q, WEFT_FAILED))
+        if ((q->signal && *q->signal) || weft_queue_failure(q))
             return WEFT_OK;
         if (k + 1 < q->study->look_count)
             TRY(is_open(q->folder, &open));

@@ -34,8 +34,8 @@ static int count_verdict(const struct weft_results *r, const char *verdict)
 
 static void note_verdicts(const struct weft_results *r, const struct noting *n)
 {
-    static const char *const kinds[] = {"better",     "worse",      "not resolved", "too few seeds",
-                                        "unfinished", "not paired", "failed",       "not run"};
+    static const char *const kinds[] = {"better",       "worse",      "not resolved", "too few seeds", "unfinished",
+                                        "edge of grid", "not paired", "failed",       "not run"};
     char text[256];
     size_t used = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -60,7 +60,10 @@ static void note_design(const struct weft_results *r, const struct noting *n)
         r->lr_count > 1             ? "each arm at the best of the learning rates "
         : r->lr_count == 1 || alike ? "learning rate "
                                     : "each arm at the learning rate of its config",
-        alike ? own : lrs, r->lr_count > 1 ? ", chosen on validation and reported on test" : "");
+        alike ? own : lrs,
+        r->lr_count < 2   ? ""
+        : r->screen_seeds ? ", chosen on validation by other seeds than those that are judged, on test"
+                          : ", chosen on validation and reported on test");
 }
 
 /* What the intervals are adjusted for, beside the number of arms. */
@@ -132,7 +135,7 @@ static void note_missing(const struct weft_results *r, const struct noting *n)
     enum { NAMED = 8 };
     for (int i = 0; i < r->arm_count; i++) {
         const struct weft_result_arm *arm = &r->arm[i];
-        int64_t planned = r->seed_count * weft_max(1, r->lr_count), missing = planned - arm->run_count;
+        int64_t planned = weft_result_planned(r, arm), missing = planned - arm->run_count;
         char list[NAMED * 24] = "";
         size_t used = 0;
         int named = 0;
@@ -140,13 +143,14 @@ static void note_missing(const struct weft_results *r, const struct noting *n)
             int64_t runs = 0;
             for (int run = 0; run < arm->run_count; run++)
                 runs += arm->run[run].seed == arm->first_seed + k;
-            if (runs < weft_max(1, r->lr_count) && named++ < NAMED)
+            if (runs < (r->screen_seeds ? 1 : weft_max(1, r->lr_count)) && named++ < NAMED)
                 used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "",
                                          (long long)(arm->first_seed + k));
         }
         if (missing > 0)
-            say(n, true, "%s lacks %lld of %lld runs, of seeds %s%s: they failed or are not finished.", arm->name,
-                (long long)missing, (long long)planned, list, named > NAMED ? " and others" : "");
+            say(n, true, "%s lacks %lld of %lld runs, %s%s%s: they failed or are not finished.", arm->name,
+                (long long)missing, (long long)planned, named ? "of seeds " : "all of which choose learning rates",
+                list, named > NAMED ? " and others" : "");
     }
 }
 

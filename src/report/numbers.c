@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * numbers.c - tables of the page: comparisons, learning rates, and all runs.
+ * numbers.c - tables of the page: comparisons, and all runs.
  */
 #include "report/results.h"
 
 #include <math.h>
-
-static void open_table(const char *label, const char *const *columns, FILE *to)
-{
-    fprintf(to,
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table class=\"plain\">"
-            "<thead><tr>",
-            label);
-    for (; *columns; columns++)
-        fprintf(to, "<th scope=\"col\">%s</th>", *columns);
-    fputs("</tr></thead><tbody>\n", to);
-}
-
-static void close_table(FILE *to) { fputs("</tbody></table></div>\n", to); }
 
 static void put_p(double p, FILE *to)
 {
@@ -66,48 +53,11 @@ void weft_html_numbers(const struct weft_results *r, FILE *to)
     }
     if (bootstrap)
         columns[sizeof columns / sizeof *columns - 2] = "95 %, bootstrap";
-    open_table("Comparisons with the first arm", columns, to);
+    weft_html_open_table("Comparisons with the first arm", columns, to);
     for (int i = 1; i < r->arm_count; i++)
         if (r->arm[i].found.against.seeds)
             put_comparison(&r->arm[i], bootstrap, to);
-    close_table(to);
-}
-
-/* ---- learning rates */
-
-static void put_lr_cell(const struct weft_result_arm *arm, double lr, FILE *to)
-{
-    double mean = 0;
-    int count = 0;
-    for (int i = 0; i < arm->run_count; i++)
-        if (arm->run[i].lr == lr) {
-            mean += arm->run[i].val_loss;
-            count++;
-        }
-    bool chosen = arm->lr == lr;
-    fprintf(to, "<td>%s%s%s</td>", chosen ? "<strong>" : "", weft_loss_text(count ? mean / count : NAN).text,
-            chosen ? " chosen</strong>" : "");
-}
-
-void weft_html_lrs(const struct weft_results *r, FILE *to)
-{
-    const char *columns[WEFT_MAX_LRS + 2] = {"Arm"};
-    struct weft_text text[WEFT_MAX_LRS];
-    if (r->lr_count < 2)
-        return;
-    for (int64_t i = 0; i < r->lr_count; i++) {
-        text[i] = weft_lr_text(r->lr[i]);
-        columns[i + 1] = text[i].text;
-    }
-    fputs("<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds; the smallest was chosen.</p>\n", to);
-    open_table("Validation loss by learning rate", columns, to);
-    for (int i = 0; i < r->arm_count; i++) {
-        fprintf(to, "<tr><th scope=\"row\">%s</th>", r->arm[i].name);
-        for (int64_t k = 0; k < r->lr_count; k++)
-            put_lr_cell(&r->arm[i], r->lr[k], to);
-        fputs("</tr>\n", to);
-    }
-    close_table(to);
+    weft_html_close_table(to);
 }
 
 /* ---- runs */
@@ -129,11 +79,11 @@ void weft_html_runs(const struct weft_results *r, FILE *to)
         "Arm",      "Learning rate",          "Seed", "Validation", "Test", "Accuracy", "Threads",
         "Tokens/s", "SHA-256 of the weights", NULL};
     int rows = 0;
-    open_table("All runs", columns, to);
+    weft_html_open_table("All runs", columns, to);
     for (int i = 0; i < r->arm_count; i++)
         for (int k = 0; k < r->arm[i].run_count && rows < MOST_RUNS; k++, rows++)
             put_run(r->arm[i].name, &r->arm[i].run[k], to);
-    close_table(to);
+    weft_html_close_table(to);
     if (rows < r->finished)
         fputs("<p>The other runs are in report.csv.</p>\n", to);
 }

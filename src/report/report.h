@@ -24,6 +24,7 @@ struct weft_results {
     const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
     const char *match, *match_by;
     int64_t seed_count, lr_count, steps;
+    int64_t screen_seeds; /* that chose the learning rate; 0: the judged ones did, or there is nothing to choose */
     double *lr;
     struct weft_looks looks;   /* of the plan */
     const char *parent;        /* the folder of the study that led to this one; "": none */

@@ -187,6 +187,8 @@ static enum weft_status read_study(struct weft_results *r, const char *path, con
     r->steps = weft_field_int(&f, "steps", 0, INT64_MAX);
     read_numbers(r, &f);
     read_looks(r, &f);
+    if (json_object_get(object, "screen_seeds"))
+        r->screen_seeds = weft_field_int(&f, "screen_seeds", 0, 100);
     const json_t *arms = weft_field_list(&f, "arms", WEFT_MAX_ARMS);
     if (json_array_size(arms) == 0)
         weft_field_refuse(&f, "arms", "is empty");

@@ -13,6 +13,15 @@
 enum weft_status weft_results_take_runs(struct weft_results *r);
 void weft_results_choose_lr(struct weft_results *r);
 
+/* Runs of an arm that the plan has; whether a run is one of those that are judged, or that choose the learning rate;
+ * and the mean validation loss by which it was chosen, NAN while runs are missing. */
+int64_t weft_result_planned(const struct weft_results *r, const struct weft_result_arm *arm);
+bool weft_result_is_judged(const struct weft_results *r, const struct weft_result_arm *arm,
+                           const struct weft_finished *run);
+bool weft_result_is_screening(const struct weft_results *r, const struct weft_result_arm *arm,
+                              const struct weft_finished *run);
+double weft_result_screened_loss(const struct weft_results *r, const struct weft_result_arm *arm, double lr);
+
 /* The number of steps of an arm, which may differ from that of the first (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
 /* Whether runs of one arm may differ in an option: seed and learning rate. */
@@ -82,14 +91,17 @@ void weft_report_csv(const struct weft_results *r, FILE *to);
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 
 /* Parts of the page. Text that comes from files is escaped. */
-void weft_html(FILE *to, const char *text);                           /* html.c */
+void weft_html(FILE *to, const char *text); /* html.c */
+/* A table with these names of its columns, up to a NULL. */
+void weft_html_open_table(const char *label, const char *const *columns, FILE *to);
+void weft_html_close_table(FILE *to);
 void weft_html_verdicts(const struct weft_results *r, FILE *to);      /* verdict_table.c */
 void weft_html_dots(const struct weft_results *r, int arm, FILE *to); /* dots.c */
 void weft_html_dots_axis(const struct weft_results *r, FILE *to);
 void weft_html_charts(const struct weft_results *r, const struct weft_curves *c, FILE *to); /* charts.c */
 void weft_html_chart_data(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 void weft_html_numbers(const struct weft_results *r, FILE *to); /* numbers.c */
-void weft_html_lrs(const struct weft_results *r, FILE *to);
+void weft_html_lrs(const struct weft_results *r, FILE *to);     /* rates.c */
 void weft_html_runs(const struct weft_results *r, FILE *to);
 void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);

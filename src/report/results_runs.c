@@ -106,9 +106,22 @@ static enum weft_status check_chains(const struct weft_results *r)
 
 /* ---- choosing lines */
 
+bool weft_result_is_judged(const struct weft_results *r, const struct weft_result_arm *arm,
+                           const struct weft_finished *run)
+{
+    return run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
+}
+
+bool weft_result_is_screening(const struct weft_results *r, const struct weft_result_arm *arm,
+                              const struct weft_finished *run)
+{
+    int64_t first = arm->first_seed + WEFT_SCREEN_OFFSET;
+    return !arm->repeats && run->seed >= first && run->seed - first < r->screen_seeds;
+}
+
 static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
 {
-    bool seed = run->seed >= arm->first_seed && run->seed - arm->first_seed < r->seed_count;
+    bool seed = weft_result_is_judged(r, arm, run) || weft_result_is_screening(r, arm, run);
     bool lr = r->lr_count == 0; /* each arm has its own */
     for (int64_t i = 0; i < r->lr_count && !lr; i++)
         lr = r->lr[i] == run->lr;
@@ -165,6 +178,13 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
 
 /* ---- the learning rate */
 
+int64_t weft_result_planned(const struct weft_results *r, const struct weft_result_arm *arm)
+{
+    if (!r->screen_seeds)
+        return r->seed_count * weft_max(1, r->lr_count);
+    return r->seed_count + (arm->repeats ? 0 : r->lr_count * r->screen_seeds);
+}
+
 /* How many runs from `first` on have the same learning rate. */
 static int same_lr(const struct weft_result_arm *arm, int first)
 {
@@ -174,14 +194,45 @@ static int same_lr(const struct weft_result_arm *arm, int first)
     return n;
 }
 
-/* The smallest mean validation loss; while runs are missing, among the learning rates with the most seeds. */
-static void choose(const struct weft_results *r, struct weft_result_arm *arm)
+double weft_result_screened_loss(const struct weft_results *r, const struct weft_result_arm *arm, double lr)
+{
+    double sum = 0;
+    int64_t n = 0;
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == lr && (!r->screen_seeds || weft_result_is_screening(r, arm, &arm->run[i]))) {
+            sum += arm->run[i].val_loss;
+            n++;
+        }
+    return n && (!r->screen_seeds || n == r->screen_seeds) ? sum / (double)n : NAN;
+}
+
+/* By the screening runs, which are not judged; a repeat has what the arm before it has. */
+static void choose_screened(const struct weft_results *r, struct weft_result_arm *arm)
+{
+    double least = INFINITY;
+    for (const struct weft_result_arm *of = r->arm; arm->repeats && of < arm; of++)
+        if (strcmp(of->name, arm->repeats) == 0)
+            arm->lr = of->lr;
+    for (int64_t k = 0; k < r->lr_count; k++) {
+        double loss = weft_result_screened_loss(r, arm, r->lr[k]);
+        if (loss < least) {
+            least = loss;
+            arm->lr = r->lr[k];
+        }
+    }
+    for (int i = 0; i < arm->run_count; i++)
+        if (arm->run[i].lr == arm->lr && weft_result_is_judged(r, arm, &arm->run[i])) {
+            arm->found.run = arm->found.seeds ? arm->found.run : &arm->run[i];
+            arm->found.seeds++;
+        }
+}
+
+/* Of earlier studies, and of runs that are compared: the smallest mean validation loss; while runs are missing, among
+ * the learning rates with the most seeds. */
+static void choose_judged(struct weft_result_arm *arm)
 {
     int seeds = 0;
     double least = INFINITY;
-    arm->lr = NAN;
-    if (arm->run_count)
-        qsort(arm->run, (size_t)arm->run_count, sizeof *arm->run, by_lr_and_seed);
     for (int i = 0, n; i < arm->run_count; i += n) {
         double mean = 0;
         n = same_lr(arm, i);
@@ -195,6 +246,17 @@ static void choose(const struct weft_results *r, struct weft_result_arm *arm)
             arm->found.seeds = n;
         }
     }
+}
+
+static void choose(const struct weft_results *r, struct weft_result_arm *arm)
+{
+    arm->lr = NAN;
+    if (arm->run_count)
+        qsort(arm->run, (size_t)arm->run_count, sizeof *arm->run, by_lr_and_seed);
+    if (r->screen_seeds)
+        choose_screened(r, arm);
+    else
+        choose_judged(arm);
     double low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < r->lr_count; i++) {
         low = fmin(low, r->lr[i]);
@@ -215,7 +277,8 @@ enum weft_status weft_results_take_runs(struct weft_results *r)
     int64_t count;
     TRY(weft_ledger_read(r->folder, &r->arena, &list, &count));
     TRY(check_lines(r, list, count));
-    r->planned = r->arm_count * r->seed_count * weft_max(1, r->lr_count);
+    for (int i = 0; i < r->arm_count; i++)
+        r->planned += weft_result_planned(r, &r->arm[i]);
     for (int i = 0; i < r->arm_count; i++)
         TRY(take(r, &r->arm[i], list, count));
     TRY(check_chains(r));

@@ -5,6 +5,7 @@
  */
 #include "study/arms.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LONGEST_NAME = 63 };
@@ -41,6 +42,7 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
     arm->name = weft_arena_print(&s->arena, "%s", name);
     arm->settings_text = weft_arena_print(&s->arena, "%s", settings);
     arm->repeats = repeats;
+    arm->lr = NAN;
     if (!arm->name || !arm->settings_text)
         return FAIL(WEFT_NOMEM, "not enough memory for a study's arms");
     return WEFT_OK;

@@ -84,17 +84,47 @@ enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_f
 
 /* ---- runs */
 
-int64_t weft_study_runs(const struct weft_study *s) { return s->seeds * weft_max(1, s->lr_count) * s->arm_count; }
+/* A repeat has the learning rate of the arm that it repeats. */
+static int count_screened(const struct weft_study *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->arm_count; i++)
+        n += s->arm[i].repeats < 0;
+    return n;
+}
+
+int64_t weft_study_screening(const struct weft_study *s)
+{
+    return s->lr_count > 1 ? s->screen_seeds * s->lr_count * count_screened(s) : 0;
+}
+
+int64_t weft_study_runs(const struct weft_study *s) { return weft_study_screening(s) + s->seeds * s->arm_count; }
+
+static struct weft_study_run screening_run(const struct weft_study *s, int64_t i)
+{
+    int64_t arms = count_screened(s), left = i % arms;
+    struct weft_study_run run = {.lr = s->lr[i / arms % s->lr_count]};
+    while (s->arm[run.arm].repeats >= 0 || left-- > 0)
+        run.arm++;
+    run.seed = s->arm[run.arm].spec.seed + WEFT_SCREEN_OFFSET + i / arms / s->lr_count;
+    return run;
+}
+
+static struct weft_study_run judged_run(const struct weft_study *s, int64_t i)
+{
+    struct weft_study_run run = {.arm = (int)(i % s->arm_count)};
+    const struct weft_arm *arm = &s->arm[run.arm], *of = arm->repeats < 0 ? arm : &s->arm[arm->repeats];
+    bool other = arm->repeats >= 0 && s->repeat_seeds == WEFT_REPEAT_OTHER;
+    run.lr = s->lr_count > 1 ? of->lr : s->lr_count ? s->lr[0] : arm->recipe.lr;
+    run.seed = arm->spec.seed + i / s->arm_count + (other ? WEFT_MAX_SEEDS : 0); /* beyond any number of seeds */
+    return run;
+}
 
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i)
 {
-    int64_t lrs = weft_max(1, s->lr_count), nth = i / s->arm_count / lrs;
-    struct weft_study_run run = {.arm = (int)(i % s->arm_count)};
-    const struct weft_arm *arm = &s->arm[run.arm];
-    bool other = arm->repeats >= 0 && s->repeat_seeds == WEFT_REPEAT_OTHER;
-    run.lr = s->lr_count ? s->lr[i / s->arm_count % lrs] : arm->recipe.lr;
-    run.seed = arm->spec.seed + nth + (other ? WEFT_MAX_SEEDS : 0); /* beyond any number of seeds */
-    weft_run_folder(arm->name, run.lr, run.seed, run.folder);
+    int64_t screening = weft_study_screening(s);
+    struct weft_study_run run = i < screening ? screening_run(s, i) : judged_run(s, i - screening);
+    weft_run_folder(s->arm[run.arm].name, run.lr, run.seed, run.folder);
     return run;
 }
 

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -94,10 +95,57 @@ static enum weft_status lock(struct weft_queue *q)
     return WEFT_OK;
 }
 
+/* ---- the learning rates */
+
+/* The mean validation loss of an arm's screening runs with a learning rate; INFINITY unless all of them are done. */
+static double screened_loss(const struct weft_queue *q, int arm, double lr)
+{
+    double sum = 0;
+    int64_t screening = weft_study_screening(q->study);
+    for (int64_t i = 0; i < screening; i++)
+        if (q->job[i].run.arm == arm && q->job[i].run.lr == lr)
+            sum += q->job[i].state == WEFT_DONE ? q->job[i].finished.val_loss : INFINITY;
+    return sum / (double)q->study->screen_seeds;
+}
+
+static enum weft_status choose_for(const struct weft_queue *q, int arm)
+{
+    const struct weft_study *s = q->study;
+    double least = INFINITY;
+    for (int k = 0; k < s->lr_count; k++) {
+        double loss = screened_loss(q, arm, s->lr[k]);
+        if (loss < least) {
+            least = loss;
+            s->arm[arm].lr = s->lr[k];
+        }
+    }
+    if (isinf(least))
+        return FAIL(WEFT_CHECK, "arm %s has no learning rate with which all screening runs succeed: see their output",
+                    s->arm[arm].name);
+    return WEFT_OK;
+}
+
+/* Then the runs that are judged are known. */
+static enum weft_status choose(struct weft_queue *q)
+{
+    struct weft_finished *list;
+    int64_t count, screening = weft_study_screening(q->study);
+    for (int i = 0; screening && i < q->study->arm_count; i++)
+        if (q->study->arm[i].repeats < 0)
+            TRY(choose_for(q, i));
+    TRY(weft_ledger_read(q->folder, &q->arena, &list, &count));
+    for (int64_t i = screening; i < q->count; i++) {
+        q->job[i].run = weft_study_run_at(q->study, i);
+        if (q->job[i].state == WEFT_WAITING)
+            TRY(init_job(q, &q->job[i], list, count));
+    }
+    return WEFT_OK;
+}
+
 enum weft_status weft_queue_init(struct weft_queue *q)
 {
     struct weft_finished *list;
-    int64_t count;
+    int64_t count, screening = weft_study_screening(q->study), open = 0;
     q->lock = -1;
     q->count = weft_study_runs(q->study);
     q->job = weft_arena_alloc(&q->arena, (size_t)q->count * sizeof *q->job);
@@ -108,10 +156,14 @@ enum weft_status weft_queue_init(struct weft_queue *q)
         TRY(lock(q));
     TRY(weft_program_hash(q->program_sha256));
     TRY(weft_ledger_read(q->folder, &q->arena, &list, &count));
-    for (int64_t i = 0; i < q->count; i++) {
+    for (int64_t i = 0; i < q->count; i++)
         q->job[i].run = weft_study_run_at(q->study, i);
+    for (int64_t i = 0; i < screening; i++) {
         TRY(init_job(q, &q->job[i], list, count));
+        open += q->job[i].state == WEFT_WAITING;
     }
+    if (!open)
+        TRY(choose(q));
     return WEFT_OK;
 }
 
@@ -295,9 +347,24 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
     return status;
 }
 
+/* A screening run that fails, as it does when it diverges, rules out its learning rate. */
 enum weft_status weft_queue_run(struct weft_queue *q, int64_t seeds)
 {
-    return run_jobs(q, 0, q->count / q->study->seeds * seeds);
+    int64_t screening = weft_study_screening(q->study);
+    TRY(run_jobs(q, 0, screening));
+    if (is_stopping(q))
+        return WEFT_OK;
+    TRY(choose(q));
+    TRY(run_jobs(q, screening, screening + seeds * q->study->arm_count));
+    return WEFT_OK;
+}
+
+const struct weft_job *weft_queue_failure(const struct weft_queue *q)
+{
+    for (int64_t i = weft_study_screening(q->study); i < q->count; i++)
+        if (q->job[i].state == WEFT_FAILED)
+            return &q->job[i];
+    return NULL;
 }
 
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
@@ -305,5 +372,9 @@ enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
     if (i < 0 || i >= q->count)
         return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld, numbered from 0", (long long)i,
                     (long long)q->count);
+    if (isnan(q->job[i].run.lr))
+        return FAIL(WEFT_INVALID,
+                    "run %lld needs a learning rate that the screening runs 0 to %lld choose: finish these first",
+                    (long long)i, (long long)weft_study_screening(q->study) - 1);
     return run_jobs(q, i, i + 1);
 }

@@ -61,6 +61,8 @@ void weft_queue_release(struct weft_queue *q);
 enum weft_status weft_queue_run(struct weft_queue *q, int64_t seeds);
 /* Runs one job. */
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i);
+/* The first run that was to be judged and failed, or NULL. */
+const struct weft_job *weft_queue_failure(const struct weft_queue *q);
 int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state);
 
 #endif

@@ -37,7 +37,7 @@ static json_t *pack_config(const struct weft_arm *arm)
 static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
 {
     const struct weft_account *a = &arm->account;
-    int64_t first = weft_study_run_at(s, arm - s->arm).seed;
+    int64_t first = weft_study_run_at(s, weft_study_screening(s) + (arm - s->arm)).seed;
     return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", arm->name,
                      "settings", arm->settings_text, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name,
                      "first_seed", (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train,
@@ -67,9 +67,11 @@ static enum weft_status hash_plan(const struct weft_study *s, char hash[65])
     weft_sha256_init(&sha);
     weft_sha256_add(&sha, s->look, (size_t)s->look_count * sizeof *s->look);
     weft_sha256_add(&sha, s->lr, (size_t)s->lr_count * sizeof *s->lr);
+    if (s->lr_count > 1)
+        weft_sha256_add(&sha, &s->screen_seeds, sizeof s->screen_seeds);
     for (int i = 0; i < s->arm_count; i++) {
         char *config = NULL, of_config[65];
-        int64_t first = weft_study_run_at(s, i).seed;
+        int64_t first = weft_study_run_at(s, weft_study_screening(s) + i).seed;
         TRY(weft_record_config(&s->arm[i].settings, &config, of_config));
         free(config);
         weft_sha256_add(&sha, s->arm[i].name, strlen(s->arm[i].name) + 1);
@@ -95,12 +97,12 @@ static json_t *pack_study(const struct weft_study *s, const char *command, const
     bool whole = true;
     for (int i = 0; i < s->arm_count; i++)
         whole &= json_array_append_new(arms, pack_arm(s, &s->arm[i])) == 0;
-    json_t *study =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "plan_sha256",
-                  plan, "parent", s->parent, "name", s->name, "preset", s->preset, "task", r->task->name, "command",
-                  command, "weft", weft_version(), "program_sha256", program, "machine", machine, "match",
-                  weft_match_names[s->match], "match_by", weft_match_by_names[s->match_by], "steps",
-                  (json_int_t)r->steps, "seeds", seeds, "looks", looks, "lrs", lrs, "arms", arms);
+    json_t *study = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:I, s:o, s:o}", "plan_sha256", plan,
+        "parent", s->parent, "name", s->name, "preset", s->preset, "task", r->task->name, "command", command, "weft",
+        weft_version(), "program_sha256", program, "machine", machine, "match", weft_match_names[s->match], "match_by",
+        weft_match_by_names[s->match_by], "steps", (json_int_t)r->steps, "seeds", seeds, "looks", looks, "screen_seeds",
+        (json_int_t)(s->lr_count > 1 ? s->screen_seeds : 0), "lrs", lrs, "arms", arms);
     if (whole)
         return study;
     json_decref(study);

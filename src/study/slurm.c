@@ -39,8 +39,12 @@ void weft_shell_words(const char *const *words, FILE *to)
 static void write_script(const struct weft_study *s, const char *program, const char *here,
                          const char *const *arguments, int threads, FILE *to)
 {
+    int64_t screening = weft_study_screening(s), runs = weft_study_runs(s);
     fprintf(to, "#!/bin/sh\n#SBATCH --job-name=weft-%s\n#SBATCH --array=0-%lld\n#SBATCH --cpus-per-task=%d\n", s->name,
-            (long long)weft_study_runs(s) - 1, threads);
+            (long long)(screening ? screening : runs) - 1, threads);
+    if (screening)
+        fprintf(to, "# These runs choose learning rates. Then submit those that are judged: sbatch --array=%lld-%lld\n",
+                (long long)screening, (long long)runs - 1);
     fputs("# Submit this again to continue runs that were stopped; `weft report` shows the results.\ncd ", to);
     quote(to, here);
     fputs(" || exit 1\nexec ", to);

@@ -19,7 +19,10 @@ static const struct weft_opt options[] = {
     {"ablation_steps", WEFT_OPT_TEXT, AT(steps_text), "", .symbol = "RA_MLA_ABLATION_STEPS",
      .help = "steps of the RA-MLA study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 repeats 2, 5 "
              "repeats 3; separated by commas"},
-    {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "", .help = "learning rates that every arm is trained with; none: only lr"},
+    {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "",
+     .help = "learning rates to choose from for every arm, at least three; none: only lr"},
+    {"screen_seeds", WEFT_OPT_INT, AT(screen_seeds), "2", 1, 100,
+     .help = "number of seeds that choose every arm's learning rate among lrs; others judge it"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS,
      .help = "number of seeds that every arm is trained with"},
     {"looks", WEFT_OPT_TEXT, AT(looks_text), "",
@@ -114,6 +117,14 @@ static enum weft_status read_rates(struct weft_study *s)
                 return FAIL(WEFT_INVALID, "%sthe learning rate %s is given twice", where, one);
         s->lr_count++;
     }
+    if (s->lr_count == 2)
+        return FAIL(WEFT_INVALID,
+                    "%sthe better of two learning rates is always at the edge of the grid, beyond which there "
+                    "may be a better one: give one, or at least three",
+                    where);
+    if (s->lr_count < 2 && s->screen_seeds != 2) /* its default */
+        return FAIL(WEFT_INVALID, "%sscreen_seeds=%lld has no effect without lrs",
+                    weft_study_where(s, "screen_seeds", where, sizeof where), (long long)s->screen_seeds);
     return WEFT_OK;
 }
 

@@ -28,6 +28,8 @@ enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
 enum weft_match { WEFT_MATCH_NONE, WEFT_MATCH_PARAMS, WEFT_MATCH_FLOPS };
 enum weft_match_by { WEFT_MATCH_FFN_WIDTH, WEFT_MATCH_WIDTH };
 extern const char *const weft_match_names[], *const weft_match_by_names[]; /* end with NULL (match.c) */
+/* Seeds that choose a learning rate begin so far behind those that judge. */
+enum { WEFT_SCREEN_OFFSET = 2 * WEFT_MAX_SEEDS };
 enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
 struct weft_arm {
@@ -48,6 +50,7 @@ struct weft_arm {
     int gate_count;
     char gate_sizes[160]; /* see weft_gates.sizes */
     double seconds;       /* estimate for one run */
+    double lr;            /* chosen among several by screening (queue.c); NAN: not yet */
 };
 
 struct weft_study {
@@ -61,6 +64,7 @@ struct weft_study {
     const char *looks_text; /* "3,5,8"; "": one look, after all seeds */
     const char *parent;     /* the folder of the study that led to this one; "": none */
     int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
+    int64_t screen_seeds;   /* that choose among several learning rates */
     int match, match_by, repeat_seeds;
     struct weft_settings settings; /* of the config, then those of the command line */
     /* Made from them: */
@@ -130,7 +134,8 @@ struct weft_estimate {
 };
 enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1: all arms of the first seed, then of the next. */
+/* A run of the study by its number, from 0 to weft_study_runs() - 1: first those that choose learning rates, if there
+ * are several (screening), then those that are judged: all arms of the first seed, then of the next. */
 struct weft_study_run {
     int arm;
     double lr;
@@ -138,6 +143,7 @@ struct weft_study_run {
     char folder[256]; /* within the study's folder */
 };
 int64_t weft_study_runs(const struct weft_study *s);
+int64_t weft_study_screening(const struct weft_study *s); /* how many of them choose */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
 /* The text of its config.json, which the caller frees, and the SHA-256 of the text. */
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,

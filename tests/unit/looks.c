@@ -110,6 +110,66 @@ static void families_err_in_one_study_of_twenty(void **state)
     }
 }
 
+/* ---- choosing a learning rate */
+
+enum { SCREEN_SEEDS = 2, JUDGE_SEEDS = 5, MOST_RATES = 8 };
+
+/* A run at a rate: the base has a peak, far sharper than the noise, the arm is flat; at their best they are equal.
+ * Seeds from JUDGE_SEEDS on choose. */
+static double tuned(uint64_t study, int arm, int rates, int rate, int64_t seed)
+{
+    uint64_t run = (study * MOST_SEEDS + (uint64_t)seed) * MOST_RATES + (uint64_t)rate;
+    double off = arm ? 0 : 0.1 * abs(rate - rates / 2);
+    return 3 + off + 0.01 * weft_normal(weft_key(79, (uint64_t)arm), run);
+}
+
+static int choose(uint64_t study, int arm, int rates, int64_t first, int64_t seeds)
+{
+    int best = 0;
+    double least = INFINITY;
+    for (int k = 0; k < rates; k++) {
+        double sum = 0;
+        for (int64_t i = first; i < first + seeds; i++)
+            sum += tuned(study, arm, rates, k, i);
+        best = sum < least ? k : best;
+        least = fmin(least, sum);
+    }
+    return best;
+}
+
+static double tuned_errors(int rates, int64_t first, int64_t seeds)
+{
+    struct weft_looks l = plan(1, 1, (const int64_t[]){JUDGE_SEEDS});
+    int64_t n = studies(), hits = 0;
+    for (int64_t s = 0; s < n; s++) {
+        double losses[2][JUDGE_SEEDS];
+        int look;
+        for (int a = 0; a < 2; a++) {
+            int rate = choose((uint64_t)s, a, rates, first, seeds);
+            for (int64_t i = 0; i < JUDGE_SEEDS; i++)
+                losses[a][i] = tuned((uint64_t)s, a, rates, rate, i);
+        }
+        struct weft_comparison c = {.arm = losses[1], .base = losses[0], .seeds = JUDGE_SEEDS};
+        check(weft_look(&l, &c, &look));
+        hits += c.family.low > 0 || c.family.high < 0;
+    }
+    return (double)hits / (double)n;
+}
+
+static void seeds_that_choose_do_not_judge(void **state)
+{
+    (void)state;
+    static const int rates[] = {3, 5, 8};
+    double error = sqrt(0.05 * 0.95 / (double)studies());
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        double fresh = tuned_errors(rates[i], JUDGE_SEEDS, SCREEN_SEEDS), same = tuned_errors(rates[i], 0, JUDGE_SEEDS);
+        print_message("best of %d rates, a flat arm against a peaked one: %.4f; chosen on the judged runs: %.4f\n",
+                      rates[i], fresh, same);
+        assert_true(fresh <= 0.05 + 3 * error && fresh >= 0.05 - 3 * error);
+        assert_true(same > (rates[i] > 3 ? 0.055 : fresh));
+    }
+}
+
 static void one_look_is_students_t(void **state)
 {
     (void)state;
@@ -167,6 +227,7 @@ int main(void)
         cmocka_unit_test(looks_err_in_one_study_of_twenty),
         cmocka_unit_test(peeking_errs_more_often),
         cmocka_unit_test(families_err_in_one_study_of_twenty),
+        cmocka_unit_test(seeds_that_choose_do_not_judge),
         cmocka_unit_test(one_look_is_students_t),
         cmocka_unit_test(levels_are_strict_and_enough),
         cmocka_unit_test(a_decision_stands),

@@ -114,25 +114,71 @@ static void repeats_are_alike(void **state)
     weft_study_release(&s);
 }
 
+#define SCREENED "CONFIG_WEFT_ARMS=\"dot: geom=dot | w2: geom=w2\"\nCONFIG_WEFT_LRS=\"1e-3 3e-3 1e-2\""
+
 static void all_runs_are_listed(void **state)
 {
     (void)state;
     struct weft_study s;
-    char hash[12][65], *config, folder[12][256];
-    open_study(&s, "CONFIG_WEFT_ARMS=\"dot: geom=dot | w2: geom=w2\"\nCONFIG_WEFT_LRS=\"1e-3 3e-3\"", "seeds=3 seed=5");
-    assert_int_equal(weft_study_runs(&s), 12);
-    for (int i = 0; i < 12; i++) {
+    enum { SCREENING = 12, RUNS = 18 };
+    char hash[RUNS][65], *config, folder[RUNS][256];
+    open_study(&s, SCREENED, "seeds=3 seed=5");
+    assert_int_equal(weft_study_screening(&s), SCREENING);
+    assert_int_equal(weft_study_runs(&s), RUNS);
+    assert_true(isnan(weft_study_run_at(&s, SCREENING).lr));
+    s.arm[0].lr = 1e-3;
+    s.arm[1].lr = 3e-3;
+    for (int i = 0; i < RUNS; i++) {
         struct weft_study_run run = weft_study_run_at(&s, i);
         assert_int_equal(run.arm, i % 2);
-        assert_int_equal(run.seed, 5 + i / 4);
-        assert_true(run.lr == (i / 2 % 2 ? 3e-3 : 1e-3));
+        assert_int_equal(run.seed, i < SCREENING ? 2005 + i / 6 : 5 + (i - SCREENING) / 2);
+        assert_true(run.lr == (i < SCREENING ? s.lr[i / 2 % 3] : s.arm[i % 2].lr));
         check(weft_study_run_config(&s, &run, &config, hash[i]));
         free(config);
         memcpy(folder[i], run.folder, sizeof folder[i]);
         for (int other = 0; other < i; other++)
             assert_true(strcmp(hash[i], hash[other]) != 0 && strcmp(folder[i], folder[other]) != 0);
     }
-    assert_string_equal(folder[3], "runs/w2/lr-0.003-seed-5");
+    assert_string_equal(folder[3], "runs/w2/lr-0.003-seed-2005");
+    assert_string_equal(folder[SCREENING], "runs/dot/lr-0.001-seed-5");
+    weft_study_release(&s);
+}
+
+/* Writes the screening runs from `first` to before `end` to the ledger: dot is best at 3e-3, w2 at 1e-2. */
+static void screen(struct weft_study *s, const char *folder, int64_t first, int64_t end)
+{
+    struct weft_queue q = {.study = s, .folder = folder, .slots = 1, .threads = 1};
+    check(weft_queue_init(&q));
+    for (int64_t i = first; i < end; i++) {
+        struct weft_finished done = q.job[i].finished;
+        memcpy(done.weights_sha256, done.config_sha256, 65);
+        done.val_loss = 1 + fabs(log(q.job[i].run.lr / (q.job[i].run.arm ? 1e-2 : 3e-3))) + 0.01 * (double)(i % 3);
+        check(weft_ledger_add(folder, &done));
+    }
+    weft_queue_release(&q);
+}
+
+static void screening_chooses_learning_rates(void **state)
+{
+    (void)state;
+    struct weft_study s;
+    char folder[300];
+    snprintf(folder, sizeof folder, "%s", in_scratch("screened"));
+    open_study(&s, SCREENED, "seeds=3 seed=5");
+    int64_t screening = weft_study_screening(&s);
+    screen(&s, folder, 0, screening - 1);
+    struct weft_queue q = {.study = &s, .folder = folder, .slots = 1, .threads = 1};
+    check(weft_queue_init(&q));
+    assert_true(isnan(s.arm[0].lr) && isnan(q.job[screening].run.lr)); /* one is missing */
+    check_error(weft_queue_run_one(&q, screening), WEFT_INVALID, "the screening runs 0 to 11 choose");
+    weft_queue_release(&q);
+    screen(&s, folder, screening - 1, screening);
+    q = (struct weft_queue){.study = &s, .folder = folder, .slots = 1, .threads = 1};
+    check(weft_queue_init(&q));
+    assert_true(s.arm[0].lr == 3e-3 && s.arm[1].lr == 1e-2);
+    assert_true(q.job[screening].run.lr == 3e-3 && q.job[screening + 1].run.lr == 1e-2);
+    assert_int_equal(weft_queue_count(&q, WEFT_WAITING), 6);
+    weft_queue_release(&q);
     weft_study_release(&s);
 }
 
@@ -173,8 +219,11 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widths_match),        cmocka_unit_test(what_cannot_match_is_refused),
-        cmocka_unit_test(repeats_are_alike),   cmocka_unit_test(all_runs_are_listed),
+        cmocka_unit_test(widths_match),
+        cmocka_unit_test(what_cannot_match_is_refused),
+        cmocka_unit_test(repeats_are_alike),
+        cmocka_unit_test(all_runs_are_listed),
+        cmocka_unit_test(screening_chooses_learning_rates),
         cmocka_unit_test(known_runs_are_done),
     };
     return cmocka_run_group_tests(tests, make_scratch, end);
