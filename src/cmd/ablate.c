@@ -215,6 +215,20 @@ static enum weft_status print_result(const struct args *a, const struct weft_que
     return status;
 }
 
+/* The finding, and where the page is. */
+static enum weft_status say_finding(const struct args *a)
+{
+    struct weft_results r;
+    char text[WEFT_VERDICT_TEXT];
+    enum weft_status status = weft_results_load(&r, a->out);
+    if (status == WEFT_OK) {
+        weft_results_headline(&r, text);
+        weft_say(stderr, "%s\n%s/report.html has the curves and all numbers\n", text, a->out);
+    }
+    weft_results_release(&r);
+    return status;
+}
+
 static enum weft_status check_failures(const struct args *a, const struct weft_queue *q)
 {
     const struct weft_job *first = weft_queue_failure(q);
@@ -259,6 +273,8 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
         TRY(weft_report_write(a->out));
     TRY(check_failures(a, q));
     TRY(print_result(a, q));
+    if (a->run < 0 && !caught)
+        TRY(say_finding(a));
     return check_stopped(a, q, words);
 }
 

@@ -21,6 +21,9 @@ static enum weft_status print_json(const struct weft_results *r)
 {
     struct weft_result *out = weft_result_create();
     weft_result_text(out, "study", r->name);
+    char headline[WEFT_VERDICT_TEXT];
+    weft_results_headline(r, headline);
+    weft_result_text(out, "headline", headline);
     weft_result_int(out, "runs", r->finished);
     weft_result_int(out, "runs_planned", r->planned);
     weft_results_add(r, out);
@@ -39,7 +42,9 @@ static enum weft_status print(const struct args *a, const struct weft_results *r
 {
     if (a->common.json)
         return print_json(r);
-    printf("study %s\n", r->name);
+    char headline[WEFT_VERDICT_TEXT];
+    weft_results_headline(r, headline);
+    weft_say(stdout, "study %s: %s\n", r->name, headline);
     weft_results_notes(r, print_note, NULL);
     putchar('\n');
     weft_results_print(r, stdout);

@@ -47,7 +47,11 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
 {
     fprintf(to, "# ");
     print_cell(to, r->name);
-    fputs("\n\n", to);
+    char headline[WEFT_VERDICT_TEXT];
+    weft_results_headline(r, headline);
+    fputs("\n\n**", to);
+    print_cell(to, headline);
+    fputs("**\n\n", to);
     weft_results_notes(r, print_note, to);
     fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
           "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",

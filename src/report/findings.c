@@ -21,15 +21,20 @@ static const char *const names[] = {
     [WEFT_TOO_FEW_SEEDS] = "too few seeds",
 };
 
+/* From here on an arm has solved its task: what is left of the loss says how sure it is, not how often it is right. */
+static const double solved_accuracy = 0.995;
+
 /* ---- a single arm */
 
 static void add_up(struct weft_finding *f)
 {
     double squares = 0;
     f->loss = f->tokens_per_s = 0;
+    f->solved = f->seeds > 0;
     for (int i = 0; i < f->seeds; i++) {
         f->loss += f->run[i].test_loss / f->seeds;
         f->tokens_per_s += f->run[i].tokens_per_s / f->seeds;
+        f->solved &= f->run[i].test_accuracy >= solved_accuracy;
     }
     for (int i = 0; i < f->seeds; i++)
         squares += (f->run[i].test_loss - f->loss) * (f->run[i].test_loss - f->loss);
@@ -169,9 +174,14 @@ static enum weft_status conclude_comparison(struct weft_results *r, struct weft_
 {
     char text[WEFT_VERDICT_TEXT];
     weft_verdict_text(&f->against, "nats", text);
-    size_t used = strlen(text);
+    enum weft_verdict verdict = weft_verdict(&f->against);
+    if (f->solved && r->arm[0].found.solved && (verdict == WEFT_BETTER || verdict == WEFT_WORSE))
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "; both arms solve the task (accuracy %.1f %% or more), only "
+                 "the loss differs",
+                 100 * solved_accuracy);
     if (r->looks.count > 1)
-        snprintf(text + used, sizeof text - used, " (look %d of %d)", f->look, r->looks.count);
+        snprintf(text + strlen(text), sizeof text - strlen(text), " (look %d of %d)", f->look, r->looks.count);
     f->bootstrap = weft_bootstrap(&f->against);
     return conclude(f, names[weft_verdict(&f->against)], weft_arena_print(&r->arena, "%s", text));
 }

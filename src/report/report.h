@@ -58,6 +58,7 @@ struct weft_results {
             const struct weft_finished *run; /* those with the chosen learning rate */
             int seeds;
             double loss, loss_sd, tokens_per_s; /* means over them; the loss is the test loss */
+            bool solved;                        /* nearly all of their test answers are right */
             struct weft_comparison against;     /* with the first arm, over the seeds of the look */
             int look;                           /* of the plan, from 1; 0: none is complete */
             struct weft_interval bootstrap;
@@ -93,6 +94,8 @@ bool weft_results_differ(const struct weft_results *r, const char *option);
 
 /* ---- output */
 
+/* The finding in one sentence (headline.c). */
+void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_TEXT]);
 /* What a reader must know before the table, one sentence per call; the first says what was compared. */
 typedef void weft_note_fn(void *context, bool warning, const char *text);
 void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *context);

@@ -81,6 +81,16 @@ study twelve 12 5 3
 "$weft" report "$scratch/twelve" >"$scratch/out" && json twelve 'd["reproduced"] == 1 and d["again.verdict"] == "reproduced"
     and d["dot.lr"] == 1e-3 and d["latent-128.verdict"] == "worse" and d["alibi.verdict"] == "not resolved"'
 result $? "twelve arms on a grid of learning rates, one of them a repeat"
+head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .* arms cannot yet be distinguished from dot\.$' &&
+    grep -q '<p class="headline">w2-full is better than dot by' "$scratch/twelve/report.html" &&
+    grep -q '^\*\*w2-full is better than dot by' "$scratch/twelve/report.md" &&
+    json twelve 'd["headline"].startswith("w2-full is better than dot by") and "solve" not in d["headline"]'
+result $? "the headline is the finding in one sentence"
+cp -r "$scratch/twelve" "$scratch/solved"
+sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solved/runs.jsonl"
+"$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task: only the loss differs" in d["headline"]' &&
+    grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), only the loss differs' "$scratch/out"
+result $? "where all arms solve the task, the verdict on the loss says so"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
 result $? "their page stays below a megabyte"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
