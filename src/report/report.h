@@ -8,6 +8,8 @@
 #include "stats/stats.h"
 #include "study/study.h"
 
+struct weft_result;
+
 /* ---- verdicts (verdict.c). The family's interval decides, so verdict and interval always agree. */
 
 enum weft_verdict { WEFT_BETTER, WEFT_WORSE, WEFT_NOT_RESOLVED, WEFT_TOO_FEW_SEEDS };
@@ -37,6 +39,7 @@ struct weft_results {
         int64_t first_seed;             /* of as many as the study has */
         int64_t params, peak_bytes, activation_bytes, state_bytes, matched;
         double flops, cache_bytes; /* per trained token; per token, all layers */
+        double tokens;             /* that a run is trained on; 0: not recorded */
         const char *config;        /* all options, as flat JSON */
         struct weft_result_entry {
             const char *name, *value;
@@ -86,6 +89,27 @@ enum weft_status weft_queue_run_looks(struct weft_queue *q);
 /* What of the pairing of runs could not be checked, in a sentence; false: all was (pairing.c). */
 bool weft_results_unrecorded(const struct weft_results *r, char text[400]);
 
+/* ---- ladders (ladder.c): studies of the same arms at several sizes */
+
+struct weft_rungs {
+    struct weft_arena arena;
+    int count;
+    int64_t seeds; /* that every rung judges */
+    struct weft_results rung[WEFT_MAX_RUNGS];
+    struct weft_rung_arm {
+        const char *name; /* NULL: the first arm, or a repeat */
+        bool judged;
+        double compute[2][WEFT_MAX_RUNGS]; /* FLOPs of a run, of the first arm and of this */
+        struct weft_ladder ladder;
+        const char *verdict, *text;
+    } * arm;
+};
+/* Folders of studies, the smallest models first. Release also after a failure. */
+enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folders, int count);
+void weft_rungs_release(struct weft_rungs *l);
+void weft_rungs_print(const struct weft_rungs *l, FILE *to);
+void weft_rungs_add(const struct weft_rungs *l, struct weft_result *to);
+
 /* ---- options of the arms (options.c) */
 
 const char *weft_result_option(const struct weft_result_arm *arm, const char *name); /* NULL: it has none */
@@ -101,7 +125,6 @@ typedef void weft_note_fn(void *context, bool warning, const char *text);
 void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *context);
 /* The table of verdicts, for a terminal, and as entries ARM.key of a flat object. */
 void weft_results_print(const struct weft_results *r, FILE *to);
-struct weft_result;
 void weft_results_add(const struct weft_results *r, struct weft_result *to);
 /* Writes report.html, report.md and report.csv: all of them or, if one cannot be replaced, none. */
 enum weft_status weft_report_write(const char *folder);

@@ -123,6 +123,7 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     arm->activation_bytes = weft_field_int(&f, "activation_bytes", 0, INT64_MAX);
     arm->state_bytes = weft_field_int(&f, "state_bytes", 0, INT64_MAX);
     arm->cache_bytes = weft_field_real(&f, "cache_bytes");
+    arm->tokens = json_object_get(object, "tokens") ? weft_field_real(&f, "tokens") : 0;
     arm->matched = weft_field_int(&f, "matched", 0, INT64_MAX);
     if (f.status == WEFT_OK && !weft_is_arm_name(arm->name))
         weft_field_refuse(&f, "name", "is not the name of an arm: use letters, digits, - and _, at most 63");

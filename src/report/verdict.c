@@ -68,13 +68,14 @@ static void print_not_resolved(const struct weft_comparison *c, const char *unit
         return;
     }
     int digits = interval_decimals(c->family);
+    int seen = fabs(c->mean) * pow(10, digits) < 0.5 ? decimals(fabs(c->mean)) : digits; /* it is not 0 */
     double far = -c->family.low > c->family.high ? c->family.low : c->family.high;
     double least = weft_effect_resolved(c->seeds, c->alpha) * c->sd;
     snprintf(
         text, WEFT_VERDICT_TEXT,
         "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds. If it truly is %+.*f, %s seeds would resolve it; %s if it "
         "is %+.*f, and no number if it is 0. These %lld could have found %.*f or more",
-        digits, c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, digits, c->mean,
+        seen, c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, seen, c->mean,
         seeds_for(c, c->mean).text, seeds_for(c, far).text, digits, far, (long long)c->seeds, decimals(least), least);
 }
 

@@ -75,6 +75,32 @@ enum weft_status weft_compare(struct weft_comparison *family, int64_t count, int
  * even the first is complete. */
 enum weft_status weft_look(const struct weft_looks *l, struct weft_comparison *c, int *look);
 
+/* ---- the same arms at several sizes (ladder.c) */
+
+enum { WEFT_LEAST_RUNGS = 3, WEFT_MAX_RUNGS = 8, WEFT_LADDER_SEEDS = 64 };
+/* A multiplier that changes by less than this factor per tenfold compute holds. */
+#define WEFT_TREND_MARGIN 1.1
+enum weft_trend { WEFT_TREND_UNKNOWN, WEFT_TREND_HOLDS, WEFT_TREND_GROWS, WEFT_TREND_SHRINKS };
+struct weft_estimate_of {
+    double value;
+    struct weft_interval interval; /* 95 %, of the family together */
+};
+struct weft_ladder {
+    int rungs;                                /* input */
+    int64_t seeds;                            /* input: the same on every rung */
+    int64_t comparisons;                      /* input: of the family; 0: one */
+    const double *base_compute, *arm_compute; /* input: of a run on each rung, ascending */
+    const double *base, *arm;                 /* input: losses [rungs, seeds] */
+    double floor, exponent[2];                /* of base and arm: floor + factor * compute^-exponent */
+    double residual[2][WEFT_MAX_RUNGS];       /* of base and arm: mean loss - curve */
+    /* The logarithm of the factor by which the base would need more compute for the arm's loss, and of its growth:
+     * per e-fold compute, over all rungs. NAN where the arm is below what the base can reach. */
+    struct weft_estimate_of multiplier[WEFT_MAX_RUNGS], mean, trend;
+    double prediction_error; /* of the base's largest rung, from the smaller ones: predicted - measured; NAN: too few */
+    enum weft_trend verdict;
+};
+enum weft_status weft_ladder(struct weft_ladder *l);
+
 /* A 95 % interval of the mean difference that does not assume a normal distribution: as a second opinion, since the t
  * interval decides. NAN where that is NAN, and below this many seeds: resampling cannot show tails that did not occur.
  */

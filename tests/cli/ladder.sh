@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# ladder.sh - weft ladder on studies at four sizes, whose losses follow curves that are known: multipliers, their trend,
+# the verdict, and what is refused.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# rungs NAME GROWTH: studies NAME-1 to NAME-4; the second arm is as good as the first with 1.5 C^GROWTH times the compute.
+python3 tests/cli/study.py "$scratch/base" 2 5 >"$scratch/log" || cat "$scratch/log"
+rungs() {
+    for rung in 1 2 3 4; do
+        cp -r "$scratch/base" "$scratch/$1-$rung"
+        python3 - "$scratch/$1-$rung" "$rung" "$2" <<'END'
+import json, sys
+folder, rung, growth = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+study = json.load(open(folder + "/study.json"))
+compute = 4.0 ** (rung - 1)
+for arm in study["arms"]:
+    arm["flops"], arm["tokens"] = 1e6, 1e6 * compute
+json.dump(study, open(folder + "/study.json", "w"))
+runs = [json.loads(line) for line in open(folder + "/runs.jsonl")]
+first = study["arms"][0]["name"]
+for run in runs:
+    noise = 0.001 * ((run["seed"] * 7 + rung * 3) % 5 - 2) + (0 if run["arm"] == first else 0.0004 * ((run["seed"] * 3 + rung) % 5 - 2))
+    run["test_loss"] = 2 + 2 * (compute * (1 if run["arm"] == first else 1.5 * compute ** growth)) ** -0.25 + noise
+with open(folder + "/runs.jsonl", "w") as to:
+    for run in runs:
+        to.write(json.dumps(run) + "\n")
+END
+    done
+}
+ladder() { "$weft" ladder "$scratch/$1"-{1,2,3,4} "${@:2}"; }
+
+for kind in holds:0 grows:0.15 shrinks:-0.15; do
+    rungs "${kind%:*}" "${kind#*:}"
+    ladder "${kind%:*}" --json >"$scratch/json" && python3 - "$scratch/json" "$kind" <<'END'
+import json, math, sys
+d, (name, growth) = json.load(open(sys.argv[1])), sys.argv[2].split(":")
+arm = next(key for key in d if key.endswith(".verdict"))[:-8]
+truth = 1.5 * 64 ** float(growth)
+assert d["rungs"] == 4 and d["seeds"] == 5 and d[arm + ".verdict"] == "gain " + name, d
+assert d[arm + ".multiplier_4_low"] < truth < d[arm + ".multiplier_4_high"] and abs(d[arm + ".multiplier_4"] / truth - 1) < 0.05, d
+assert abs(d[arm + ".change_per_tenfold"] / 10 ** float(growth) - 1) < 0.05 and abs(d[arm + ".prediction_error"]) < 0.02, d
+END
+    result $? "a gain that ${kind%:*} is found, with its multiplier"
+done
+ladder holds >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
+    grep -q 'predicted from the smaller ones, is off by' "$scratch/out"
+result $? "the table says it in words"
+
+refuses() { # TEXT FOLDERS...
+    "$weft" ladder "${@:2}" >"$scratch/out" 2>"$scratch/err"
+    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$1" "$scratch/err"
+    result $? "refused: $1"
+}
+cd "$scratch" || exit 1
+refuses 'a ladder of 2 studies: give 3 to 8' holds-1 holds-2
+refuses 'rung 2 has compute' holds-2 holds-1 holds-3
+refuses 'is not the folder of a study' holds-1 holds-2 nothing
+refuses 'does not say how many tokens a run is trained on' base holds-1 holds-2
+sed -i 's/"name": "w2-full"/"name": "other"/' holds-3/study.json
+refuses 'has other arms than holds-1' holds-1 holds-2 holds-3
+sed -i '$d' grows-2/runs.jsonl
+"$weft" ladder grows-{1,2,3,4} >out && grep -q 'no verdict: on rung 2, no verdict yet' out
+result $? "a rung that is not finished gives no verdict"
+finish
