@@ -3,6 +3,7 @@
  * ladder - studies of the same arms at several sizes: whether a gain survives scale.
  */
 #include "base/json.h"
+#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "report/report.h"
 
@@ -11,14 +12,29 @@
 struct args {
     struct weft_common common;
     struct weft_arg_list folders;
+    const char *html;
 };
 
 static const struct weft_arg table[] = {
     {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folders),
      .help = "Folders of studies with the same arms, the smallest models first", .many = true,
      .missing = "which studies? Give the folders of at least three, the smallest models first"},
+    {"html", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, html), .help = "Write a page with pictures, too"},
     {0},
 };
+
+static enum weft_status write_page(const struct args *a, const struct weft_rungs *l)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        weft_rungs_page(l, to);
+    enum weft_status status = to && weft_output_close(to) ? weft_file_replace(a->html, text, bytes)
+                                                          : FAIL(WEFT_NOMEM, "not enough memory for %s", a->html);
+    free(text);
+    return status;
+}
 
 static enum weft_status print(const struct args *a, const struct weft_rungs *l)
 {
@@ -40,6 +56,8 @@ static enum weft_status run(void *args)
     if (!l)
         return FAIL(WEFT_NOMEM, "not enough memory for a ladder");
     enum weft_status status = weft_rungs_load(l, a->folders.item, a->folders.count);
+    if (status == WEFT_OK && a->html)
+        status = write_page(a, l);
     if (status == WEFT_OK)
         status = print(a, l);
     weft_rungs_release(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * html.c - text inside HTML: nothing that a study's files say is taken as markup.
+ * html.c - small parts of the page. Text: nothing that a study's files say is taken as markup.
  */
 #include "report/results.h"
 
@@ -32,3 +32,15 @@ void weft_html_open_table(const char *label, const char *const *columns, FILE *t
 }
 
 void weft_html_close_table(FILE *to) { fputs("</tbody></table></div>\n", to); }
+
+void weft_html_key(const struct weft_results *r, const char *also, FILE *to)
+{
+    fputs("<p class=\"key\">", to);
+    for (int i = 0; i < r->arm_count; i++)
+        if (!r->arm[i].repeats)
+            fprintf(to,
+                    "<span class=\"c%d\"><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\"><path "
+                    "class=\"line d%d\" d=\"M0 5H26\"/></svg> %s</span> &nbsp; ",
+                    i % 7, i / 7 % 4, r->arm[i].name);
+    fprintf(to, "%s</p>\n", also);
+}

@@ -109,6 +109,7 @@ enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folder
 void weft_rungs_release(struct weft_rungs *l);
 void weft_rungs_print(const struct weft_rungs *l, FILE *to);
 void weft_rungs_add(const struct weft_rungs *l, struct weft_result *to);
+void weft_rungs_page(const struct weft_rungs *l, FILE *to); /* ladder_page.c */
 
 /* ---- options of the arms (options.c) */
 

@@ -106,6 +106,23 @@ void weft_html_runs(const struct weft_results *r, FILE *to);
 void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);
 
+/* Pictures over a logarithmic axis (plot.c): include all that is drawn, open, draw, close. Arms have their colours. */
+struct weft_plot {
+    FILE *to;
+    bool any;                      /* something is included */
+    double first, last, low, high; /* of both axes */
+};
+void weft_plot_include(struct weft_plot *p, double x, double y);
+void weft_plot_open(struct weft_plot *p, const char *label, const char *x_title, const char *y_title);
+void weft_plot_tick(const struct weft_plot *p, double x, const char *text);
+void weft_plot_line(const struct weft_plot *p, int arm, const double *x, const double *y, int count); /* x ascending */
+void weft_plot_dot(const struct weft_plot *p, int arm, double x, double y, bool large);
+void weft_plot_interval(const struct weft_plot *p, int arm, double x, struct weft_interval i);
+void weft_plot_rule(const struct weft_plot *p, double y);
+void weft_plot_close(const struct weft_plot *p);
+/* The arms with their colours; `also` is a sentence behind them. */
+void weft_html_key(const struct weft_results *r, const char *also, FILE *to);
+
 /* Files that are part of the program (assets.c), each ending with a 0. */
 extern const char weft_asset_page[], weft_asset_style[], weft_asset_charts[];
 extern const char weft_asset_uplot_js[], weft_asset_uplot_css[], weft_asset_uplot_licence[];

@@ -48,9 +48,24 @@ assert abs(d[arm + ".change_per_tenfold"] / 10 ** float(growth) - 1) < 0.05 and 
 END
     result $? "a gain that ${kind%:*} is found, with its multiplier"
 done
-ladder holds >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
+ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
     grep -q 'predicted from the smaller ones, is off by' "$scratch/out"
 result $? "the table says it in words"
+python3 - "$scratch/page.html" <<'END'
+import sys
+from html.parser import HTMLParser
+page, open_tags = open(sys.argv[1]).read(), []
+class Check(HTMLParser):
+    def handle_starttag(self, tag, attributes):
+        assert not any(name.startswith("on") or name in ("src", "href") and value != "data:," for name, value in attributes)
+        if tag not in ("meta", "link", "path", "circle"): open_tags.append(tag)
+    def handle_endtag(self, tag):
+        if tag not in ("path", "circle"): assert open_tags.pop() == tag, tag
+Check().feed(page)
+assert not open_tags and "gain holds" in page and page.count('class="interval') == 4 and page.count("<svg class=\"plotted\"") == 2
+assert "nan" not in page.lower().replace("nats", "")
+END
+result $? "the page is well-formed, loads nothing, and has both pictures"
 
 refuses() { # TEXT FOLDERS...
     "$weft" ladder "${@:2}" >"$scratch/out" 2>"$scratch/err"

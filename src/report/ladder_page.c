@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ladder_page.c - a ladder as a page: for every arm the verdict, the losses with their curves, the multipliers with
+ * their intervals, and the numbers.
+ */
+#include "report/results.h"
+
+#include <math.h>
+
+enum { POINTS = 40 }; /* of a curve */
+
+static void put_ticks(const struct weft_plot *p, const struct weft_rungs *l, const struct weft_rung_arm *arm)
+{
+    for (int r = 0; r < l->count; r++)
+        weft_plot_tick(p, arm->compute[0][r], weft_count_text(arm->compute[0][r]).text);
+}
+
+/* One of the two curves, between the smallest and the largest rung; the factor is that of the last point. */
+static void put_curve(const struct weft_plot *p, const struct weft_rungs *l, int i, int a)
+{
+    const struct weft_rung_arm *arm = &l->arm[i];
+    const struct weft_ladder *of = &arm->ladder;
+    double x[POINTS], y[POINTS], first = arm->compute[a][0], last = arm->compute[a][l->count - 1];
+    double end = l->rung[l->count - 1].arm[a ? i : 0].found.loss - of->residual[a][l->count - 1];
+    for (int k = 0; k < POINTS; k++) {
+        x[k] = first * pow(last / first, (double)k / (POINTS - 1));
+        y[k] = of->floor + (end - of->floor) * pow(x[k] / last, -of->exponent[a]);
+    }
+    weft_plot_line(p, a ? i : 0, x, y, POINTS);
+}
+
+static void put_losses(const struct weft_rungs *l, int i, FILE *to)
+{
+    const struct weft_rung_arm *arm = &l->arm[i];
+    struct weft_plot p = {.to = to};
+    for (int a = 0; a < 2; a++)
+        for (int r = 0; r < l->count; r++)
+            weft_plot_include(&p, arm->compute[a][r], l->rung[r].arm[a ? i : 0].found.loss);
+    weft_plot_open(&p, "test loss over compute", "FLOPs of a run (logarithmic)", "test loss, nats");
+    put_ticks(&p, l, arm);
+    for (int a = 0; a < 2; a++) {
+        put_curve(&p, l, i, a);
+        for (int r = 0; r < l->count; r++)
+            weft_plot_dot(&p, a ? i : 0, arm->compute[a][r], l->rung[r].arm[a ? i : 0].found.loss, false);
+    }
+    weft_plot_close(&p);
+}
+
+static void put_multipliers(const struct weft_rungs *l, int i, FILE *to)
+{
+    const struct weft_rung_arm *arm = &l->arm[i];
+    struct weft_plot p = {.to = to};
+    weft_plot_include(&p, arm->compute[0][0], 1);
+    for (int r = 0; r < l->count; r++) {
+        const struct weft_estimate_of *m = &arm->ladder.multiplier[r];
+        weft_plot_include(&p, arm->compute[0][r], exp(m->interval.low));
+        weft_plot_include(&p, arm->compute[0][r], exp(m->interval.high));
+    }
+    weft_plot_open(&p, "compute multiplier by rung", "FLOPs of a run (logarithmic)", "compute multiplier");
+    put_ticks(&p, l, arm);
+    weft_plot_rule(&p, 1);
+    for (int r = 0; r < l->count; r++) {
+        const struct weft_estimate_of *m = &arm->ladder.multiplier[r];
+        struct weft_interval of = {exp(m->interval.low), exp(m->interval.high)};
+        weft_plot_interval(&p, i, arm->compute[0][r], of);
+        weft_plot_dot(&p, i, arm->compute[0][r], exp(m->value), false);
+    }
+    weft_plot_close(&p);
+}
+
+static void put_table(const struct weft_rungs *l, int i, FILE *to)
+{
+    static const char *const columns[] = {"Rung",     "Parameters",          "FLOPs",      "Loss of the first arm",
+                                          "Loss",     "Difference",          "Multiplier", "Interval",
+                                          "Residual", "Verdict of the rung", NULL};
+    weft_html_open_table("Rungs", columns, to);
+    for (int r = 0; r < l->count; r++) {
+        const struct weft_result_arm *base = &l->rung[r].arm[0], *own = &l->rung[r].arm[i];
+        const struct weft_estimate_of *m = &l->arm[i].ladder.multiplier[r];
+        fprintf(to, "<tr><th scope=\"row\">%d</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%+.4f</td>", r + 1,
+                weft_count_text((double)own->params).text, weft_count_text(l->arm[i].compute[1][r]).text,
+                weft_loss_text(base->found.loss).text, weft_loss_text(own->found.loss).text,
+                own->found.loss - base->found.loss);
+        fprintf(to, "<td>%.3f</td><td>[%.3f, %.3f]</td><td>%+.4f</td><td>%s</td></tr>\n", exp(m->value),
+                exp(m->interval.low), exp(m->interval.high), l->arm[i].ladder.residual[1][r], own->found.verdict);
+    }
+    weft_html_close_table(to);
+}
+
+static void put_arm(const struct weft_rungs *l, int i, FILE *to)
+{
+    const struct weft_rung_arm *arm = &l->arm[i];
+    fprintf(to, "<h2>%s against %s</h2>\n<p class=\"headline\">", arm->name, l->rung[0].arm[0].name);
+    weft_html(to, arm->text);
+    fputs("</p>\n", to);
+    if (!arm->judged)
+        return;
+    fputs("<h3>How much more compute the first arm would need for the same loss</h3>\n", to);
+    put_multipliers(l, i, to);
+    fputs("<h3>Test loss over compute</h3>\n", to);
+    put_losses(l, i, to);
+    put_table(l, i, to);
+    if (isfinite(arm->ladder.prediction_error))
+        fprintf(to, "<p>The largest rung of %s, predicted from the smaller ones, is off by %+.4f nats.</p>\n",
+                l->rung[0].arm[0].name, arm->ladder.prediction_error);
+}
+
+void weft_rungs_page(const struct weft_rungs *l, FILE *to)
+{
+    const struct weft_results *first = &l->rung[0];
+    fputs(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src "
+        "data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+        to);
+    weft_html(to, first->name);
+    fprintf(to, ": a ladder</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", weft_asset_style);
+    weft_html(to, first->name);
+    fprintf(to, ": does a gain survive scale?</h1>\n<p>%d rungs on task %s, %lld seeds each.</p>\n", l->count,
+            first->task, (long long)l->seeds);
+    weft_html_key(first, "Dots are means over seeds, bars 95 % intervals for all arms together.", to);
+    for (int i = 1; i < first->arm_count; i++)
+        if (l->arm[i].name)
+            put_arm(l, i, to);
+    fputs("<h2>To reproduce</h2>\n", to);
+    for (int r = 0; r < l->count; r++) {
+        fputs("<pre tabindex=\"0\"><code>", to);
+        weft_html(to, l->rung[r].command);
+        fputs("</code></pre>\n", to);
+    }
+    fputs("</body>\n</html>\n", to);
+}
