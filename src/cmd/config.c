@@ -38,8 +38,13 @@ static enum weft_status print_arm(const struct weft_study *s, const char *name)
 
 static void print_study(const struct weft_study *s)
 {
-    printf("%s: %s, task %s; %d arms, %d learning rates, %lld seeds\n", s->name, s->preset, s->arm[0].recipe.task->name,
-           s->arm_count, s->lr_count ? s->lr_count : 1, (long long)s->seeds);
+    printf("%s: %s, task %s; %d arms, %lld seeds", s->name, s->preset, s->arm[0].recipe.task->name, s->arm_count,
+           (long long)s->seeds);
+    if (s->look_count > 1)
+        printf(" in %d looks", s->look_count);
+    if (s->lr_count > 1)
+        printf(", %d learning rates screened with %lld", s->lr_count, (long long)s->screen_seeds);
+    putchar('\n');
     for (int i = 0; i < s->arm_count; i++) {
         const struct weft_arm *arm = &s->arm[i];
         printf("  %-16s %s%s%s\n", arm->name, arm->settings_text, arm->repeats < 0 ? "" : "; again ",

@@ -33,7 +33,7 @@ takes() { # NAME [ARGUMENT...]
 
 study 'CONFIG_WEFT_PRESET="llama"' 'CONFIG_WEFT_ARMS="dot:  |w2 : geom=w2   spread=full "' 'CONFIG_WEFT_SEEDS=5'
 takes "arms of a text"
-[[ $(<out) == "study: llama, task recall; 2 arms, 1 learning rates, 5 seeds"$'\n'"  dot"*$'\n'"  w2 "*"geom=w2 spread=full" ]]
+[[ $(<out) == "study: llama, task recall; 2 arms, 5 seeds"$'\n'"  dot"*$'\n'"  w2 "*"geom=w2 spread=full" ]]
 result $? "name, preset, arms and seeds are printed"
 "$weft" config study --arm w2 >w2.json && "$weft" show llama --set geom=w2 --set spread=full --config | cmp -s - w2.json
 result $? "an arm is the model of its settings"
