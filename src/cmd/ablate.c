@@ -18,7 +18,7 @@ enum { A_DAY = 86400 };
 struct args {
     struct weft_common common;
     const char *config, *out;
-    bool dry_run, slurm, unsafe, endless;
+    bool dry_run, slurm, unsafe, endless, watch;
     int64_t run; /* -1: all of them */
 };
 
@@ -37,6 +37,8 @@ static const struct weft_arg table[] = {
      .help = "Write an array job for sbatch instead of running"},
     {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
      .initial = "-1", .max = INFINITY},
+    {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
+     .help = "Write the report again after every run; its page reloads itself"},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
      .help = "Train even if a gate fails; the report says so"},
     {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, endless),
@@ -172,15 +174,23 @@ static void show_change(struct weft_line *line, const struct weft_queue *q, cons
                   (long long)job->run.seed, states[job->state], more);
 }
 
-/* Prints a line for every run that starts or ends; the progress line is that of all runs. */
+struct showing {
+    struct weft_line line;
+    bool watch;
+};
+
+/* Prints a line for every run that starts or ends; the progress line is that of all runs. A report that cannot be
+ * written now does not stop the study: the last one says why. */
 static void show(void *context, const struct weft_queue *q, const struct weft_job *job)
 {
-    struct weft_line *line = context;
+    struct showing *s = context;
     double done, all;
     if (job)
-        show_change(line, q, job);
+        show_change(&s->line, q, job);
+    if (job && job->state == WEFT_DONE && s->watch && weft_report_write(q->folder) != WEFT_OK)
+        weft_error_clear();
     add_up(q, &done, &all);
-    weft_line_show(line, done, all, "%lld of %lld runs done, %lld running  %.0f %%",
+    weft_line_show(&s->line, done, all, "%lld of %lld runs done, %lld running  %.0f %%",
                    (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count,
                    (long long)weft_queue_count(q, WEFT_RUNNING), 100 * done / all);
 }
@@ -265,9 +275,10 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
         TRY(weft_study_save(q->study, a->out, words));
     double done, all;
     add_up(q, &done, &all);
-    weft_line_init(q->context, done);
+    struct showing *s = q->context;
+    weft_line_init(&s->line, done);
     enum weft_status status = a->run < 0 ? weft_queue_run_looks(q) : weft_queue_run_one(q, a->run);
-    weft_line_end(q->context);
+    weft_line_end(&s->line);
     TRY(status);
     if (a->run < 0 && !caught)
         TRY(weft_report_write(a->out));
@@ -281,7 +292,7 @@ static enum weft_status run_queue(const struct args *a, struct weft_queue *q, co
 static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads,
                                 const char *const *words)
 {
-    struct weft_line line;
+    struct showing showing = {.watch = a->watch && a->run < 0};
     struct weft_queue q = {.study = s,
                            .folder = a->out,
                            .slots = slots,
@@ -290,7 +301,7 @@ static enum weft_status run_all(const struct args *a, const struct weft_study *s
                            .shared = a->run >= 0,
                            .signal = &caught,
                            .report = show,
-                           .context = &line};
+                           .context = &showing};
     catch_signals();
     enum weft_status status = run_queue(a, &q, words);
     weft_queue_release(&q);

@@ -35,6 +35,12 @@ static void put_note(void *context, bool warning, const char *text)
     weft_html(to, text);
     fputs("</li>\n", to);
 }
+/* While runs are missing that the plan asks for, the page reloads itself. */
+static void put_refresh(const struct page *p)
+{
+    if (p->r->finished < p->r->planned && weft_results_open(p->r))
+        fputs("<meta http-equiv=\"refresh\" content=\"20\">\n", p->to);
+}
 static void put_headline(const struct page *p)
 {
     char text[WEFT_VERDICT_TEXT];
@@ -58,17 +64,29 @@ static const struct slot {
     const char *name;
     void (*put)(const struct page *p);
 } slots[] = {
-    {"headline", put_headline},   {"name", put_name},
-    {"notes", put_notes},         {"verdicts", put_verdicts},
-    {"charts", put_charts},       {"data", put_data},
-    {"numbers", put_numbers},     {"lrs", put_lrs},
-    {"runs", put_runs},           {"gates", put_gates},
-    {"configs", put_configs},     {"command", put_command},
-    {"config", put_config},       {"first", put_first},
-    {"machine", put_machine},     {"version", put_version},
-    {"program", put_program},     {"style", put_style},
-    {"script", put_script},       {"uplot_js", put_uplot_js},
-    {"uplot_css", put_uplot_css}, {"uplot_licence", put_uplot_licence},
+    {"refresh", put_refresh},
+    {"headline", put_headline},
+    {"name", put_name},
+    {"notes", put_notes},
+    {"verdicts", put_verdicts},
+    {"charts", put_charts},
+    {"data", put_data},
+    {"numbers", put_numbers},
+    {"lrs", put_lrs},
+    {"runs", put_runs},
+    {"gates", put_gates},
+    {"configs", put_configs},
+    {"command", put_command},
+    {"config", put_config},
+    {"first", put_first},
+    {"machine", put_machine},
+    {"version", put_version},
+    {"program", put_program},
+    {"style", put_style},
+    {"script", put_script},
+    {"uplot_js", put_uplot_js},
+    {"uplot_css", put_uplot_css},
+    {"uplot_licence", put_uplot_licence},
 };
 
 static const struct slot *find_slot(const char *name, size_t length)

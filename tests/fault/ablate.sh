@@ -78,10 +78,15 @@ CONFIG_WEFT_LOOKS="3,5"
 END
 sed -i '/SEEDS/d; s/^CONFIG_WEFT_ARMS=.*/CONFIG_WEFT_ARMS="slow: lr=1e-8 | fast: lr=3e-3"/' looking
 sed -i 's/MAX_ITERS=.*/MAX_ITERS=200/; s/EVAL_SAMPLES=.*/EVAL_SAMPLES=256/' looking
-early=$("$weft" ablate --config looking --out looks --json 2>err)
+(until grep -q refresh looks/report.html 2>/dev/null; do sleep 0.1; done && touch watched) &
+watcher=$!
+early=$("$weft" ablate --config looking --out looks --json --watch 2>err)
 [[ $? == 0 && $(field runs <<<"$early") == 10 && $(field done <<<"$early") == 6 && $(wc -l <looks/looks.jsonl) == 1 ]] &&
     "$weft" report looks | grep -q 'better by .*, 3 seeds (look 1 of 2)'
 result $? "a study stops at the look that decides it"
+[[ -e watched ]] && ! grep -q 'http-equiv="refresh"' looks/report.html
+result $? "--watch writes a page that reloads itself while the study runs"
+kill $watcher 2>/dev/null
 sed -i 's/1e-8/3.001e-3/; s/MAX_ITERS=.*/MAX_ITERS=30/' looking
 late=$("$weft" ablate --config looking --out late --json 2>err)
 [[ $? == 0 && $(field done <<<"$late") == 10 && $(wc -l <late/looks.jsonl) == 2 ]] &&
