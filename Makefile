@@ -307,7 +307,7 @@ long-levels: build $(TESTS)
 	@for isa in base v3 v4; do echo "WEFT_ISA=$$isa" && WEFT_ISA=$$isa $(RUN) $(TESTS) || exit 1; done
 
 long-asan long-tsan: long-%:
-	@WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory FLAVOUR=$* ALL=yes check
+	@WEFT_EVERY=1 WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory FLAVOUR=$* ALL=yes check
 
 long-aarch64:
 	@WEFT_EVERY=2 WEFT_MODELS=w2 WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory aarch64
