@@ -68,7 +68,9 @@ int main(void)
 {
     struct CMUnitTest tests[SUBJECTS];
     char names[SUBJECTS][200];
-    int count = THREADS_SANITIZED ? 1 : SANITIZED ? 2 : SUBJECTS; /* up to a hundred times as slow */
+    int count = THREADS_SANITIZED ? 1
+                : SANITIZED       ? (getenv("WEFT_EVERY") ? 4 : 2)
+                                  : SUBJECTS; /* up to a hundred times as slow */
     for (int i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "%s %s", subjects[i].preset, subjects[i].settings);
         tests[i] = (struct CMUnitTest){

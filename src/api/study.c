@@ -28,12 +28,12 @@ static enum weft_status check_gates(const struct weft_study *s)
 
 static enum weft_status check_jobs(const struct weft_queue *q)
 {
-    for (int64_t i = 0; i < q->count; i++)
-        if (q->job[i].state == WEFT_FAILED)
-            return FAIL(WEFT_CHECK, "%lld of %lld runs failed, the first of them %s: %s",
-                        (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->job[i].run.folder,
-                        q->job[i].message);
-    if (weft_queue_count(q, WEFT_WAITING))
+    const struct weft_job *first = weft_queue_failure(q);
+    if (first)
+        return FAIL(WEFT_CHECK, "%lld of %lld runs failed, the first of them %s: %s",
+                    (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, first->run.folder,
+                    first->message);
+    if (!q->concluded)
         return FAIL(WEFT_STOPPED, "stopped and saved with %lld of %lld runs done",
                     (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count);
     return WEFT_OK;

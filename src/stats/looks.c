@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_STUDIES = 1 << 20, LEAST_STUDIES = 1 << 17, TILE = 1 << 12, DRAWS = 1 << 26 };
 
@@ -94,9 +95,22 @@ static enum weft_status check(const struct weft_looks *l)
     return WEFT_OK;
 }
 
+/* A report is read several times: the levels that were found last are not simulated again. */
+static bool recall(const struct weft_looks *known, struct weft_looks *l)
+{
+    bool same = known->comparisons == l->comparisons && known->count == l->count &&
+                memcmp(known->seeds, l->seeds, (size_t)l->count * sizeof *l->seeds) == 0;
+    if (same)
+        memcpy(l->alpha, known->alpha, sizeof l->alpha);
+    return same;
+}
+
 enum weft_status weft_looks_init(struct weft_looks *l)
 {
+    static _Thread_local struct weft_looks known;
     TRY(check(l));
+    if (recall(&known, l))
+        return WEFT_OK;
     double alpha = WEFT_FAMILY_ALPHA / (double)l->comparisons;
     l->alpha[0] = alpha;
     if (l->count == 1)
@@ -111,6 +125,7 @@ enum weft_status weft_looks_init(struct weft_looks *l)
     s.t = memory + 2 * s.count;
     simulate(&s, l, alpha, memory + 3 * s.count);
     free(memory);
+    known = *l;
     return WEFT_OK;
 }
 

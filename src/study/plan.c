@@ -84,6 +84,12 @@ enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_f
 
 /* ---- runs */
 
+double weft_arm_tokens(const struct weft_arm *arm)
+{
+    const struct weft_recipe *r = &arm->recipe;
+    return (double)(r->steps * r->micro_batches * arm->spec.batch) * (double)r->task->length(r->task_options);
+}
+
 /* A repeat has the learning rate of the arm that it repeats. */
 static int count_screened(const struct weft_study *s)
 {

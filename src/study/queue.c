@@ -237,12 +237,6 @@ static enum weft_status start(struct weft_queue *q, struct weft_job *job)
     return WEFT_OK;
 }
 
-static double tokens_of(const struct weft_arm *arm)
-{
-    const struct weft_recipe *r = &arm->recipe;
-    return (double)(r->steps * r->micro_batches * arm->spec.batch) * (double)r->task->length(r->task_options);
-}
-
 static void fail(struct weft_job *job, const char *folder, int how)
 {
     job->state = WEFT_FAILED;
@@ -269,7 +263,7 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
         snprintf(job->message, sizeof job->message, "its result cannot be used: %s", weft_error());
         weft_error_clear();
     } else if (finished) {
-        f->tokens_per_s = f->seconds > 0 ? tokens_of(arm_of(q, job)) / f->seconds : 0;
+        f->tokens_per_s = f->seconds > 0 ? weft_arm_tokens(arm_of(q, job)) / f->seconds : 0;
         TRY(weft_ledger_add(q->folder, f));
         job->state = WEFT_DONE;
     } else if (stopped) {

@@ -37,16 +37,14 @@ static json_t *pack_config(const struct weft_arm *arm)
 static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
 {
     const struct weft_account *a = &arm->account;
-    const struct weft_recipe *r = &arm->recipe;
-    double tokens = (double)(r->steps * r->micro_batches * arm->spec.batch) * (double)r->task->length(r->task_options);
     int64_t first = weft_study_run_at(s, weft_study_screening(s) + (arm - s->arm)).seed;
     return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "name", arm->name,
                      "settings", arm->settings_text, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name,
                      "first_seed", (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train,
                      "peak_bytes", (json_int_t)(a->state_bytes + a->activation_bytes), "activation_bytes",
                      (json_int_t)a->activation_bytes, "state_bytes", (json_int_t)a->state_bytes, "cache_bytes",
-                     (json_int_t)a->cache_bytes, "matched", (json_int_t)arm->matched, "tokens", tokens, "gates",
-                     pack_gates(arm), "config", pack_config(arm));
+                     (json_int_t)a->cache_bytes, "matched", (json_int_t)arm->matched, "tokens", weft_arm_tokens(arm),
+                     "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
 /* The processor, its cores and instruction set. */

@@ -100,6 +100,16 @@ static enum weft_status check_needs(const struct weft_study *s)
     return WEFT_OK;
 }
 
+/* To another value than its default: a .config has every option. */
+static bool is_set(const struct weft_study *s, const char *name)
+{
+    bool set = false;
+    for (int i = 0; i < s->settings.count; i++)
+        if (strcmp(s->settings.setting[i].name, name) == 0)
+            set = !weft_settings_is_default(&s->settings, &s->settings.setting[i]);
+    return set;
+}
+
 static enum weft_status read_rates(struct weft_study *s)
 {
     static const struct weft_opt rate = {"lrs", WEFT_OPT_REAL, .min = 1e-12, .max = 10};
@@ -122,7 +132,7 @@ static enum weft_status read_rates(struct weft_study *s)
                     "%sthe better of two learning rates is always at the edge of the grid, beyond which there "
                     "may be a better one: give one, or at least three",
                     where);
-    if (s->lr_count < 2 && s->screen_seeds != 2) /* its default */
+    if (s->lr_count < 2 && is_set(s, "screen_seeds"))
         return FAIL(WEFT_INVALID, "%sscreen_seeds=%lld has no effect without lrs",
                     weft_study_where(s, "screen_seeds", where, sizeof where), (long long)s->screen_seeds);
     return WEFT_OK;
@@ -150,7 +160,7 @@ static enum weft_status read_looks(struct weft_study *s)
     if (!s->look_count)
         s->look[s->look_count++] = s->seeds;
     int64_t last = s->look[s->look_count - 1];
-    if (*s->looks_text && s->seeds != last && s->seeds != 3) /* its default */
+    if (*s->looks_text && s->seeds != last && is_set(s, "seeds"))
         return FAIL(WEFT_INVALID, "%sseeds=%lld has no effect beside looks, the last of which is after %lld seeds",
                     weft_study_where(s, "seeds", where, sizeof where), (long long)s->seeds, (long long)last);
     s->seeds = last;

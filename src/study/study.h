@@ -143,6 +143,7 @@ struct weft_study_run {
     char folder[256]; /* within the study's folder */
 };
 int64_t weft_study_runs(const struct weft_study *s);
+double weft_arm_tokens(const struct weft_arm *arm);       /* that a run of it is trained on */
 int64_t weft_study_screening(const struct weft_study *s); /* how many of them choose */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
 /* The text of its config.json, which the caller frees, and the SHA-256 of the text. */

@@ -264,42 +264,79 @@ static void test_own_samples(void **state)
 
 /* ---- studies */
 
+struct seen {
+    int64_t done, runs; /* as last reported */
+    int arms;
+    struct weft_arm_result arm[2];
+    char name[2][16], verdict[2][32];
+};
+
 static void take_arm(void *context, const struct weft_arm_result *arm)
 {
-    struct weft_arm_result *list = context;
-    int i = list[0].seeds ? 1 : 0;
-    list[i] = *arm;
-    list[i].name = i ? "w2" : "dot";
-    assert_string_equal(arm->name, list[i].name);
+    struct seen *s = context;
+    assert_true(s->arms < 2);
+    snprintf(s->name[s->arms], sizeof s->name[0], "%s", arm->name);
+    snprintf(s->verdict[s->arms], sizeof s->verdict[0], "%s", arm->verdict);
+    s->arm[s->arms++] = *arm;
 }
 
 static void count_runs(void *context, int64_t done, int64_t runs)
 {
-    *(int64_t *)context = done;
-    assert_int_equal(runs, 4);
+    struct seen *s = context;
+    s->done = done;
+    s->runs = runs;
 }
 
 /* Runs are processes of the program weft. */
-static void test_study(void **state)
+static void run_study(const char *const *settings, struct seen *s)
 {
-    static const char *const settings[] = {"steps=5", "eval_samples=8", "seeds=2", NULL};
     const char *program = getenv("WEFT") ? getenv("WEFT") : "build/weft";
     char folder[] = "/tmp/weft-api-XXXXXX", command[64];
-    struct weft_arm_result arms[2] = {{0}};
-    int64_t done = 0;
     if (SANITIZED || access(program, X_OK))
         skip(); /* programs of the sanitizers start slowly */
     assert_non_null(mkdtemp(folder));
-    check_error(weft_program_set("/nowhere/weft"), WEFT_IO, "/nowhere/weft");
     check(weft_program_set(program));
-    const struct weft_ablate_options o = {.settings = settings, .context = &done, .on_progress = count_runs};
+    const struct weft_ablate_options o = {.settings = settings, .context = s, .on_progress = count_runs};
     check(weft_ablate("configs/recall-quick", folder, &o));
-    assert_int_equal(done, 4);
-    check(weft_study_results(folder, take_arm, arms));
-    assert_true(arms[0].seeds == 2 && arms[1].seeds == 2 && arms[1].loss > 0 && arms[1].params > arms[0].params);
-    assert_true(arms[1].low <= arms[1].difference && arms[1].difference <= arms[1].high);
+    check(weft_study_results(folder, take_arm, s));
+    assert_int_equal(s->arms, 2);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
+}
+
+static void test_study(void **state)
+{
+    static const char *const settings[] = {"steps=5", "eval_samples=8", "seeds=2", NULL};
+    struct seen s = {0};
+    check_error(weft_program_set("/nowhere/weft"), WEFT_IO, "/nowhere/weft");
+    run_study(settings, &s);
+    assert_true(s.done == 4 && s.runs == 4);
+    assert_string_equal(s.name[0], "dot");
+    assert_string_equal(s.name[1], "w2");
+    assert_true(s.arm[0].seeds == 2 && s.arm[1].seeds == 2 && s.arm[1].loss > 0);
+    assert_true(s.arm[1].params > s.arm[0].params);
+    assert_true(s.arm[1].low <= s.arm[1].difference && s.arm[1].difference <= s.arm[1].high);
+}
+
+/* Arms that are far apart are decided at the first look: the study is done, though not all runs of its plan are. */
+static void test_study_looks(void **state)
+{
+    static const char *const settings[] = {"arms=slow: lr=1e-8 | fast: lr=3e-3",
+                                           "looks=3,5",
+                                           "layers=1",
+                                           "width=32",
+                                           "heads=2",
+                                           "context=16",
+                                           "recall_length=8",
+                                           "batch=4",
+                                           "steps=200",
+                                           "warmup=5",
+                                           "eval_samples=256",
+                                           NULL};
+    struct seen s = {0};
+    run_study(settings, &s);
+    assert_true(s.done == 6 && s.runs == 10);
+    assert_string_equal(s.verdict[1], "better");
 }
 
 /* ---- samplers */
@@ -414,10 +451,11 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),  cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_session), cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_trainer), cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
-        cmocka_unit_test(test_penalty), cmocka_unit_test(test_threads),       cmocka_unit_test(test_study),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_session),     cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_trainer),     cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
+        cmocka_unit_test(test_penalty),     cmocka_unit_test(test_threads),       cmocka_unit_test(test_study),
+        cmocka_unit_test(test_study_looks),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }
