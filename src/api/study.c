@@ -4,7 +4,10 @@
  */
 #include "api/api.h"
 #include "report/report.h"
+#include "study/ladder.h"
 #include "study/queue.h"
+
+#include <stdlib.h>
 
 /* ---- running */
 
@@ -73,6 +76,17 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
     return status;
 }
 
+/* All rungs of a ladder, or the study itself. */
+static enum weft_status run_rungs(struct weft_study_ladder *l, const char *folder, const struct weft_ablate_options *o)
+{
+    char path[4096];
+    for (int i = 0; i < l->count; i++) {
+        TRY(weft_study_ladder_folder(l, i, folder, path));
+        TRY(run(&l->rung[i].study, path, o));
+    }
+    return WEFT_OK;
+}
+
 enum weft_status weft_ablate(const char *config, const char *folder, const struct weft_ablate_options *options)
 {
     static const struct weft_ablate_options none;
@@ -80,15 +94,17 @@ enum weft_status weft_ablate(const char *config, const char *folder, const struc
     GIVEN(config);
     GIVEN(folder);
     struct weft_settings over = {0};
-    struct weft_study s = {0};
-    enum weft_status status = WEFT_OK;
+    struct weft_study_ladder *l = calloc(1, sizeof *l);
+    enum weft_status status = l ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a study");
     for (int i = 0; o->settings && o->settings[i] && status == WEFT_OK; i++)
         status = weft_settings_add(&over, o->settings[i]);
     if (status == WEFT_OK)
-        status = weft_study_init(&s, config, &over);
+        status = weft_study_ladder_init(l, config, &over);
     if (status == WEFT_OK)
-        status = run(&s, folder, o);
-    weft_study_release(&s);
+        status = run_rungs(l, folder, o);
+    if (l)
+        weft_study_ladder_release(l);
+    free(l);
     weft_settings_release(&over);
     return status;
 }

@@ -4,21 +4,20 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/planning.h"
 #include "cmd/progress.h"
 #include "report/report.h"
 #include "study/queue.h"
 
 #include <math.h>
 #include <signal.h>
-
-enum { A_DAY = 86400 };
-#define SMALLER                                                                                                        \
-    "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data"
+#include <stdlib.h>
 
 struct args {
     struct weft_common common;
     const char *config, *out;
-    bool dry_run, slurm, unsafe, endless, watch;
+    struct weft_planning plan;
+    bool slurm, watch;
     int64_t run; /* -1: all of them */
 };
 
@@ -32,118 +31,22 @@ static const struct weft_arg table[] = {
     {"steps", 0, "LIST", SETTINGS, .help = "Steps of the RA-MLA study, for example 0,1,2,3", .sets = "ablation_steps"},
     {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
     {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
-    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Plan, gates, table and estimate only"},
+    {"ladder", 0, "SIZES", SETTINGS, .help = "Run the study at several sizes: SETTING SETTING | SETTING SETTING | ...",
+     .sets = "ladder"},
+    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.dry_run),
+     .help = "Plan, gates, table and estimate only"},
     {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
      .help = "Write an array job for sbatch instead of running"},
     {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
      .initial = "-1", .max = INFINITY},
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
      .help = "Write the report again after every run; its page reloads itself"},
-    {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
+    {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.unsafe),
      .help = "Train even if a gate fails; the report says so"},
-    {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, endless),
+    {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.endless),
      .help = "Run although it would take more than a day"},
     {0},
 };
-
-/* ---- the plan */
-
-static void print_doing(void *context, const struct weft_study *s, int arm)
-{
-    (void)context;
-    weft_say(stderr, "%s: gates\n", s->arm[arm].name);
-}
-
-static enum weft_status check_gates(const struct weft_study *s)
-{
-    for (int i = 0; i < s->arm_count; i++)
-        for (int g = 0; g < s->arm[i].gate_count; g++)
-            if (s->arm[i].gate[g].failed)
-                return FAIL(WEFT_CHECK,
-                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
-                            "or pass --unsafe",
-                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
-    return WEFT_OK;
-}
-
-static void print_estimate(const struct weft_study *s, const struct weft_estimate *e, FILE *to)
-{
-    fprintf(to, "%lld runs, %d at once with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
-            e->threads, e->threads == 1 ? "thread" : "threads", weft_duration(e->seconds).text,
-            e->timed ? "steps of every arm were timed" : "if training gets half of the machine's speed at products");
-}
-
-static enum weft_status print_plan_json(const struct weft_study *s, const struct weft_estimate *e)
-{
-    struct weft_result *r = weft_result_create();
-    int failed = 0;
-    weft_result_text(r, "study", s->name);
-    weft_result_int(r, "runs", weft_study_runs(s));
-    weft_result_int(r, "slots", e->slots);
-    weft_result_real(r, "seconds", e->seconds);
-    weft_result_text(r, "obstacle", e->obstacle);
-    for (int i = 0; i < s->arm_count; i++) {
-        const struct weft_account *a = &s->arm[i].account;
-        char name[128];
-        const struct {
-            const char *key;
-            double value;
-        } rows[] = {{"params", (double)a->params},
-                    {"flops", a->flops_train},
-                    {"peak_bytes", (double)(a->state_bytes + a->activation_bytes)},
-                    {"cache_bytes", (double)a->cache_bytes},
-                    {"matched", (double)s->arm[i].matched}};
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-            snprintf(name, sizeof name, "%s.%s", s->arm[i].name, rows[k].key);
-            weft_result_int(r, name, llround(rows[k].value));
-        }
-        for (int g = 0; g < s->arm[i].gate_count; g++)
-            failed += s->arm[i].gate[g].failed;
-    }
-    weft_result_int(r, "gates_failed", failed);
-    enum weft_status status = weft_result_print(r, stdout, true);
-    weft_result_free(r);
-    return status;
-}
-
-/* Refuses what cannot run or would take too long; a dry run only prints it. */
-static enum weft_status check_estimate(const struct args *a, const struct weft_estimate *e)
-{
-    bool endless = e->seconds > A_DAY && !a->endless && !a->slurm;
-    if (!*e->obstacle && !endless)
-        return WEFT_OK;
-    enum weft_status status =
-        *e->obstacle ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, e->obstacle)
-                     : FAIL(WEFT_INVALID,
-                            "the study would take about %s on this machine: pass --long to run it anyway. " SMALLER,
-                            weft_duration(e->seconds).text);
-    if (!a->dry_run)
-        return status;
-    fprintf(stderr, "%s\n", weft_error());
-    weft_error_clear();
-    return WEFT_OK;
-}
-
-/* Gates, table and estimate. What is not trained here is checked on small copies only: the runs check the models
- * themselves. */
-static enum weft_status plan(const struct args *a, struct weft_study *s, struct weft_estimate *e)
-{
-    FILE *to = a->dry_run && !a->common.json ? stdout : stderr;
-    TRY(weft_study_plan(s));
-    TRY(weft_study_estimate(s, e));
-    enum weft_status possible = check_estimate(a, e);
-    if (possible != WEFT_OK)
-        print_estimate(s, e, to);
-    TRY(possible);
-    TRY(weft_study_gates(s, !a->dry_run && !a->slurm, print_doing, NULL));
-    weft_study_print(s, to);
-    if (!a->unsafe)
-        TRY(check_gates(s));
-    print_estimate(s, e, to);
-    if (a->dry_run && a->common.json)
-        TRY(print_plan_json(s, e));
-    return WEFT_OK;
-}
 
 /* ---- running */
 
@@ -208,38 +111,49 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static enum weft_status print_result(const struct args *a, const struct weft_queue *q)
+/* A study of a ladder is one of its rungs. */
+struct rung {
+    const struct args *a;
+    const struct weft_study *study;
+    const char *folder;
+    const char *const *words; /* the command that runs it again */
+    const char *const *again; /* the command that was given: the same, or that of the whole ladder */
+    int slots, threads;
+    bool only; /* no other rungs */
+};
+
+static enum weft_status print_result(const struct rung *g, const struct weft_queue *q)
 {
     int64_t known = 0;
     for (int64_t i = 0; i < q->count; i++)
         known += q->job[i].done_before;
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "study", q->study->name);
-    weft_result_text(r, "folder", a->out);
+    weft_result_text(r, "folder", g->folder);
     weft_result_int(r, "runs", q->count);
     weft_result_int(r, "done", weft_queue_count(q, WEFT_DONE));
     weft_result_int(r, "done_before", known);
     weft_result_int(r, "failed", weft_queue_count(q, WEFT_FAILED));
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
+    enum weft_status status = weft_result_print(r, stdout, g->a->common.json);
     weft_result_free(r);
     return status;
 }
 
 /* The finding, and where the page is. */
-static enum weft_status say_finding(const struct args *a)
+static enum weft_status say_finding(const char *folder)
 {
     struct weft_results r;
     char text[WEFT_VERDICT_TEXT];
-    enum weft_status status = weft_results_load(&r, a->out);
+    enum weft_status status = weft_results_load(&r, folder);
     if (status == WEFT_OK) {
         weft_results_headline(&r, text);
-        weft_say(stderr, "%s\n%s/report.html has the curves and all numbers\n", text, a->out);
+        weft_say(stderr, "%s\n%s/report.html has the curves and all numbers\n", text, folder);
     }
     weft_results_release(&r);
     return status;
 }
 
-static enum weft_status check_failures(const struct args *a, const struct weft_queue *q)
+static enum weft_status check_failures(const struct weft_queue *q)
 {
     const struct weft_job *first = weft_queue_failure(q);
     if (!first)
@@ -249,61 +163,61 @@ static enum weft_status check_failures(const struct args *a, const struct weft_q
         "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them again; the "
         "full output of this run is in %s/%s",
         (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
-        (long long)first->run.seed, first->message, a->out, first->run.folder);
+        (long long)first->run.seed, first->message, q->folder, first->run.folder);
 }
 
 /* Prints how to continue if a run that was asked for is not done. */
-static enum weft_status check_stopped(const struct args *a, const struct weft_queue *q, const char *const *words)
+static enum weft_status check_stopped(const struct rung *g, const struct weft_queue *q)
 {
-    bool done = a->run < 0 ? q->concluded : q->job[a->run].state == WEFT_DONE;
+    bool done = g->a->run < 0 ? q->concluded : q->job[g->a->run].state == WEFT_DONE;
     if (done)
         return WEFT_OK;
     fprintf(stderr, "stopped and saved with %lld of %lld runs done. To continue: weft ",
             (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count);
-    weft_say_words(words);
-    if (a->run >= 0)
-        fprintf(stderr, " --run %lld", (long long)a->run);
+    weft_say_words(g->again);
+    if (g->a->run >= 0)
+        fprintf(stderr, " --run %lld", (long long)g->a->run);
     fputc('\n', stderr);
     return WEFT_STOPPED;
 }
 
 /* The plan is saved once this process has the folder; that of a single run is the whole study's. */
-static enum weft_status run_queue(const struct args *a, struct weft_queue *q, const char *const *words)
+static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
+    bool all_runs = g->a->run < 0;
     TRY(weft_queue_init(q));
-    if (a->run < 0)
-        TRY(weft_study_save(q->study, a->out, words));
+    if (all_runs)
+        TRY(weft_study_save(q->study, g->folder, g->words));
     double done, all;
     add_up(q, &done, &all);
     struct showing *s = q->context;
     weft_line_init(&s->line, done);
-    enum weft_status status = a->run < 0 ? weft_queue_run_looks(q) : weft_queue_run_one(q, a->run);
+    enum weft_status status = all_runs ? weft_queue_run_looks(q) : weft_queue_run_one(q, g->a->run);
     weft_line_end(&s->line);
     TRY(status);
-    if (a->run < 0 && !caught)
-        TRY(weft_report_write(a->out));
-    TRY(check_failures(a, q));
-    TRY(print_result(a, q));
-    if (a->run < 0 && !caught)
-        TRY(say_finding(a));
-    return check_stopped(a, q, words);
+    if (all_runs && !caught)
+        TRY(weft_report_write(g->folder));
+    TRY(check_failures(q));
+    if (g->only)
+        TRY(print_result(g, q));
+    if (all_runs && !caught)
+        TRY(say_finding(g->folder));
+    return check_stopped(g, q);
 }
 
-static enum weft_status run_all(const struct args *a, const struct weft_study *s, int slots, int threads,
-                                const char *const *words)
+static enum weft_status run_rung(const struct rung *g)
 {
-    struct showing showing = {.watch = a->watch && a->run < 0};
-    struct weft_queue q = {.study = s,
-                           .folder = a->out,
-                           .slots = slots,
-                           .threads = threads,
-                           .unsafe = a->unsafe,
-                           .shared = a->run >= 0,
+    struct showing showing = {.watch = g->a->watch && g->a->run < 0};
+    struct weft_queue q = {.study = g->study,
+                           .folder = g->folder,
+                           .slots = g->slots,
+                           .threads = g->threads,
+                           .unsafe = g->a->plan.unsafe,
+                           .shared = g->a->run >= 0,
                            .signal = &caught,
                            .report = show,
                            .context = &showing};
-    catch_signals();
-    enum weft_status status = run_queue(a, &q, words);
+    enum weft_status status = run_queue(g, &q);
     weft_queue_release(&q);
     return status;
 }
@@ -316,16 +230,16 @@ struct command {
     const char *words[2 * WEFT_MAX_SETTINGS + 8];
 };
 
-static enum weft_status make_command(const struct args *a, struct command *c)
+static enum weft_status make_command(const struct args *a, const char *out, const struct weft_settings *s,
+                                     struct command *c)
 {
-    const struct weft_settings *s = &a->common.settings;
     int n = 0;
-    const char *const head[] = {"ablate", "--config", a->config, "--out", a->out};
+    const char *const head[] = {"ablate", "--config", a->config, "--out", out};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         c->words[n++] = head[i];
-    if (a->unsafe)
+    if (a->plan.unsafe)
         c->words[n++] = "--unsafe";
-    if (a->endless)
+    if (a->plan.endless)
         c->words[n++] = "--long";
     for (int i = 0; i < s->count; i++) {
         c->words[n++] = "--set";
@@ -336,46 +250,119 @@ static enum weft_status make_command(const struct args *a, struct command *c)
     return WEFT_OK;
 }
 
-static enum weft_status write_job(const struct args *a, const struct weft_study *s, const struct command *c,
-                                  const struct weft_estimate *e)
+static enum weft_status write_job(const struct rung *g)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/study.sbatch", a->out);
-    TRY(weft_study_slurm(s, path, c->words, e->threads));
+    TRY(weft_study_save(g->study, g->folder, g->words));
+    snprintf(path, sizeof path, "%s/study.sbatch", g->folder);
+    TRY(weft_study_slurm(g->study, path, g->words, g->threads));
     printf("%s\n", path);
     return WEFT_OK;
 }
 
-static enum weft_status run_study(const struct args *a, struct weft_study *s, const struct command *c)
+/* Everything of one command. */
+struct work {
+    struct weft_study_ladder ladder;
+    struct weft_estimate estimate[WEFT_MAX_RUNGS];
+    struct command whole, own[WEFT_MAX_RUNGS];
+    char folder[WEFT_MAX_RUNGS][4096];
+    struct weft_rungs rungs;
+};
+
+static enum weft_status do_rung(const struct args *a, struct work *w, int i)
 {
-    struct weft_estimate e;
-    if (a->run >= 0) {
-        TRY(weft_study_plan(s));
-        return run_all(a, s, 1, weft_threads(), c->words);
-    }
-    TRY(plan(a, s, &e));
-    if (a->dry_run)
+    struct weft_study *s = &w->ladder.rung[i].study;
+    struct rung g = {.a = a,
+                     .study = s,
+                     .folder = w->folder[i],
+                     .words = w->own[i].words,
+                     .again = w->whole.words,
+                     .slots = w->estimate[i].slots,
+                     .threads = w->estimate[i].threads,
+                     .only = w->ladder.count == 1};
+    if (!g.only)
+        weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
+    TRY(make_command(a, g.folder, &w->ladder.rung[i].settings, &w->own[i]));
+    TRY(weft_planning_check(&a->plan, s));
+    if (a->plan.dry_run)
         return WEFT_OK;
-    if (!a->slurm)
-        return run_all(a, s, e.slots, e.threads, c->words);
-    TRY(weft_study_save(s, a->out, c->words));
-    return write_job(a, s, c, &e);
+    return a->slurm ? write_job(&g) : run_rung(&g);
+}
+
+/* What the rungs say together, and where the page is. */
+static enum weft_status conclude(const struct args *a, struct work *w)
+{
+    const char *folders[WEFT_MAX_RUNGS];
+    char page[4096 + 16];
+    for (int i = 0; i < w->ladder.count; i++)
+        folders[i] = w->folder[i];
+    snprintf(page, sizeof page, "%s/ladder.html", a->out);
+    TRY(weft_rungs_load(&w->rungs, folders, w->ladder.count));
+    TRY(weft_rungs_write(&w->rungs, page));
+    TRY(weft_rungs_print(&w->rungs, a->common.json, stdout));
+    weft_say(stderr, "%s has the pictures\n", page);
+    return WEFT_OK;
+}
+
+/* One run of a study, as a task of an array job does. */
+static enum weft_status run_single(const struct args *a, struct work *w)
+{
+    if (w->ladder.count > 1)
+        return FAIL(WEFT_INVALID,
+                    "--run is for one study, and this is a ladder: each of its rungs has a command of its "
+                    "own, in %s/rung-1/study.json and so on",
+                    a->out);
+    struct weft_study *s = &w->ladder.rung[0].study;
+    struct rung g = {.a = a,
+                     .study = s,
+                     .folder = a->out,
+                     .words = w->whole.words,
+                     .again = w->whole.words,
+                     .slots = 1,
+                     .threads = weft_threads(),
+                     .only = true};
+    TRY(weft_study_plan(s));
+    return run_rung(&g);
+}
+
+static enum weft_status run_all(const struct args *a, struct work *w)
+{
+    for (int i = 0; i < w->ladder.count; i++)
+        TRY(weft_study_ladder_folder(&w->ladder, i, a->out, w->folder[i]));
+    TRY(weft_planning_estimate(&a->plan, &w->ladder, w->estimate));
+    for (int i = 0; i < w->ladder.count; i++)
+        TRY(do_rung(a, w, i));
+    if (a->plan.dry_run)
+        return a->common.json ? weft_planning_json(&w->ladder, w->estimate) : WEFT_OK;
+    return w->ladder.count > 1 && !a->slurm ? conclude(a, w) : WEFT_OK;
+}
+
+static enum weft_status run_work(struct args *a, struct work *w)
+{
+    TRY(weft_study_ladder_init(&w->ladder, a->config, &a->common.settings));
+    struct weft_study *first = &w->ladder.rung[0].study;
+    if (!a->out && !(a->out = weft_arena_print(&first->arena, "studies/%s", first->name)))
+        return FAIL(WEFT_NOMEM, "not enough memory for a path");
+    TRY(make_command(a, a->out, &a->common.settings, &w->whole));
+    catch_signals();
+    return a->run >= 0 ? run_single(a, w) : run_all(a, w);
 }
 
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    struct weft_study s = {0};
-    struct command c = {0};
-    enum weft_status status = weft_study_init(&s, a->config, &a->common.settings);
-    if (status == WEFT_OK && !a->out && !(a->out = weft_arena_print(&s.arena, "studies/%s", s.name)))
-        status = FAIL(WEFT_NOMEM, "not enough memory for a path");
-    if (status == WEFT_OK)
-        status = make_command(a, &c);
-    if (status == WEFT_OK)
-        status = run_study(a, &s, &c);
-    weft_arena_release(&c.arena);
-    weft_study_release(&s);
+    struct work *w = calloc(1, sizeof *w);
+    a->plan.json = a->common.json;
+    a->plan.elsewhere = a->slurm;
+    enum weft_status status = w ? run_work(a, w) : FAIL(WEFT_NOMEM, "not enough memory for a study");
+    for (int i = 0; w && i < WEFT_MAX_RUNGS; i++)
+        weft_arena_release(&w->own[i].arena);
+    if (w) {
+        weft_arena_release(&w->whole.arena);
+        weft_rungs_release(&w->rungs);
+        weft_study_ladder_release(&w->ladder);
+    }
+    free(w);
     return status;
 }
 
@@ -383,7 +370,8 @@ const struct weft_cmd weft_cmd_ablate = {
     .name = "ablate",
     .summary = "a study: arms x learning rates x seeds, gated, trained, reported",
     .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
-           "every arm's gates are checked, and what each arm takes and how long everything takes is printed.",
+           "it prints how long everything takes, checks every arm's gates, and prints what each arm takes. With a "
+           "ladder it does so at every size, and says whether a gain survives scale.",
     .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
              "not trained again. SIGINT and SIGTERM save and end. See docs/studies.md.",
     .args = table,

@@ -2,8 +2,6 @@
  *
  * ladder - studies of the same arms at several sizes: whether a gain survives scale.
  */
-#include "base/json.h"
-#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "report/report.h"
 
@@ -23,32 +21,6 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-static enum weft_status write_page(const struct args *a, const struct weft_rungs *l)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-    if (to)
-        weft_rungs_page(l, to);
-    enum weft_status status = to && weft_output_close(to) ? weft_file_replace(a->html, text, bytes)
-                                                          : FAIL(WEFT_NOMEM, "not enough memory for %s", a->html);
-    free(text);
-    return status;
-}
-
-static enum weft_status print(const struct args *a, const struct weft_rungs *l)
-{
-    if (!a->common.json) {
-        weft_rungs_print(l, stdout);
-        return WEFT_OK;
-    }
-    struct weft_result *r = weft_result_create();
-    weft_rungs_add(l, r);
-    enum weft_status status = weft_result_print(r, stdout, true);
-    weft_result_free(r);
-    return status;
-}
-
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
@@ -57,9 +29,9 @@ static enum weft_status run(void *args)
         return FAIL(WEFT_NOMEM, "not enough memory for a ladder");
     enum weft_status status = weft_rungs_load(l, a->folders.item, a->folders.count);
     if (status == WEFT_OK && a->html)
-        status = write_page(a, l);
+        status = weft_rungs_write(l, a->html);
     if (status == WEFT_OK)
-        status = print(a, l);
+        status = weft_rungs_print(l, a->common.json, stdout);
     weft_rungs_release(l);
     free(l);
     return status;

@@ -170,7 +170,7 @@ static void print_rung(const struct weft_rungs *l, const struct weft_rung_arm *a
     fprintf(to, "  %s\n", own->found.verdict);
 }
 
-void weft_rungs_print(const struct weft_rungs *l, FILE *to)
+static void print(const struct weft_rungs *l, FILE *to)
 {
     fprintf(to, "%d rungs, %lld seeds each, compared with %s\n", l->count, (long long)l->seeds, l->rung[0].arm[0].name);
     for (int i = 1; i < l->rung[0].arm_count; i++) {
@@ -204,7 +204,7 @@ static void add_estimate(struct weft_result *to, const char *arm, const char *na
     }
 }
 
-void weft_rungs_add(const struct weft_rungs *l, struct weft_result *to)
+static void add(const struct weft_rungs *l, struct weft_result *to)
 {
     weft_result_int(to, "rungs", l->count);
     weft_result_int(to, "seeds", l->seeds);
@@ -228,4 +228,17 @@ void weft_rungs_add(const struct weft_rungs *l, struct weft_result *to)
         snprintf(key, sizeof key, "%s.prediction_error", arm->name);
         weft_result_real(to, key, arm->judged ? arm->ladder.prediction_error : NAN);
     }
+}
+
+enum weft_status weft_rungs_print(const struct weft_rungs *l, bool json, FILE *to)
+{
+    if (!json) {
+        print(l, to);
+        return WEFT_OK;
+    }
+    struct weft_result *r = weft_result_create();
+    add(l, r);
+    enum weft_status status = weft_result_print(r, to, true);
+    weft_result_free(r);
+    return status;
 }

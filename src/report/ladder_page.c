@@ -3,9 +3,11 @@
  * ladder_page.c - a ladder as a page: for every arm the verdict, the losses with their curves, the multipliers with
  * their intervals, and the numbers.
  */
+#include "ckpt/ckpt.h"
 #include "report/results.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { POINTS = 40 }; /* of a curve */
 
@@ -105,7 +107,7 @@ static void put_arm(const struct weft_rungs *l, int i, FILE *to)
                 l->rung[0].arm[0].name, arm->ladder.prediction_error);
 }
 
-void weft_rungs_page(const struct weft_rungs *l, FILE *to)
+static void put_page(const struct weft_rungs *l, FILE *to)
 {
     const struct weft_results *first = &l->rung[0];
     fputs(
@@ -131,4 +133,17 @@ void weft_rungs_page(const struct weft_rungs *l, FILE *to)
         fputs("</code></pre>\n", to);
     }
     fputs("</body>\n</html>\n", to);
+}
+
+enum weft_status weft_rungs_write(const struct weft_rungs *l, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        put_page(l, to);
+    enum weft_status status = to && weft_output_close(to) ? weft_file_replace(path, text, bytes)
+                                                          : FAIL(WEFT_NOMEM, "not enough memory for %s", path);
+    free(text);
+    return status;
 }

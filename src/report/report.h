@@ -107,9 +107,10 @@ struct weft_rungs {
 /* Folders of studies, the smallest models first. Release also after a failure. */
 enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folders, int count);
 void weft_rungs_release(struct weft_rungs *l);
-void weft_rungs_print(const struct weft_rungs *l, FILE *to);
-void weft_rungs_add(const struct weft_rungs *l, struct weft_result *to);
-void weft_rungs_page(const struct weft_rungs *l, FILE *to); /* ladder_page.c */
+/* The table, or a flat object. */
+enum weft_status weft_rungs_print(const struct weft_rungs *l, bool json, FILE *to);
+/* Writes the page, whole or not at all (ladder_page.c). */
+enum weft_status weft_rungs_write(const struct weft_rungs *l, const char *path);
 
 /* ---- options of the arms (options.c) */
 

@@ -54,6 +54,8 @@ static enum weft_status check_gates(struct weft_arm *arm, bool itself)
 
 enum weft_status weft_study_plan(struct weft_study *s)
 {
+    if (s->planned)
+        return WEFT_OK;
     TRY(weft_study_match(s));
     for (int i = 0; i < s->arm_count; i++) {
         struct weft_arm *arm = &s->arm[i];
@@ -62,6 +64,7 @@ enum weft_status weft_study_plan(struct weft_study *s)
         else
             TRY(account(arm));
     }
+    s->planned = true;
     return WEFT_OK;
 }
 

@@ -29,6 +29,9 @@ static const struct weft_opt options[] = {
      .help = "instead of seeds: after how many to look and, if every arm is decided, to stop; default is 3,5,8,12,20"},
     {"parent", WEFT_OPT_TEXT, AT(parent), "",
      .help = "folder of the study whose results led to this one, which then has other seeds"},
+    {"ladder", WEFT_OPT_TEXT, AT(ladder_text), "none",
+     .help = "sizes at which the whole study is run, the smallest first: SETTING SETTING | SETTING SETTING | ...; a "
+             "rung without steps is trained on tokens in proportion to its weights"},
     {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "parallel runs; 0: one per core"},
     {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
      .help = "size in which all arms are made equal to the first"},

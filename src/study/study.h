@@ -58,19 +58,21 @@ struct weft_study {
     const char *path; /* of the config file */
     /* Its own options, see the table in study.c: */
     const char *preset;
-    const char *arms_text;  /* "dot: geom=dot | w2: geom=w2 spread=full" */
-    const char *steps_text; /* "0,1,2,3,4,5": the steps of the RA-MLA study, instead of arms */
-    const char *lrs_text;   /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
-    const char *looks_text; /* "3,5,8"; "": one look, after all seeds */
-    const char *parent;     /* the folder of the study that led to this one; "": none */
-    int64_t seeds, slots;   /* slots: runs at once; 0: one per core */
-    int64_t screen_seeds;   /* that choose among several learning rates */
+    const char *arms_text;   /* "dot: geom=dot | w2: geom=w2 spread=full" */
+    const char *steps_text;  /* "0,1,2,3,4,5": the steps of the RA-MLA study, instead of arms */
+    const char *lrs_text;    /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
+    const char *looks_text;  /* "3,5,8"; "": one look, after all seeds */
+    const char *ladder_text; /* "layers=2 width=32 | layers=2 width=48": its rungs, see ladder.h */
+    const char *parent;      /* the folder of the study that led to this one; "": none */
+    int64_t seeds, slots;    /* slots: runs at once; 0: one per core */
+    int64_t screen_seeds;    /* that choose among several learning rates */
     int match, match_by, repeat_seeds;
     struct weft_settings settings; /* of the config, then those of the command line */
     /* Made from them: */
     struct weft_arm *arm;
     int arm_count, lr_count; /* no learning rates: every arm has that of its recipe */
     double lr[WEFT_MAX_LRS];
+    bool planned;
     int look_count; /* at least one: the last is after all seeds */
     int64_t look[WEFT_MAX_LOOKS];
     struct weft_arena arena;
@@ -90,7 +92,7 @@ enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
 /* ---- planning (plan.c), without training */
 
-/* Finds matching widths and computes the cost of every arm. */
+/* Finds matching widths and computes the cost of every arm, once. */
 enum weft_status weft_study_plan(struct weft_study *s);
 typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
 /* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of

@@ -82,4 +82,49 @@ refuses 'has other arms than holds-1' holds-1 holds-2 holds-3
 sed -i '$d' grows-2/runs.jsonl
 "$weft" ladder grows-{1,2,3,4} >out && grep -q 'no verdict: on rung 2, no verdict yet' out
 result $? "a rung that is not finished gives no verdict"
+
+# a study with a ladder: all rungs are run, and the last word is the ladder's
+cat >tiny <<'END'
+CONFIG_WEFT_PRESET="llama"
+CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
+CONFIG_WEFT_LADDER="width=16 | width=32 | width=32 layers=2 steps=30"
+CONFIG_WEFT_SEEDS=3
+CONFIG_WEFT_LAYERS=1
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=16
+CONFIG_WEFT_RECALL_LENGTH=8
+CONFIG_WEFT_BATCH=4
+CONFIG_GPT2_MAX_ITERS=8
+CONFIG_WEFT_EVAL_SAMPLES=64
+END
+"$weft" ablate --config tiny --dry-run --json >plan 2>err && python3 - plan <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["rungs"] == 3 and d["runs"] == 18 and d["gates_failed"] == 0, d
+assert d["rung_1.steps"] == 8 and d["rung_3.steps"] == 30, d
+assert d["rung_2.steps"] == round(8 * d["rung_2.dot.params"] / d["rung_1.dot.params"]), d
+END
+result $? "--dry-run: tokens grow with the weights, unless a rung says its steps"
+"$weft" ablate --config tiny --out whole --json >out 2>err && [[ $(wc -l <out) == 1 && -s whole/ladder.html && -s whole/rung-3/report.html ]] &&
+    "$weft" ladder whole/rung-{1,2,3} --json | cmp - out && grep -q 'whole/ladder.html has the pictures' err
+result $? "a study with a ladder ends with what weft ladder prints, and with its page"
+"$weft" ablate --config tiny --out whole --json >again 2>err && cmp out again && ! grep -q 'started' err
+result $? "the same command does nothing again"
+command=$(python3 -c 'import json; print(json.load(open("whole/rung-2/study.json"))["command"])')
+"$weft" ${command#weft } --json >out 2>err && python3 - out <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["runs"] == d["done_before"] == 6 and d["folder"] == "whole/rung-2", d
+END
+result $? "a rung has a command of its own"
+refuses_study() { # TEXT WORDS...
+    "$weft" ablate --config tiny --out none "${@:2}" >out 2>err
+    [[ $? == 1 && ! -s out && ! -e none ]] && grep -qF -- "$1" err
+    result $? "refused: $1"
+}
+refuses_study 'a ladder of 2 rungs: give at least 3 sizes' --ladder 'width=16 | width=32'
+refuses_study 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
+refuses_study '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
+refuses_study 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
+refuses_study '--run is for one study, and this is a ladder' --run 0
 finish

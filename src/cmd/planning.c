@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * planning.c - a study, or all rungs of a ladder, before training: time, gates and table.
+ */
+#include "cmd/planning.h"
+
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "cmd/progress.h"
+
+#include <math.h>
+
+enum { A_DAY = 86400 };
+#define SMALLER                                                                                                        \
+    "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data"
+
+static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->json ? stdout : stderr; }
+
+/* ---- the estimate */
+
+static void print_estimate(const struct weft_study *s, const struct weft_estimate *e, FILE *to)
+{
+    fprintf(to, "%lld runs, %d at once with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
+            e->threads, e->threads == 1 ? "thread" : "threads", weft_duration(e->seconds).text,
+            e->timed ? "steps of every arm were timed" : "if training gets half of the machine's speed at products");
+}
+
+static double total(const struct weft_study_ladder *l, const struct weft_estimate *e)
+{
+    double seconds = 0;
+    for (int r = 0; r < l->count; r++)
+        seconds += e[r].seconds;
+    return seconds;
+}
+
+static void print_ladder(const struct weft_study_ladder *l, const struct weft_estimate *e, FILE *to)
+{
+    for (int r = 0; r < l->count; r++) {
+        const struct weft_arm *arm = &l->rung[r].study.arm[0];
+        if (l->count > 1)
+            fprintf(to, "rung %d: %lld weights, %lld steps, %.4g tokens; ", r + 1, (long long)arm->account.params,
+                    (long long)arm->recipe.steps, weft_arm_tokens(arm));
+        print_estimate(&l->rung[r].study, &e[r], to);
+    }
+    if (l->count > 1)
+        fprintf(to, "all rungs: about %s\n", weft_duration(total(l, e)).text);
+}
+
+static const char *find_obstacle(const struct weft_study_ladder *l, const struct weft_estimate *e)
+{
+    for (int r = 0; r < l->count; r++)
+        if (*e[r].obstacle)
+            return e[r].obstacle;
+    return "";
+}
+
+/* Refuses what cannot run or would take too long; a dry run only prints it. */
+static enum weft_status check_estimate(const struct weft_planning *p, const struct weft_study_ladder *l,
+                                       const struct weft_estimate *e)
+{
+    const char *obstacle = find_obstacle(l, e);
+    bool endless = total(l, e) > A_DAY && !p->endless && !p->elsewhere;
+    if (!*obstacle && !endless)
+        return WEFT_OK;
+    enum weft_status status =
+        *obstacle ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, obstacle)
+                  : FAIL(WEFT_INVALID,
+                         "the study would take about %s on this machine: pass --long to run it anyway. " SMALLER,
+                         weft_duration(total(l, e)).text);
+    if (!p->dry_run)
+        return status;
+    fprintf(stderr, "%s\n", weft_error());
+    weft_error_clear();
+    return WEFT_OK;
+}
+
+enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
+                                        struct weft_estimate estimate[WEFT_MAX_RUNGS])
+{
+    for (int r = 0; r < l->count; r++) {
+        TRY(weft_study_plan(&l->rung[r].study));
+        TRY(weft_study_estimate(&l->rung[r].study, &estimate[r]));
+    }
+    print_ladder(l, estimate, output(p));
+    TRY(check_estimate(p, l, estimate));
+    return WEFT_OK;
+}
+
+/* ---- the gates */
+
+static void print_doing(void *context, const struct weft_study *s, int arm)
+{
+    (void)context;
+    weft_say(stderr, "%s: gates\n", s->arm[arm].name);
+}
+
+static enum weft_status check_gates(const struct weft_study *s)
+{
+    for (int i = 0; i < s->arm_count; i++)
+        for (int g = 0; g < s->arm[i].gate_count; g++)
+            if (s->arm[i].gate[g].failed)
+                return FAIL(WEFT_CHECK,
+                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
+                            "or pass --unsafe",
+                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
+    return WEFT_OK;
+}
+
+/* What is not trained here is checked on small copies only: the runs check the models themselves. */
+enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s)
+{
+    TRY(weft_study_gates(s, !p->dry_run && !p->elsewhere, print_doing, NULL));
+    weft_study_print(s, output(p));
+    if (!p->unsafe)
+        TRY(check_gates(s));
+    return WEFT_OK;
+}
+
+/* ---- as a flat object */
+
+static int add_arm(struct weft_result *r, const char *rung, const struct weft_arm *arm)
+{
+    const struct weft_account *a = &arm->account;
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"params", (double)a->params},
+                {"flops", a->flops_train},
+                {"peak_bytes", (double)(a->state_bytes + a->activation_bytes)},
+                {"cache_bytes", (double)a->cache_bytes},
+                {"matched", (double)arm->matched}};
+    char name[128];
+    int failed = 0;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        snprintf(name, sizeof name, "%s%s.%s", rung, arm->name, rows[k].key);
+        weft_result_int(r, name, llround(rows[k].value));
+    }
+    for (int g = 0; g < arm->gate_count; g++)
+        failed += arm->gate[g].failed;
+    return failed;
+}
+
+static int add_rung(struct weft_result *r, const struct weft_study *s, const char *rung)
+{
+    int failed = 0;
+    char name[64];
+    snprintf(name, sizeof name, "%ssteps", rung);
+    if (*rung)
+        weft_result_int(r, name, s->arm[0].recipe.steps);
+    for (int i = 0; i < s->arm_count; i++)
+        failed += add_arm(r, rung, &s->arm[i]);
+    return failed;
+}
+
+enum weft_status weft_planning_json(const struct weft_study_ladder *l, const struct weft_estimate *estimate)
+{
+    struct weft_result *r = weft_result_create();
+    int64_t runs = 0, failed = 0;
+    for (int i = 0; i < l->count; i++)
+        runs += weft_study_runs(&l->rung[i].study);
+    weft_result_text(r, "study", l->rung[0].study.name);
+    weft_result_int(r, "rungs", l->count);
+    weft_result_int(r, "runs", runs);
+    weft_result_int(r, "slots", estimate[0].slots);
+    weft_result_real(r, "seconds", total(l, estimate));
+    weft_result_text(r, "obstacle", find_obstacle(l, estimate));
+    for (int i = 0; i < l->count; i++) {
+        char rung[32] = "";
+        if (l->count > 1)
+            snprintf(rung, sizeof rung, "rung_%d.", i + 1);
+        failed += add_rung(r, &l->rung[i].study, rung);
+    }
+    weft_result_int(r, "gates_failed", failed);
+    enum weft_status status = weft_result_print(r, stdout, true);
+    weft_result_free(r);
+    return status;
+}

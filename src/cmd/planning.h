@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * planning.h - what `weft ablate` does before it trains (planning.c): the estimate, the gates, the table of arms.
+ */
+#ifndef WEFT_PLANNING_H
+#define WEFT_PLANNING_H
+
+#include "study/ladder.h"
+
+struct weft_planning {
+    bool dry_run, json;
+    bool elsewhere; /* trained by other processes, later: gates look at small copies, and no time is too long */
+    bool unsafe, endless;
+};
+
+/* Plans every rung of a ladder, and prints and estimates its time; refuses what cannot run here or would take more than
+ * a day, but in a dry run only prints it. */
+enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
+                                        struct weft_estimate estimate[WEFT_MAX_RUNGS]);
+/* Runs the gates of a planned study and prints its arms. */
+enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s);
+/* Prints the plan as one flat object. */
+enum weft_status weft_planning_json(const struct weft_study_ladder *l, const struct weft_estimate *estimate);
+
+#endif
