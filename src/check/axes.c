@@ -30,6 +30,7 @@ static const struct number {
 static const char *const left_out[] = {"dtype",            /* every combination is checked in both */
                                        "recompute",        /* changes the plan but no bits: tests/unit/graph.c */
                                        "tie",              /* which matrix the logits use; independent of other parts */
+                                       "scaling",          /* has a gate of its own: tests/unit/scaling.c */
                                        "m1_mode=sequence", /* depends on later tokens, and cannot be trained */
                                        NULL};
 

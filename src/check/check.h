@@ -42,6 +42,7 @@ enum weft_gate {
     WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
     WEFT_GATE_EXACT,     /* the same bits with any number of threads */
     WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
+    WEFT_GATE_SCALED,    /* with scaling=mup, steps do as much at every width */
     WEFT_GATE_STEPPED,   /* the trainer does what its definition says */
     WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT

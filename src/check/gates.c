@@ -20,6 +20,7 @@ static const struct {
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads", weft_gate_exact, weft_gate_exact_itself},
     [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
                             weft_gate_gradient_itself},
+    [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, steps do as much at every width", weft_gate_scaled},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
                            weft_gate_stepped_itself},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted},

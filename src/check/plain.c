@@ -112,14 +112,15 @@ double weft_plain_limit(const struct weft_plain_step *s, double g, double v)
     return g > most ? most : g < -most ? -most : g;
 }
 
-double weft_plain_update(const struct weft_plain_step *s, bool decays, double g, struct weft_plain_weight *x)
+double weft_plain_update(const struct weft_plain_step *s, const struct weft_param *w, double g,
+                         struct weft_plain_weight *x)
 {
     double b1 = s->optim->memory1, b2 = s->optim->memory2;
     if (s->resets)
         x->m = x->v = 0;
     x->m = b1 * x->m + (1 - b1) * g;
     x->v = b2 * x->v + (1 - b2) * g * g;
-    double moved = s->share * s->lr * (x->m / s->correct1) / (sqrt(x->v / s->correct2) + s->optim->eps);
-    x->w -= (decays ? s->lr * s->optim->decay * x->w : 0) + moved;
+    double moved = w->rate * s->share * s->lr * (x->m / s->correct1) / (sqrt(x->v / s->correct2) + s->optim->eps);
+    x->w -= (weft_plain_decays(w) ? s->lr * s->optim->decay * x->w : 0) + moved;
     return moved;
 }

@@ -41,7 +41,8 @@ struct weft_plain_weight {
 };
 /* The gradient that is left of g before the norm of all gradients is taken; v: the moment of the steps before. */
 double weft_plain_limit(const struct weft_plain_step *s, double g, double v);
-/* g: the clipped gradient. Returns by how much the weight moved, apart from its decay. */
-double weft_plain_update(const struct weft_plain_step *s, bool decays, double g, struct weft_plain_weight *x);
+/* g: the clipped gradient of an element of w. Returns by how much the weight moved, apart from its decay. */
+double weft_plain_update(const struct weft_plain_step *s, const struct weft_param *w, double g,
+                         struct weft_plain_weight *x);
 
 #endif

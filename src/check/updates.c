@@ -120,16 +120,16 @@ struct comparing {
     double scale; /* of the clip */
 };
 
-static void compare_one(const struct comparing *c, struct weft_run *run, bool decays, int64_t e)
+static void compare_one(const struct comparing *c, struct weft_run *run, const struct weft_param *w, int64_t e)
 {
     const struct weft_updates *u = c->u;
     const struct weft_learner *t = u->trainer;
     int64_t n = run->at + e, at = run->first + e;
     struct weft_plain_weight x = {u->before[WEIGHT][n], u->before[M][n], u->before[V][n]}, was = x;
     double g = c->scale * weft_plain_limit(&c->step, u->before[GRADIENT][n], was.v);
-    double moved = weft_plain_update(&c->step, decays, g, &x);
+    double moved = weft_plain_update(&c->step, w, g, &x);
     /* of the weight itself no more than its rounding, so that the decay of a small learning rate shows */
-    double allowed = 1e-6 * (0.25 * fabs(was.w) + c->step.lr + fabs(moved));
+    double allowed = 1e-6 * (0.25 * fabs(was.w) + w->rate * c->step.lr + fabs(moved));
     if (x.v > 1e-31 || u->plain.eps > 1e-12) /* else v is too small for f32, and eps does not hide it */
         note(run, over(fabs(t->model->params.weights[at] - x.w), allowed), "weight", e);
     note(run, over(fabs(t->moments[0][at] - x.m), 1e-6 * (fabs(was.m) + fabs(g)) + 1e-37), "mean", e);
@@ -140,10 +140,10 @@ static void compare_run(void *context, int64_t tile, int thread)
 {
     const struct comparing *c = context;
     struct weft_run *run = &c->u->runs[tile];
-    bool decays = weft_plain_decays(&c->u->trainer->model->params.list[run->param]);
+    const struct weft_param *w = &c->u->trainer->model->params.list[run->param];
     (void)thread;
     for (int64_t e = 0; e < run->count; e++)
-        compare_one(c, run, decays, e);
+        compare_one(c, run, w, e);
 }
 
 /* Without a definition: a tensor is an error if none of its weights moved, although a step along the gradient would not

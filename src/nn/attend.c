@@ -30,7 +30,7 @@ static struct weft_value *scale(struct weft_build *b)
     const struct weft_geom *geom = weft_spec_geom(b->spec);
     if (geom->scale)
         return geom->scale(b, b->spec->part[WEFT_GEOM].options);
-    return weft_fill(b->g, 1 / sqrt((double)b->spec->scale_width), WEFT_SHAPE(weft_fixed(b->spec->heads)));
+    return weft_fill(b->g, 1 / weft_spec_divisor(b->spec), WEFT_SHAPE(weft_fixed(b->spec->heads)));
 }
 
 struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_attend *what)

@@ -21,7 +21,7 @@ static void attn_params(struct weft_params *p, const struct weft_spec *spec)
     if (weft_spec_pos(spec)->bias_params)
         weft_spec_pos(spec)->bias_params(p, spec, spec->part[WEFT_POS].options);
     if (spec->output_gate)
-        weft_params_matrix(p, "wg", heads, spec->width, WEFT_DEVIATION);
+        weft_params_matrix(p, "wg", weft_grows(spec, heads), weft_grows(spec, spec->width), WEFT_DEVIATION);
     weft_params_project(p, spec, "wo", spec->width, heads);
 }
 

@@ -90,6 +90,13 @@ struct weft_value *weft_build_alpha(struct weft_build *b, double alpha)
     return weft_fill(b->g, alpha, WEFT_SHAPE(weft_fixed(1)));
 }
 
+struct weft_value *weft_build_narrow(struct weft_build *b, struct weft_value *x)
+{
+    if (b->spec->wider == 1 || !x)
+        return x;
+    return weft_mix(b->g, NULL, x, weft_fill(b->g, 1 / b->spec->wider, WEFT_SHAPE(weft_fixed(1))));
+}
+
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x)
 {
     return b->spec->detach && x ? weft_detach(b->g, x) : x;

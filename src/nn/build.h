@@ -59,6 +59,9 @@ struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *ra
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);
 /* A mixing weight f32 [1]: the learned "alpha" of the scope, or the constant. */
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha);
+/* x divided by how many times as wide as usual the model is: what reads it through weights that do not shrink with the
+ * width, as a tied embedding. Without mup x itself. */
+struct weft_value *weft_build_narrow(struct weft_build *b, struct weft_value *x);
 /* x without gradient where the spec says detach. */
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x);
 /* The norm of the model under a scope of its own. */

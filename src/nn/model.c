@@ -10,7 +10,7 @@
 
 static void declare(struct weft_params *p, const struct weft_spec *spec)
 {
-    weft_params_matrix(p, "wte", spec->vocab, spec->width, WEFT_DEVIATION);
+    weft_params_table(p, "wte", spec->vocab, spec->width);
     weft_chosen_params(&spec->part[WEFT_POS], p, spec);
     for (int layer = 0; layer < spec->layers; layer++)
         weft_block_params(p, spec, layer);
@@ -20,7 +20,7 @@ static void declare(struct weft_params *p, const struct weft_spec *spec)
     }
     weft_params_scope(p, "%s", "");
     if (!spec->tie)
-        weft_params_matrix(p, "head", spec->vocab, spec->width, WEFT_DEVIATION);
+        weft_params_table(p, "head", spec->vocab, spec->width);
 }
 
 enum weft_status weft_nn_create(struct weft_nn **model, const struct weft_spec *spec)
@@ -144,7 +144,7 @@ static void build(struct weft_build *b)
         return;
     if (net->scored)
         x = weft_embed(b->g, x, net->scored);
-    x = final_norm(b, x);
+    x = weft_build_narrow(b, final_norm(b, x));
     weft_build_scope(b, "%s", "");
     struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
     if (net->use <= WEFT_EVAL) {

@@ -49,6 +49,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
     TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference execution holds them as f64 */
     w.decay = w.ndim >= 2 && !w.constant;
+    w.rate = w.rate > 0 ? w.rate : 1;
     w.count = (int64_t)count;
     w.offset = p->total;
     p->elements += w.count;
@@ -69,9 +70,26 @@ void weft_params_vector(struct weft_params *p, const char *name, int64_t n, doub
                            .name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
 }
 
-void weft_params_matrix(struct weft_params *p, const char *name, int64_t rows, int64_t columns, double deviation)
+/* Every weight changes the loss as much at any width (G. Yang et al., arXiv:2203.03466; with the condition on singular
+ * values of arXiv:2310.17813 for sides that do not grow together). */
+void weft_param_scale(struct weft_param *w, double out_wider, double in_wider)
 {
-    weft_params_add(p, (struct weft_param){.name = name, .ndim = 2, .dim = {rows, columns}, .init_value = deviation});
+    w->init_value *= sqrt(fmin(1, out_wider / in_wider) / in_wider);
+    w->rate = 1 / in_wider;
+}
+
+void weft_params_matrix(struct weft_params *p, const char *name, struct weft_fan out, struct weft_fan in,
+                        double deviation)
+{
+    struct weft_param w = {.name = name, .ndim = 2, .dim = {out.size, in.size}, .init_value = deviation};
+    weft_param_scale(&w, out.wider, in.wider);
+    weft_params_add(p, w);
+}
+
+void weft_params_table(struct weft_params *p, const char *name, int64_t rows, int64_t width)
+{
+    weft_params_add(p,
+                    (struct weft_param){.name = name, .ndim = 2, .dim = {rows, width}, .init_value = WEFT_DEVIATION});
 }
 
 static void linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
@@ -79,7 +97,7 @@ static void linear(struct weft_params *p, const struct weft_spec *spec, const ch
 {
     char bias[64];
     snprintf(bias, sizeof bias, "%s_bias", name);
-    weft_params_matrix(p, name, out, in, deviation);
+    weft_params_matrix(p, name, weft_grows(spec, out), weft_grows(spec, in), deviation);
     if (spec->bias)
         weft_params_vector(p, bias, out, 0);
 }

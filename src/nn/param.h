@@ -18,6 +18,22 @@ enum weft_init { WEFT_INIT_NORMAL, WEFT_INIT_CONSTANT, WEFT_INIT_UNIFORM };
 enum { WEFT_PARAM_ALIGN = 64 }; /* bytes */
 #define WEFT_DEVIATION 0.02     /* the default standard deviation */
 
+/* One side of a matrix, and how many times as wide it is as in the model of the usual width (scaling=mup). */
+struct weft_fan {
+    int64_t size;
+    double wider;
+};
+/* A side that grows with the model's width. */
+static inline struct weft_fan weft_grows(const struct weft_spec *spec, int64_t size)
+{
+    return (struct weft_fan){size, spec->wider};
+}
+/* A side that has a size of its own, which is usually `usual`. */
+static inline struct weft_fan weft_stays(const struct weft_spec *spec, int64_t size, int64_t usual)
+{
+    return (struct weft_fan){size, spec->mup ? (double)size / (double)usual : 1};
+}
+
 struct weft_param {
     const char *name;
     int ndim;
@@ -28,6 +44,7 @@ struct weft_param {
     enum weft_extend extend;
     bool constant; /* never decayed, whatever its dimensions */
     bool decay;    /* decayed: it has two or more dimensions */
+    double rate;   /* factor of its learning rate; 0 stands for 1 */
     int64_t count;
     int64_t offset; /* of its first element in the flat arrays; a multiple of WEFT_PARAM_ALIGN */
 };
@@ -48,10 +65,18 @@ struct weft_params {
 
 void weft_params_scope(struct weft_params *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void weft_params_vector(struct weft_params *p, const char *name, int64_t n, double constant);
-void weft_params_matrix(struct weft_params *p, const char *name, int64_t rows, int64_t columns, double deviation);
+/* A matrix [out, in] whose initial values have this standard deviation in the model of the usual width. */
+void weft_params_matrix(struct weft_params *p, const char *name, struct weft_fan out, struct weft_fan in,
+                        double deviation);
+/* Rows that are looked up, one vector as wide as the model for each: the same at every width. */
+void weft_params_table(struct weft_params *p, const char *name, int64_t rows, int64_t width);
+/* The weight as maximal update parametrisation wants it, as wide as the model's axes say: its initial values and its
+ * learning rate. */
+void weft_param_scale(struct weft_param *w, double out_wider, double in_wider);
 /* A weight given by its fields; name, ndim and dim at least. The other functions are the usual cases. */
 void weft_params_add(struct weft_params *p, struct weft_param w);
-/* A linear layer: the matrix [out, in] and, in models with biases, `name`_bias [out]. */
+/* A linear layer: the matrix [out, in], both of which grow with the model's width, and, in models with biases,
+ * `name`_bias [out]. */
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in);
 /* The same for a projection into the residual stream: its standard deviation falls with depth. */
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out,

@@ -4,12 +4,14 @@
  */
 #include "nn/part.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
 static const char *const dtype_names[] = {"bf16", "f32", NULL};
 static const char *const place_names[] = {"pre", "post", NULL};
+static const char *const scaling_names[] = {"standard", "mup", NULL};
 
 /* ---- options of the model: the choice of its parts, a switch per mechanism, the rest */
 
@@ -48,6 +50,13 @@ static bool has_no_losses(const void *model, const void *own)
     return true;
 }
 
+/* A model of the usual width. */
+static bool is_usual(const void *model, const void *own)
+{
+    const struct weft_spec *s = model;
+    return s->wider == 1 && s->head_wider == 1;
+}
+
 static const struct weft_opt of_model[] = {
     {"learn_alpha", WEFT_OPT_BOOL, AT(learn_alpha), "no", .idle = has_no_mechanism,
      .help = "mixing weights of M1, M2, M3 are learned"},
@@ -81,6 +90,13 @@ static const struct weft_opt of_model[] = {
     {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of parts are trained"},
     {"recompute", WEFT_OPT_BOOL, AT(recompute), "no", .only_plan = true,
      .help = "recompute each layer's activations in the backward pass: less memory, one more forward pass, same bits"},
+    {"scaling", WEFT_OPT_CHOICE, AT(choice.scaling), "standard", .choices = scaling_names, .idle = is_usual,
+     .help = "mup: first weights, learning rates, scores and logits follow the width, so that the best learning rate "
+             "does not"},
+    {"mup_width", WEFT_OPT_INT, AT(mup_width), "256", 1, 1 << 20, .needs = "scaling=mup",
+     .help = "the width at which mup is the standard"},
+    {"mup_head", WEFT_OPT_INT, AT(mup_head), "64", 1, 1 << 20, .needs = "scaling=mup",
+     .help = "the width of a head at which its scores are the standard's"},
     {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "seed of weights, data and dropout"},
     {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,
      .help = "draw other initial weights and change nothing else: the difference between two keys is noise"},
@@ -175,8 +191,11 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
         return FAIL(WEFT_INVALID,
                     "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads",
                     (long long)s->width, (long long)s->heads);
-    s->head = s->mean = s->qk_width = s->rotated = s->scale_width = s->width / s->heads;
+    s->head = s->mean = s->qk_width = s->rotated = s->width / s->heads;
+    s->scale_width = (double)s->head;
     s->spread = s->latent = 0;
+    s->wider = s->mup ? (double)s->width / (double)s->mup_width : 1;
+    s->head_wider = s->mup ? (double)s->head / (double)s->mup_head : 1;
     s->kv_heads = s->heads;
     if (s->ffn_width == 0)
         s->ffn_width = weft_spec_ffn(s)->gated ? weft_round_up(weft_div_up(8 * s->width, 3), 64) : 4 * s->width;
@@ -186,6 +205,8 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
         TRY(resolve_one(s, &s->mechanism[i]));
     return WEFT_OK;
 }
+
+double weft_spec_divisor(const struct weft_spec *spec) { return sqrt(spec->scale_width * spec->head_wider); }
 
 enum { DEFAULT_VOCAB = 64 };
 
@@ -204,6 +225,7 @@ enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct w
         s->vocab = DEFAULT_VOCAB;
     s->compute = s->choice.dtype == 0 ? WEFT_BF16 : WEFT_F32;
     s->post = s->choice.norm_place == 1;
+    s->mup = s->choice.scaling == 1;
     TRY(take_parts(s, settings));
     TRY(weft_spec_resolve(s));
     return WEFT_OK;

@@ -31,28 +31,31 @@ struct weft_spec {
     bool output_gate; /* attention's output is gated by its input */
     double ra_alpha;  /* of reciprocal attention; 0: none */
     int64_t ra_window;
-    double logits_z;          /* factor of the squared log-sum-exp of the logits in the loss */
-    bool aux;                 /* auxiliary losses are trained */
-    bool learn_alpha, detach; /* of the mechanisms: learned mixing weights, no gradient into what they read */
-    bool post;                /* norms stand behind the sums instead of before the parts */
-    enum weft_dtype compute;  /* f32 or bf16 */
+    double logits_z;             /* factor of the squared log-sum-exp of the logits in the loss */
+    bool aux;                    /* auxiliary losses are trained */
+    bool learn_alpha, detach;    /* of the mechanisms: learned mixing weights, no gradient into what they read */
+    bool post;                   /* norms stand behind the sums instead of before the parts */
+    bool mup;                    /* sizes of weights, learning rates and scores follow the width, see docs/scaling.md */
+    int64_t mup_width, mup_head; /* the width, and that of a head, at which nothing changes by that */
+    enum weft_dtype compute;     /* f32 or bf16 */
     struct weft_chosen part[WEFT_SINGLE_KINDS];
     struct weft_chosen *mechanism; /* those in this model, in the order in which they work */
     int mechanism_count;
     struct weft_spec_choice {
-        int part[WEFT_SINGLE_KINDS], dtype, norm_place;
+        int part[WEFT_SINGLE_KINDS], dtype, norm_place, scaling;
         bool mechanism[WEFT_MAX_PARTS]; /* by its number in the registry */
     } choice;                           /* where the option table writes choices; the fields above say what they mean */
 
     /* What the parts derive from the options when they are resolved. Where a part does not say, these are the values of
      * dot attention over all heads. */
-    int64_t head;         /* D = C/H, the width of a head's values */
-    int64_t mean, spread; /* geom: of each head of queries and keys, what is linear in x, and what is activated */
-    int64_t qk_width;     /* geom: of a head's queries and keys */
-    int64_t kv_heads;     /* attn */
-    int64_t latent;       /* attn: L, width of the key latent; 0: keys are not made of one */
-    int64_t rotated;      /* attn: width of what positions rotate in a head */
-    int64_t scale_width;  /* attn: scores start with the factor 1/sqrt of this */
+    double wider, head_wider; /* C / mup_width and D / mup_head; 1 without mup */
+    int64_t head;             /* D = C/H, the width of a head's values */
+    int64_t mean, spread;     /* geom: of each head of queries and keys, what is linear in x, and what is activated */
+    int64_t qk_width;         /* geom: of a head's queries and keys */
+    int64_t kv_heads;         /* attn */
+    int64_t latent;           /* attn: L, width of the key latent; 0: keys are not made of one */
+    int64_t rotated;          /* attn: width of what positions rotate in a head */
+    double scale_width;       /* attn: scores start with the factor 1/sqrt of this, see weft_spec_divisor */
     struct weft_arena arena;
 };
 
@@ -72,6 +75,8 @@ enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec 
 /* Every option of the model and of its parts, with its value as one would write it. */
 void weft_spec_each(const struct weft_spec *spec, void *context,
                     void (*visit)(void *context, const struct weft_opt *opt, const char *value));
+/* What scores begin divided by: the root of scale_width, and as it grows that width itself under mup. */
+double weft_spec_divisor(const struct weft_spec *spec);
 /* Resolves what the options leave open, part by part (spec.c). */
 enum weft_status weft_spec_resolve(struct weft_spec *spec);
 

@@ -24,7 +24,7 @@ static enum weft_status make_spans(struct weft_learner *t)
     for (int i = 0; i < p->count; i++)
         for (int64_t first = 0; first < p->list[i].count; first += SPAN)
             t->spans[n++] = (struct weft_span){p->list[i].offset + first, weft_min(SPAN, p->list[i].count - first),
-                                               p->list[i].decay};
+                                               p->list[i].decay, p->list[i].rate};
     return WEFT_OK;
 }
 

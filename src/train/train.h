@@ -58,6 +58,7 @@ struct weft_update {
 struct weft_span {
     int64_t first, count;
     bool decay;
+    double rate; /* factor of its learning rate, not of its decay */
 };
 
 struct weft_optim {

@@ -127,7 +127,7 @@ struct passed {
 static void passing_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     if (p->layer + 1 < spec->layers)
-        weft_params_matrix(p, "w", spec->heads, spec->ffn_width, WEFT_DEVIATION);
+        weft_params_matrix(p, "w", weft_grows(spec, spec->heads), weft_grows(spec, spec->ffn_width), WEFT_DEVIATION);
 }
 
 static struct weft_value *passing_reads(struct weft_build *b, struct weft_instance *m)
@@ -187,8 +187,8 @@ static const struct weft_pos uneven = {
 
 static void fading_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    weft_params_matrix(p, "w", spec->heads, spec->ffn_width, WEFT_DEVIATION);
-    weft_params_matrix(p, "v", spec->ffn_width, spec->heads, WEFT_DEVIATION);
+    weft_params_matrix(p, "w", weft_grows(spec, spec->heads), weft_grows(spec, spec->ffn_width), WEFT_DEVIATION);
+    weft_params_matrix(p, "v", weft_grows(spec, spec->ffn_width), weft_grows(spec, spec->heads), WEFT_DEVIATION);
 }
 
 static struct weft_value *fading_reads(struct weft_build *b, struct weft_instance *m)

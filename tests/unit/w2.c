@@ -92,7 +92,7 @@ static void metric_axioms(void **state)
     (void)state;
     static struct bench t;
     open_bench(&t);
-    double tau = exp(log(2 * sqrt((double)t.spec.scale_width))) + 1e-6;
+    double tau = exp(log(2 * sqrt(t.spec.scale_width))) + 1e-6;
     int checked = 0;
     for (int batch = 0; batch < TRIPLES / BATCH; batch++) {
         fill(&t, batch);

@@ -38,6 +38,7 @@ UPDATE(late_rate, u.lr *= (double)(u.step - 1) / (double)u.step)
 UPDATE(no_clip, u.grad_scale = 1)
 UPDATE(decay_all, span.decay = true)
 UPDATE(decay_none, span.decay = false)
+UPDATE(one_rate, span.rate = 1)
 UPDATE(early_correction, u.step++)
 UPDATE(forget_last, span.count -= span.count > 64)
 UPDATE(forget_moments, if (u.step > 1) memset(u.moments[0] + span.first, 0, (size_t)span.count * sizeof(float)))
@@ -151,6 +152,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"gradients are not clipped", SMALL, UPDATES, .training = "clip=0.01", .change_recipe = no_clip},
     {"vectors are decayed", SMALL, UPDATES, .change_recipe = decay_all},
     {"nothing is decayed", SMALL, UPDATES, .change_recipe = decay_none},
+    {"all weights have the same learning rate", SMALL "scaling=mup", UPDATES, .change_recipe = one_rate},
     {"moments are corrected for one step more", SMALL, UPDATES, .change_recipe = early_correction},
     {"the last element of large weights stays", SMALL, UPDATES, .change_recipe = forget_last},
     {"moments are forgotten after the first step", SMALL, UPDATES, .change_recipe = forget_moments},

@@ -24,7 +24,7 @@ static void unwire_m3(void) { unwire(&weft_recip_m3); }
 static void one_weight_more(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     weft_ffn_gelu.part.params(p, spec, options);
-    weft_params_matrix(p, "spare", spec->width, spec->width, WEFT_DEVIATION);
+    weft_params_matrix(p, "spare", weft_grows(spec, spec->width), weft_grows(spec, spec->width), WEFT_DEVIATION);
 }
 
 static void declare_spare(void) { WEFT_BREAK_PART(weft_ffn, weft_ffn_gelu)->part.params = one_weight_more; }

@@ -29,7 +29,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
         return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
                     (long long)spec->kv_heads, (long long)spec->heads);
     spec->rotated = spec->mean;
-    spec->scale_width = spec->qk_width;
+    spec->scale_width = (double)spec->qk_width;
     return WEFT_OK;
 }
 

@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stddef.h>
 
+enum { USUAL_WIDTH = 32 };
 enum { HEADS_OWN, HEADS_SHARED };
 enum { SCALE_HEAD, SCALE_LATENT };
 
@@ -60,7 +61,8 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     if (weft_spec_pos(spec)->rotate)
         spec->rotated = o->rope ? o->rope : weft_round_up(weft_div_up(spec->head, 2), 2);
     spec->qk_width += spec->rotated;
-    spec->scale_width = o->scale == SCALE_HEAD ? spec->qk_width : spec->latent;
+    /* keys are as wide as a head in both cases */
+    spec->scale_width = o->scale == SCALE_HEAD ? (double)spec->qk_width : (double)spec->latent * spec->head_wider;
     return WEFT_OK;
 }
 
@@ -74,21 +76,22 @@ static void shrink(const struct weft_spec *spec, void *opts)
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     const struct latent *o = opts;
-    int64_t H = spec->heads, K = spec->kv_heads, C = spec->width, L = o->width;
-    double up = 1 / sqrt((double)L); /* gives v the variance that multi-head attention has */
-    weft_params_linear(p, spec, "wq", H * spec->mean, C);
+    int64_t H = spec->heads, K = spec->kv_heads;
+    struct weft_fan C = weft_grows(spec, spec->width), L = weft_stays(spec, o->width, USUAL_WIDTH);
+    double up = 1 / sqrt((double)L.size / L.wider); /* gives v the variance that multi-head attention has */
+    weft_params_linear(p, spec, "wq", H * spec->mean, C.size);
     weft_params_matrix(p, "wdk", L, C, WEFT_DEVIATION);
     if (!o->shared)
         weft_params_matrix(p, "wdv", L, C, WEFT_DEVIATION);
-    weft_params_matrix(p, "wa", K * spec->mean, L, up);
-    weft_params_matrix(p, "wb", K * spec->head, L, up);
+    weft_params_matrix(p, "wa", weft_grows(spec, K * spec->mean), L, up);
+    weft_params_matrix(p, "wb", weft_grows(spec, K * spec->head), L, up);
     if (spec->spread) {
-        weft_params_linear(p, spec, "wq_spread", H * spec->spread, C);
-        weft_params_matrix(p, "ws", spec->spread, C, WEFT_DEVIATION);
+        weft_params_linear(p, spec, "wq_spread", H * spec->spread, C.size);
+        weft_params_matrix(p, "ws", weft_grows(spec, spec->spread), C, WEFT_DEVIATION);
     }
     if (spec->rotated) {
-        weft_params_matrix(p, "wqr", H * spec->rotated, C, WEFT_DEVIATION);
-        weft_params_matrix(p, "wkr", spec->rotated, C, WEFT_DEVIATION);
+        weft_params_matrix(p, "wqr", weft_grows(spec, H * spec->rotated), C, WEFT_DEVIATION);
+        weft_params_matrix(p, "wkr", weft_grows(spec, spec->rotated), C, WEFT_DEVIATION);
     }
 }
 

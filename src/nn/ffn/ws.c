@@ -66,7 +66,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 {
     const struct ws *o = opts;
     int64_t F = spec->ffn_width, wide = F / o->heads;
-    struct weft_param wz = {.name = "wz", .init = WEFT_INIT_UNIFORM, .init_value = 1 / sqrt((double)wide)};
+    struct weft_param wz = {
+        .name = "wz", .init = WEFT_INIT_UNIFORM, .init_value = 1 / sqrt((double)wide / spec->wider)};
     weft_ffn_swiglu.part.params(p, spec, NULL);
     if (o->form == FORM_BLOCK) {
         wz.ndim = 3;
@@ -77,6 +78,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         wz.dim[0] = wz.dim[1] = F;
         wz.init_blocks = o->heads;
     }
+    weft_param_scale(&wz, spec->wider, spec->wider);
     weft_params_add(p, wz);
 }
 
@@ -91,7 +93,7 @@ static void add_losses(struct weft_build *b, const struct ws *o, struct weft_val
 {
     struct weft_value *z = weft_build_product(b, up, "wz");
     if (o->lambda_z > 0)
-        weft_build_loss(b, "ws_z", weft_square_mean(b->g, z, o->heads, o->lambda_z));
+        weft_build_loss(b, "ws_z", weft_square_mean(b->g, z, o->heads, o->lambda_z / b->spec->wider));
     if (o->lambda_c > 0)
         weft_build_loss(
             b, "ws_c",

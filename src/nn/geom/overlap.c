@@ -17,9 +17,12 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
+/* A sum over the width of a head. */
+static double start(const struct weft_spec *spec) { return weft_log(spec->head_wider); }
+
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    temperature_params(p, spec, opts, 0);
+    temperature_params(p, spec, opts, start(spec));
 }
 
 static struct weft_qk qk(struct weft_build *b, const void *opts, const struct weft_qk_raw *r, bool norms)
@@ -32,7 +35,10 @@ static struct weft_qk qk(struct weft_build *b, const void *opts, const struct we
     return (struct weft_qk){x, norms ? weft_add(b->g, weft_square_sum(b->g, x, r->heads), logs) : NULL};
 }
 
-static struct weft_value *scale(struct weft_build *b, const void *opts) { return temperature(b, opts, 0, 1, 0); }
+static struct weft_value *scale(struct weft_build *b, const void *opts)
+{
+    return temperature(b, opts, start(b->spec), 1, 0);
+}
 
 const struct weft_geom weft_geom_overlap = {
     .part = {.kind = WEFT_GEOM,

@@ -20,7 +20,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-static double start(const struct weft_spec *spec) { return weft_log(2 * sqrt((double)spec->scale_width)); }
+static double start(const struct weft_spec *spec) { return weft_log(2 * weft_spec_divisor(spec)); }
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

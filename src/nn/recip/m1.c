@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+enum { USUAL_WIDTH = 64 };
 enum { MODE_TOKEN, MODE_PREFIX, MODE_SEQUENCE };
 
 struct m1 {
@@ -50,10 +51,11 @@ static bool is_last(const struct weft_spec *spec, int layer) { return layer == s
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     const struct m1 *o = opts;
+    struct weft_fan G = weft_stays(spec, o->width, USUAL_WIDTH);
     if (is_last(spec, p->layer))
         return;
-    weft_params_matrix(p, "w1", o->width, spec->ffn_width, WEFT_DEVIATION);
-    weft_params_matrix(p, "w2", spec->heads, o->width, WEFT_DEVIATION);
+    weft_params_matrix(p, "w1", G, weft_grows(spec, spec->ffn_width), WEFT_DEVIATION);
+    weft_params_matrix(p, "w2", weft_grows(spec, spec->heads), G, WEFT_DEVIATION);
     weft_params_vector(p, "bias", spec->heads, 2);
     if (spec->learn_alpha)
         weft_params_vector(p, "alpha", 1, o->alpha);

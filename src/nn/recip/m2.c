@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+enum { USUAL_RANK = 64 };
 enum { FORM_LOW, FORM_FULL };
 
 struct m2 {
@@ -61,7 +62,8 @@ static void shrink(const struct weft_spec *spec, void *opts)
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     const struct m2 *o = opts;
-    int64_t F = spec->ffn_width, r = o->form == FORM_LOW ? o->rank : F;
+    struct weft_fan F = weft_grows(spec, spec->ffn_width);
+    struct weft_fan r = o->form == FORM_LOW ? weft_stays(spec, o->rank, USUAL_RANK) : F;
     if (o->form == FORM_LOW)
         weft_params_matrix(p, "p", r, F, WEFT_DEVIATION);
     weft_params_matrix(p, "q", F, r, WEFT_DEVIATION);

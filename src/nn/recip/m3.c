@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { USUAL_WIDTH = 32 };
 enum { UNTIED, TIED, SCALARS };
 
 struct m3 {
@@ -64,7 +65,8 @@ static bool passes_on(const struct weft_spec *spec, int layer) { return layer < 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     const struct m3 *o = opts;
-    int64_t F = spec->ffn_width, L = latent_width(spec, o), K = spec->kv_heads;
+    struct weft_fan F = weft_grows(spec, spec->ffn_width), L = weft_stays(spec, latent_width(spec, o), USUAL_WIDTH);
+    int64_t K = spec->kv_heads;
     if (o->tying == SCALARS) {
         weft_params_vector(p, "gamma", spec->heads, 1);
         if (passes_on(spec, p->layer))
@@ -77,11 +79,11 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_vector(p, "alpha", 1, o->alpha);
     if (spec->latent)
         return;
-    weft_params_matrix(p, "wc", L, spec->width, WEFT_DEVIATION);
+    weft_params_matrix(p, "wc", L, weft_grows(spec, spec->width), WEFT_DEVIATION);
     if (p->layer > 0)
-        weft_params_matrix(p, "wu", K * spec->mean, L, WEFT_DEVIATION);
+        weft_params_matrix(p, "wu", weft_grows(spec, K * spec->mean), L, WEFT_DEVIATION);
     if (p->layer > 0 && spec->spread)
-        weft_params_matrix(p, "wu_spread", K * spec->spread, L, WEFT_DEVIATION);
+        weft_params_matrix(p, "wu_spread", weft_grows(spec, K * spec->spread), L, WEFT_DEVIATION);
 }
 
 /* A latent of its own that is read without gradient. */
@@ -123,6 +125,8 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
         back = o->tying == SCALARS
                    ? weft_bucket_mean(b->g, h->base, weft_build_weight(b, "beta"), latent_width(b->spec, o))
                    : weft_hidden_read(b, h, m);
+    if (o->tying == TIED)
+        back = weft_build_narrow(b, back);
     s->context = back;
     s->alpha = alpha;
     if (o->tying != SCALARS) {

@@ -4,10 +4,11 @@
  *
  *     m = beta1 m + (1 - beta1) g             mhat = m / (1 - beta1^n)
  *     v = beta2 v + (1 - beta2) g^2           vhat = v / (1 - beta2^n)
- *     w = w - lr decay w - share lr mhat / (sqrt(vhat) + eps)
+ *     w = w - lr decay w - share rate lr mhat / (sqrt(vhat) + eps)
  *
- * g is the clipped gradient; decay is 0 for vectors and for `relative`. Every operation rounds by itself and none sums
- * over elements, so the compiler may make vectors of the loop as it likes: the bits stay.
+ * g is the clipped gradient; rate is the weight's own factor (scaling=mup; else 1); decay is 0 for vectors and for
+ * `relative`. Every operation rounds by itself and none sums over elements, so the compiler may make vectors of the
+ * loop as it likes: the bits stay.
  */
 #ifndef WEFT_ADAM_H
 #define WEFT_ADAM_H
@@ -37,7 +38,7 @@ static inline void adam_update(const struct adam *o, const struct weft_update *u
     float *restrict v = u->moments[1] + span->first;
     const float *restrict grads = u->grads + span->first;
     float b1 = (float)o->beta1, b2 = (float)o->beta2, eps = (float)o->eps, scale = u->grad_scale;
-    float rate = (float)(share * u->lr), keep = (float)(span->decay ? 1 - u->lr * o->decay : 1);
+    float rate = (float)(share * u->lr * span->rate), keep = (float)(span->decay ? 1 - u->lr * o->decay : 1);
     float unbias1 = (float)(1 / (1 - weft_pow(o->beta1, (double)n)));
     float unbias2 = (float)(1 / (1 - weft_pow(o->beta2, (double)n)));
     for (int64_t i = 0; i < span->count; i++) {

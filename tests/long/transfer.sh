@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# transfer.sh - the best learning rate at three widths, with scaling=mup and, for comparison, without: models of every
+# part on text. Prints the rates (the lowest point of a parabola through the best of the grid and its neighbours, in
+# logarithms) and by how many octaves the best one moves when the model gets four times as wide. With mup it may move by
+# one at most.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+text=${WEFT_DATA:-}/tinyshakespeare/input.txt
+if [[ ! -e $text ]]; then
+    skip "the best learning rate over widths" "no WEFT_DATA"
+    finish
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cp configs/width-transfer "$scratch" && cd "$scratch" || exit 1
+"$weft" data prepare "$text" --out data/chars -t char >/dev/null 2>err
+result $? "data of characters"
+
+best() { # FOLDER
+    python3 - "$1" <<'END'
+import json, math, sys
+loss = {}
+for line in open(sys.argv[1] + "/runs.jsonl"):
+    run = json.loads(line)
+    if run["seed"] > 2000:
+        loss.setdefault(run["arm"], {}).setdefault(run["lr"], []).append(run["test_loss"])
+found = []
+for arm in ("w32", "w64", "w128"):
+    rates = sorted(loss[arm])
+    y = [sum(loss[arm][r]) / len(loss[arm][r]) if all(map(math.isfinite, loss[arm][r])) else 99 for r in rates]
+    i = min(range(len(y)), key=y.__getitem__)
+    x = math.log2(rates[i])
+    if 0 < i < len(y) - 1:
+        x += (y[i - 1] - y[i + 1]) / (2 * (y[i - 1] - 2 * y[i] + y[i + 1]))
+    found.append((x, y[i]))
+print(*("%.4g %.4f" % (2 ** x, y) for x, y in found), "%.2f" % (found[2][0] - found[0][0]))
+END
+}
+
+# measure NAME SCALING SETTINGS...
+measure() {
+    local settings=() one
+    for one in "${@:3}"; do settings+=(--set "$one"); done
+    "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" >/dev/null 2>err || cat err
+    best "$1-$2" >line
+    echo "# $1, $2: best rate and loss at widths 32, 64, 128, octaves: $(cat line)"
+}
+without=(mup_width=256 mup_head=64)
+measure dot standard "${without[@]}"
+measure w2 standard geom=w2 "${without[@]}"
+while read -r name settings; do
+    # shellcheck disable=SC2086
+    measure "$name" mup $settings
+    awk '{ exit !($NF >= -1 && $NF <= 1) }' line
+    result $? "$name: the best learning rate moves by at most an octave"
+done <<'END'
+dot geom=dot
+w2 geom=w2
+overlap geom=overlap
+latent attn=latent latent_width=16
+mechanisms m1=yes m2=yes m3=yes
+mechanisms-latent m1=yes m2=yes m3=yes attn=latent m3_tying=untied
+ws ffn=ws
+llama-like pos=rope ffn=swiglu norm=rmsnorm tie=no kv_heads=2
+relative pos=relative output_gate=yes ra_alpha=0.3
+END
+finish
