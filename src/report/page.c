@@ -51,6 +51,7 @@ static void put_notes(const struct page *p) { weft_results_notes(p->r, put_note,
 
 /* ---- large ones */
 
+static void put_dots(const struct page *p) { weft_html_dots(p->r, p->to); }
 static void put_verdicts(const struct page *p) { weft_html_verdicts(p->r, p->to); }
 static void put_charts(const struct page *p) { weft_html_charts(p->r, p->c, p->to); }
 static void put_data(const struct page *p) { weft_html_chart_data(p->r, p->c, p->to); }
@@ -64,29 +65,14 @@ static const struct slot {
     const char *name;
     void (*put)(const struct page *p);
 } slots[] = {
-    {"refresh", put_refresh},
-    {"headline", put_headline},
-    {"name", put_name},
-    {"notes", put_notes},
-    {"verdicts", put_verdicts},
-    {"charts", put_charts},
-    {"data", put_data},
-    {"numbers", put_numbers},
-    {"lrs", put_lrs},
-    {"runs", put_runs},
-    {"gates", put_gates},
-    {"configs", put_configs},
-    {"command", put_command},
-    {"config", put_config},
-    {"first", put_first},
-    {"machine", put_machine},
-    {"version", put_version},
-    {"program", put_program},
-    {"style", put_style},
-    {"script", put_script},
-    {"uplot_js", put_uplot_js},
-    {"uplot_css", put_uplot_css},
-    {"uplot_licence", put_uplot_licence},
+    {"refresh", put_refresh},   {"headline", put_headline},   {"name", put_name},
+    {"notes", put_notes},       {"dots", put_dots},           {"verdicts", put_verdicts},
+    {"charts", put_charts},     {"data", put_data},           {"numbers", put_numbers},
+    {"lrs", put_lrs},           {"runs", put_runs},           {"gates", put_gates},
+    {"configs", put_configs},   {"command", put_command},     {"config", put_config},
+    {"first", put_first},       {"machine", put_machine},     {"version", put_version},
+    {"program", put_program},   {"style", put_style},         {"script", put_script},
+    {"uplot_js", put_uplot_js}, {"uplot_css", put_uplot_css}, {"uplot_licence", put_uplot_licence},
 };
 
 static const struct slot *find_slot(const char *name, size_t length)

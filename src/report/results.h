@@ -84,6 +84,15 @@ struct weft_text weft_loss_text(double x);  /* four decimals; "-": not finite */
 struct weft_text weft_lr_text(double x);
 struct weft_text weft_interval_text(struct weft_interval i);
 
+/* Round numbers on an axis, at most about as many as asked for, and their texts (ticks.c). */
+enum { WEFT_MAX_TICKS = 16 };
+struct weft_ticks {
+    int count, decimals; /* decimals: -1: as many as each needs */
+    double value[WEFT_MAX_TICKS];
+};
+struct weft_ticks weft_ticks(double low, double high, int most, bool logarithmic);
+struct weft_text weft_tick_text(const struct weft_ticks *t, int i);
+
 /* ---- the files */
 
 void weft_report_markdown(const struct weft_results *r, FILE *to);
@@ -95,9 +104,8 @@ void weft_html(FILE *to, const char *text); /* html.c */
 /* A table with these names of its columns, up to a NULL. */
 void weft_html_open_table(const char *label, const char *const *columns, FILE *to);
 void weft_html_close_table(FILE *to);
-void weft_html_verdicts(const struct weft_results *r, FILE *to);      /* verdict_table.c */
-void weft_html_dots(const struct weft_results *r, int arm, FILE *to); /* dots.c */
-void weft_html_dots_axis(const struct weft_results *r, FILE *to);
+void weft_html_verdicts(const struct weft_results *r, FILE *to);                            /* verdict_table.c */
+void weft_html_dots(const struct weft_results *r, FILE *to);                                /* dots.c */
 void weft_html_charts(const struct weft_results *r, const struct weft_curves *c, FILE *to); /* charts.c */
 void weft_html_chart_data(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 void weft_html_numbers(const struct weft_results *r, FILE *to); /* numbers.c */

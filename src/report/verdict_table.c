@@ -53,14 +53,13 @@ static void put_name(const struct weft_results *r, int i, FILE *to)
 static void put_loss(const struct weft_results *r, int i, FILE *to)
 {
     const struct weft_finding *f = &r->arm[i].found;
-    open_cell("Test loss by seed", "loss", to);
-    weft_html_dots(r, i, to);
-    fprintf(to, "<small>mean %s", weft_loss_text(f->loss).text);
+    open_cell("Test loss", "figure", to);
+    fputs(weft_loss_text(f->loss).text, to);
     if (isfinite(f->loss_sd))
-        fprintf(to, ", std %s", weft_loss_text(f->loss_sd).text);
+        fprintf(to, " <small>std %s</small>", weft_loss_text(f->loss_sd).text);
     if (r->lr_count != 1 && isfinite(r->arm[i].lr))
-        fprintf(to, ", lr %s%s", weft_lr_text(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
-    fputs("</small></td>", to);
+        fprintf(to, " <small>lr %s%s</small>", weft_lr_text(r->arm[i].lr).text, r->arm[i].lr_at_edge ? " (edge)" : "");
+    fputs("</td>", to);
 }
 
 /* The name of the verdict as a class: letters and -. */
@@ -115,16 +114,12 @@ static void put_row(const struct weft_results *r, int i, FILE *to)
 void weft_html_verdicts(const struct weft_results *r, FILE *to)
 {
     static const char *const columns[] = {"Parameters",      "FLOPs per token", "Memory",
-                                          "Cache per token", "Tokens/s",        "Test loss by seed"};
+                                          "Cache per token", "Tokens/s",        "Test loss"};
     fputs("<table class=\"verdicts\" role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">"
           "<th role=\"columnheader\" scope=\"col\">Arm and its settings</th>",
           to);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        fprintf(to, "<th role=\"columnheader\" scope=\"col\">%s", columns[i]);
-        if (i + 1 == sizeof columns / sizeof *columns)
-            weft_html_dots_axis(r, to);
-        fputs("</th>", to);
-    }
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        fprintf(to, "<th role=\"columnheader\" scope=\"col\">%s</th>", columns[i]);
     fputs("<th role=\"columnheader\" scope=\"col\">Verdict</th></tr></thead>\n<tbody role=\"rowgroup\">\n", to);
     for (int i = 0; i < r->arm_count; i++)
         put_row(r, i, to);

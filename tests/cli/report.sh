@@ -45,6 +45,25 @@ result $? "the difference and its interval are those of the paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
 result $? "the page is complete and loads nothing from elsewhere"
 
+# Of every picture of dots: each seed has its own, no two overlap, the axis has a title and at least two numbers.
+study dots 3 40
+sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.9/' "$scratch/dots/runs.jsonl"
+for name in two dots; do
+    "$weft" report "$scratch/$name" >/dev/null
+    python3 - "$scratch/$name/report.html" "$name" <<'END'
+import itertools, re, sys
+picture = re.search(r'<svg class="dots".*?</svg>', open(sys.argv[1]).read(), re.S)[0]
+rows = picture.split('<g class="c')[1:]
+for row in rows:
+    dots = [tuple(map(float, d)) for d in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', row)]
+    assert len(dots) == (5 if sys.argv[2] == "two" else 40), len(dots)
+    touching = [1 for (x, y, r), (u, v, _) in itertools.combinations(dots, 2) if (x - u) ** 2 + (y - v) ** 2 < (2 * r) ** 2 - 0.5]
+    assert not touching, row
+assert "test loss, nats" in picture and len(re.findall(r'text-anchor="middle">[\d.]+<', picture)) >= 2
+END
+    result $? "$name: every seed has a dot of its own, and the axis its scale"
+done
+
 # The order in which runs finished, and what clocks said, do not matter.
 study same 2
 shuf --random-source=/dev/zero "$scratch/two/runs.jsonl" | sed -E 's/"(tokens_per_s|seconds)": [^,}]*/"\1": 7.5/g' >"$scratch/same/runs.jsonl"
