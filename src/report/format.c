@@ -21,6 +21,17 @@ struct weft_text weft_count_text(double n)
     return t;
 }
 
+struct weft_text weft_short_text(double n)
+{
+    static const char units[] = " kMGTPE";
+    struct weft_text t;
+    int unit = 0;
+    for (; n >= 995 && units[unit + 1]; unit++)
+        n /= 1000;
+    snprintf(t.text, sizeof t.text, n < 99.5 ? "%.2g%s%c" : "%.0f%s%c", n, unit ? " " : "", unit ? units[unit] : '\0');
+    return t;
+}
+
 struct weft_text weft_bytes_text(double n)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -11,10 +11,10 @@
 
 enum { POINTS = 40 }; /* of a curve */
 
-static void put_ticks(const struct weft_plot *p, const struct weft_rungs *l, const struct weft_rung_arm *arm)
+static void put_ticks(struct weft_plot *p, const struct weft_rungs *l, const struct weft_rung_arm *arm)
 {
     for (int r = 0; r < l->count; r++)
-        weft_plot_tick(p, arm->compute[0][r], weft_count_text(arm->compute[0][r]).text);
+        weft_plot_tick(p, arm->compute[0][r], weft_short_text(arm->compute[0][r]).text);
 }
 
 /* One of the two curves, between the smallest and the largest rung; the factor is that of the last point. */
@@ -38,7 +38,7 @@ static void put_losses(const struct weft_rungs *l, int i, FILE *to)
     for (int a = 0; a < 2; a++)
         for (int r = 0; r < l->count; r++)
             weft_plot_include(&p, arm->compute[a][r], l->rung[r].arm[a ? i : 0].found.loss);
-    weft_plot_open(&p, "test loss over compute", "FLOPs of a run (logarithmic)", "test loss, nats");
+    weft_plot_open(&p, "test loss over compute", "FLOPs of a run", "test loss, nats");
     put_ticks(&p, l, arm);
     for (int a = 0; a < 2; a++) {
         put_curve(&p, l, i, a);
@@ -51,14 +51,14 @@ static void put_losses(const struct weft_rungs *l, int i, FILE *to)
 static void put_multipliers(const struct weft_rungs *l, int i, FILE *to)
 {
     const struct weft_rung_arm *arm = &l->arm[i];
-    struct weft_plot p = {.to = to};
+    struct weft_plot p = {.to = to, .log_y = true}; /* twice and half are as far from 1 */
     weft_plot_include(&p, arm->compute[0][0], 1);
     for (int r = 0; r < l->count; r++) {
         const struct weft_estimate_of *m = &arm->ladder.multiplier[r];
         weft_plot_include(&p, arm->compute[0][r], exp(m->interval.low));
         weft_plot_include(&p, arm->compute[0][r], exp(m->interval.high));
     }
-    weft_plot_open(&p, "compute multiplier by rung", "FLOPs of a run (logarithmic)", "compute multiplier");
+    weft_plot_open(&p, "compute multiplier by rung", "FLOPs of a run", "compute multiplier");
     put_ticks(&p, l, arm);
     weft_plot_rule(&p, 1);
     for (int r = 0; r < l->count; r++) {
@@ -97,10 +97,12 @@ static void put_arm(const struct weft_rungs *l, int i, FILE *to)
     fputs("</p>\n", to);
     if (!arm->judged)
         return;
-    fputs("<h3>How much more compute the first arm would need for the same loss</h3>\n", to);
+    fprintf(to, "<div class=\"pair\">\n<div><h3>How many times the compute %s would need for the same loss</h3>\n",
+            l->rung[0].arm[0].name);
     put_multipliers(l, i, to);
-    fputs("<h3>Test loss over compute</h3>\n", to);
+    fputs("</div>\n<div><h3>Test loss over compute</h3>\n", to);
     put_losses(l, i, to);
+    fputs("</div>\n</div>\n", to);
     put_table(l, i, to);
     if (isfinite(arm->ladder.prediction_error))
         fprintf(to, "<p>The largest rung of %s, predicted from the smaller ones, is off by %+.4f nats.</p>\n",

@@ -5,8 +5,10 @@
 #include "report/results.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { WIDTH = 720, HEIGHT = 300, LEFT = 64, RIGHT = 16, TOP = 12, BOTTOM = 48, INSET = 24, TICKS = 4 };
+/* Units are pixels on a phone: a wider picture would have smaller letters there. */
+enum { WIDTH = 360, HEIGHT = 250, LEFT = 56, RIGHT = 8, TOP = 10, BOTTOM = 46, INSET = 22, TICKS = 8, LETTER = 7 };
 
 void weft_plot_include(struct weft_plot *p, double x, double y)
 {
@@ -28,32 +30,52 @@ static double x_of(const struct weft_plot *p, double x)
 
 static double y_of(const struct weft_plot *p, double y)
 {
-    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (y - p->low) / (p->high - p->low);
+    double at = p->log_y ? log(y / p->low) / log(p->high / p->low) : (y - p->low) / (p->high - p->low);
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * at;
+}
+
+/* Some room above and below what is drawn. */
+static void widen(struct weft_plot *p)
+{
+    double room = fmax(0.05 * (p->high - p->low), 1e-4), factor = fmax(pow(p->high / p->low, 0.05), 1.0001);
+    p->low = p->log_y ? p->low / factor : p->low - room;
+    p->high = p->log_y ? p->high * factor : p->high + room;
+}
+
+static void put_title(const struct weft_plot *p, const char *x_title, const char *y_title)
+{
+    fprintf(p->to,
+            "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s, logarithmic</text>"
+            "<text transform=\"translate(11 %d) rotate(-90)\" text-anchor=\"middle\">%s%s</text>",
+            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_title, (TOP + HEIGHT - BOTTOM) / 2, y_title,
+            p->log_y ? ", logarithmic" : "");
 }
 
 void weft_plot_open(struct weft_plot *p, const char *label, const char *x_title, const char *y_title)
 {
-    double room = fmax(0.05 * (p->high - p->low), 1e-4);
-    p->low -= room;
-    p->high += room;
+    p->log_y = p->low > 0 && (p->log_y || weft_spans_decade(p->low, p->high));
+    p->used = 0;
+    widen(p);
     fprintf(p->to, "<svg class=\"plotted\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", WIDTH, HEIGHT,
             label);
-    for (int i = 0; i <= TICKS; i++) {
-        double value = p->low + (p->high - p->low) * i / TICKS, y = y_of(p, value);
+    struct weft_ticks t = weft_ticks(p->low, p->high, TICKS, p->log_y);
+    for (int i = 0; i < t.count; i++) {
+        double y = y_of(p, t.value[i]);
         fprintf(p->to,
-                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3f</text>",
-                LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, value);
+                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>", LEFT,
+                y, WIDTH - RIGHT, LEFT - 5, y + 4, weft_tick_text(&t, i).text);
     }
-    fprintf(p->to,
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>"
-            "<text transform=\"translate(12 %d) rotate(-90)\" text-anchor=\"middle\">%s</text>",
-            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_title, (TOP + HEIGHT - BOTTOM) / 2, y_title);
+    put_title(p, x_title, y_title);
 }
 
-void weft_plot_tick(const struct weft_plot *p, double x, const char *text)
+void weft_plot_tick(struct weft_plot *p, double x, const char *text)
 {
-    fprintf(p->to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>", x_of(p, x), HEIGHT - BOTTOM + 18,
-            text);
+    double at = x_of(p, x), half = LETTER * (double)strlen(text) / 2;
+    fprintf(p->to, "<path class=\"tick\" d=\"M%.1f %dv5\"/>", at, HEIGHT - BOTTOM);
+    if (at - half < p->used)
+        return;
+    fprintf(p->to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>", at, HEIGHT - BOTTOM + 18, text);
+    p->used = at + half + LETTER;
 }
 
 void weft_plot_line(const struct weft_plot *p, int arm, const double *x, const double *y, int count)

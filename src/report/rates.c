@@ -33,7 +33,7 @@ static void put_picture(const struct weft_results *r, FILE *to)
     if (!p.any)
         return;
     weft_html_key(r, "A large dot is the rate that was chosen.", to);
-    weft_plot_open(&p, "validation loss over learning rate, as in the table below", "learning rate (logarithmic)",
+    weft_plot_open(&p, "validation loss over learning rate, as in the table below", "learning rate",
                    "validation loss, nats");
     for (int k = 0; k < n; k++)
         weft_plot_tick(&p, lr[k], weft_lr_text(lr[k]).text);

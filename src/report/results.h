@@ -79,6 +79,7 @@ struct weft_text {
     char text[64];
 };
 struct weft_text weft_count_text(double n); /* "1.235 M" */
+struct weft_text weft_short_text(double n); /* "1.2 M" */
 struct weft_text weft_bytes_text(double n); /* "12.3 MiB" */
 struct weft_text weft_loss_text(double x);  /* four decimals; "-": not finite */
 struct weft_text weft_lr_text(double x);
@@ -91,6 +92,8 @@ struct weft_ticks {
     double value[WEFT_MAX_TICKS];
 };
 struct weft_ticks weft_ticks(double low, double high, int most, bool logarithmic);
+/* Whether an axis with these ends is logarithmic: on a linear one all that is small would lie on one line. */
+bool weft_spans_decade(double low, double high);
 struct weft_text weft_tick_text(const struct weft_ticks *t, int i);
 
 /* ---- the files */
@@ -114,15 +117,18 @@ void weft_html_runs(const struct weft_results *r, FILE *to);
 void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);
 
-/* Pictures over a logarithmic axis (plot.c): include all that is drawn, open, draw, close. Arms have their colours. */
+/* Pictures over a logarithmic axis (plot.c): include all that is drawn, open, draw, close. Arms have their colours. The
+ * titles of axes need not say that one is logarithmic. */
 struct weft_plot {
     FILE *to;
+    bool log_y;                    /* asked for, as for ratios; also what spans a decade is drawn so */
     bool any;                      /* something is included */
     double first, last, low, high; /* of both axes */
+    double used;                   /* how far the texts of the ticks reach */
 };
 void weft_plot_include(struct weft_plot *p, double x, double y);
 void weft_plot_open(struct weft_plot *p, const char *label, const char *x_title, const char *y_title);
-void weft_plot_tick(const struct weft_plot *p, double x, const char *text);
+void weft_plot_tick(struct weft_plot *p, double x, const char *text); /* x ascending; no text where it has no room */
 void weft_plot_line(const struct weft_plot *p, int arm, const double *x, const double *y, int count); /* x ascending */
 void weft_plot_dot(const struct weft_plot *p, int arm, double x, double y, bool large);
 void weft_plot_interval(const struct weft_plot *p, int arm, double x, struct weft_interval i);

@@ -44,11 +44,13 @@ static struct weft_ticks of_decades(double low, double high, int most)
     return t;
 }
 
+bool weft_spans_decade(double low, double high) { return low > 0 && high >= 10 * low; }
+
 struct weft_ticks weft_ticks(double low, double high, int most, bool logarithmic)
 {
     if (!(high > low) || !isfinite(high - low))
         return (struct weft_ticks){.count = isfinite(low), .decimals = -1, .value = {low}};
-    return logarithmic && high >= 10 * low ? of_decades(low, high, most) : even(low, high, most);
+    return logarithmic && weft_spans_decade(low, high) ? of_decades(low, high, most) : even(low, high, most);
 }
 
 struct weft_text weft_tick_text(const struct weft_ticks *t, int i)
