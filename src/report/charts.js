@@ -12,6 +12,28 @@
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
   const short = (x) => (x === 0 || Math.abs(x) >= 1e-3 ? x.toFixed(4) : x.toExponential(1));
 
+  /* Round numbers: of a logarithmic axis 1, 2 and 5 in every decade, or the powers of ten alone. */
+  function ticks(chart, min, max, most) {
+    if (!(max > min)) return [min];
+    const list = [];
+    const add = (x) => { if (x >= min * (1 - 1e-9) && x <= max * (1 + 1e-9)) list.push(x); };
+    const decades = Math.log10(max / min);
+    if (chart.log && decades >= 1) {
+      const every = Math.max(1, Math.ceil(decades / most));
+      for (let k = Math.floor(Math.log10(min)); k <= Math.ceil(Math.log10(max)); k++)
+        for (const digit of 3 * decades <= most ? [1, 2, 5] : [1])
+          if (k % every === 0) add(Number(digit + "e" + k));
+      return list;
+    }
+    const power = Math.floor(Math.log10((max - min) / most));
+    const step = Number("1e" + power) * [1, 2, 5, 10].find((f) => (max - min) / (f * 10 ** power) <= most);
+    for (let i = Math.ceil(min / step - 1e-9); i * step <= max + step * 1e-9; i++) list.push(Number((i * step).toPrecision(12)));
+    return list;
+  }
+
+  /* The range of a logarithmic axis is that of the data, and not whole decades. */
+  const tight = (u, min, max) => (min > 0 ? [min / 1.08, max * 1.08] : [1e-3, 1]);
+
   /* Steps of all arms, then mean, low and high of each arm. */
   function columns(chart) {
     return uPlot.join(chart.bands.map((b) => [b.step, b.mean, b.low, b.high]));
@@ -67,7 +89,9 @@
   function draw(chart) {
     const box = document.getElementById("plot-" + chart.id);
     const { list, bands } = series(chart);
-    const axis = { stroke: style("--muted"), font: "12px system-ui, sans-serif", grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--line"), width: 1 } };
+    const narrow = box.clientWidth < 600;
+    const height = narrow ? 260 : 340;
+    const axis = { labelFont: "13px system-ui, sans-serif", labelSize: 20, labelGap: 0, stroke: style("--muted"), font: "12px system-ui, sans-serif", grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--line"), width: 1 } };
     const zero = (u) => {
       const y = u.valToPos(0, "y", true);
       if (chart.id !== "difference" || y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
@@ -83,9 +107,17 @@
     box.replaceChildren();
     plots.push(new uPlot({
       width: box.clientWidth,
-      height: box.clientWidth < 600 ? 260 : 340,
-      scales: { x: { time: false } },
-      axes: [{ ...axis, size: 40 }, { ...axis, size: 62 }],
+      height,
+      scales: { x: { time: false }, y: chart.log ? { distr: 3, range: tight } : {} },
+      axes: [
+        { ...axis, size: 34, label: chart.x, space: narrow ? 60 : 80 },
+        {
+          ...axis, size: 54, label: chart.y,
+          splits: (u, i, min, max) => ticks(chart, min, max, height / 34),
+          filter: (u, splits) => splits,
+          values: (u, splits) => splits.map((x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(0) : String(x))),
+        },
+      ],
       series: list,
       bands,
       legend: { show: false },

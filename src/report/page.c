@@ -54,7 +54,7 @@ static void put_notes(const struct page *p) { weft_results_notes(p->r, put_note,
 static void put_dots(const struct page *p) { weft_html_dots(p->r, p->to); }
 static void put_verdicts(const struct page *p) { weft_html_verdicts(p->r, p->to); }
 static void put_charts(const struct page *p) { weft_html_charts(p->r, p->c, p->to); }
-static void put_data(const struct page *p) { weft_html_chart_data(p->r, p->c, p->to); }
+static void put_data(const struct page *p) { weft_html_charts_data(p->r, p->c, p->to); }
 static void put_numbers(const struct page *p) { weft_html_numbers(p->r, p->to); }
 static void put_lrs(const struct page *p) { weft_html_lrs(p->r, p->to); }
 static void put_runs(const struct page *p) { weft_html_runs(p->r, p->to); }

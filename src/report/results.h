@@ -110,12 +110,33 @@ void weft_html_close_table(FILE *to);
 void weft_html_verdicts(const struct weft_results *r, FILE *to);                            /* verdict_table.c */
 void weft_html_dots(const struct weft_results *r, FILE *to);                                /* dots.c */
 void weft_html_charts(const struct weft_results *r, const struct weft_curves *c, FILE *to); /* charts.c */
-void weft_html_chart_data(const struct weft_results *r, const struct weft_curves *c, FILE *to);
+void weft_html_charts_data(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 void weft_html_numbers(const struct weft_results *r, FILE *to); /* numbers.c */
 void weft_html_lrs(const struct weft_results *r, FILE *to);     /* rates.c */
 void weft_html_runs(const struct weft_results *r, FILE *to);
 void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);
+
+/* Charts that a script draws (chart.c): a box and a table for each, and the data of all of them. Series have the colour
+ * of their arm, an index into the names of the legend. Only those with points belong into a chart. */
+enum { WEFT_CHART_TITLE = 64 };
+struct weft_chart {
+    const char *id, *title, *about, *y_title;
+    char x_title[WEFT_CHART_TITLE];
+    int count;
+    struct weft_series {
+        const char *name;
+        int arm;
+        const struct weft_band *band;
+    } series[WEFT_MAX_ARMS];
+};
+/* The title of an axis of steps; tokens: of a step, 0: not known. */
+void weft_chart_title_steps(double tokens, char title[WEFT_CHART_TITLE]);
+bool weft_chart_is_drawn(const struct weft_chart *c); /* it has a series with two points */
+void weft_html_legend(const char *label, const char *const *names, int count, FILE *to);
+void weft_html_chart(const struct weft_chart *c, FILE *to);
+void weft_html_chart_data(const char *const *names, int count, const struct weft_chart *charts, int chart_count,
+                          FILE *to);
 
 /* Pictures over a logarithmic axis (plot.c): include all that is drawn, open, draw, close. Arms have their colours. The
  * titles of axes need not say that one is logarithmic. */

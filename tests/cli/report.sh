@@ -64,6 +64,20 @@ END
     result $? "$name: every seed has a dot of its own, and the axis its scale"
 done
 
+python3 - "$scratch/two/report.html" <<'END'
+import json, re, sys
+page = open(sys.argv[1]).read()
+charts = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["charts"]
+assert [(c["y"], c["log"]) for c in charts] == [("training loss, nats", False), ("validation loss, nats", False), ("difference, nats", False)]
+assert all(c["x"] == "step" for c in charts)
+END
+result $? "every chart has titles of its axes"
+study decades 2
+sed -i -E 's/"(main|val_loss)": ([0-9.]+)/"\1": \2e-3/' "$scratch"/decades/runs/dot/*/log.jsonl
+"$weft" report "$scratch/decades" >/dev/null && grep -q '"y":"training loss, nats, logarithmic","log":true' "$scratch/decades/report.html" &&
+    grep -q '"y":"difference, nats","log":false' "$scratch/decades/report.html"
+result $? "losses that span a decade are drawn on a logarithmic axis, differences never"
+
 # The order in which runs finished, and what clocks said, do not matter.
 study same 2
 shuf --random-source=/dev/zero "$scratch/two/runs.jsonl" | sed -E 's/"(tokens_per_s|seconds)": [^,}]*/"\1": 7.5/g' >"$scratch/same/runs.jsonl"

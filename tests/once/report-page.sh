@@ -37,6 +37,8 @@ DRAWN = """() => [...document.querySelectorAll(".plot canvas")].filter((c) => {
     const pixels = c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer;
     return new Set(new Uint32Array(pixels)).size > 10;
 }).length"""
+# The smallest letters of a picture, in pixels of the screen.
+LETTERS = "all => Math.min(...all.map((e) => parseFloat(getComputedStyle(e).fontSize) * Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b)))"
 LABELLED = "all => all.every((e) => e.getAttribute('aria-label').length > 20)"
 
 
@@ -57,6 +59,8 @@ def look(browser, arms, width, scheme):
     drawn = page.evaluate(DRAWN)
     result(drawn == 3, f"{where}: three charts are drawn ({drawn})")
     result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture says what it shows")
+    letters = page.eval_on_selector_all("svg text", LETTERS)
+    result(letters >= 11, f"{where}: the letters of pictures can be read ({letters:.1f} px)")
     button = page.locator(".legend button").nth(1)
     button.focus()
     page.keyboard.press("Space")
