@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * report - the results of a study, from its folder: the verdict table, and report.html, .md and .csv.
+ * report - the results of a study or of a single run, from its folder, and report.html and .md, of a study also .csv.
  */
 #include "report/report.h"
 #include "base/json.h"
@@ -12,8 +12,8 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The study's folder",
-     .missing = "which study? Give the folder that `weft ablate --out` made"},
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The folder of a study or of a run",
+     .missing = "of what? Give the folder that `weft ablate --out` or `weft train --out` made"},
     {0},
 };
 
@@ -52,10 +52,25 @@ static enum weft_status print(const struct args *a, const struct weft_results *r
     return WEFT_OK;
 }
 
+static enum weft_status report_run(const struct args *a)
+{
+    char headline[WEFT_VERDICT_TEXT];
+    struct weft_result *out = weft_result_create();
+    enum weft_status status = weft_report_write_run(a->folder, headline, out);
+    if (status == WEFT_OK && a->common.json)
+        status = weft_result_print(out, stdout, true);
+    else if (status == WEFT_OK)
+        weft_say(stdout, "%s\n%s/report.html has the curves and all numbers\n", headline, a->folder);
+    weft_result_free(out);
+    return status;
+}
+
 static enum weft_status run(void *args)
 {
     struct args *a = args;
     struct weft_results r;
+    if (weft_report_is_run(a->folder))
+        return report_run(a);
     TRY(weft_report_write(a->folder));
     enum weft_status status = weft_results_load(&r, a->folder);
     if (status == WEFT_OK)
@@ -66,11 +81,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_report = {
     .name = "report",
-    .summary = "what a study found, as a table and as a page",
+    .summary = "what a study found, or how a run went, as a page",
     .doc =
         "Prints what the study in DIR has found so far and writes report.html, report.md and report.csv there. Every "
         "arm is compared with the first, paired by seed, at the learning rate that validation chose, on the test "
-        "loss. Intervals hold for all arms at once in 95 % of studies. With --json names are ARM.key.",
+        "loss. Intervals hold for all arms at once in 95 % of studies. With --json names are ARM.key.\n\n"
+        "If DIR is the folder of a single run, finished or not, report.html and report.md have its losses, curves, "
+        "costs and settings, and the contents of samples.txt, if the folder has that file.",
     .args = table,
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -40,7 +40,7 @@ static bool is_logarithmic(const struct weft_chart *c)
             low = fmin(low, c->series[i].band->low[k]);
             high = fmax(high, c->series[i].band->high[k]);
         }
-    return weft_spans_decade(low, high);
+    return !c->linear && weft_spans_decade(low, high);
 }
 
 /* ---- the table */

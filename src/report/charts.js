@@ -12,7 +12,7 @@
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
   const short = (x) => (x === 0 || Math.abs(x) >= 1e-3 ? x.toFixed(4) : x.toExponential(1));
 
-  /* Round numbers: of a logarithmic axis 1, 2 and 5 in every decade, or the powers of ten alone. */
+  /* Round numbers: of a logarithmic axis 1, 2 and 5 in every decade, or 1 and 3, or the powers of ten alone. */
   function ticks(chart, min, max, most) {
     if (!(max > min)) return [min];
     const list = [];
@@ -21,7 +21,7 @@
     if (chart.log && decades >= 1) {
       const every = Math.max(1, Math.ceil(decades / most));
       for (let k = Math.floor(Math.log10(min)); k <= Math.ceil(Math.log10(max)); k++)
-        for (const digit of 3 * decades <= most ? [1, 2, 5] : [1])
+        for (const digit of 3 * decades <= most ? [1, 2, 5] : 2 * decades <= most ? [1, 3] : [1])
           if (k % every === 0) add(Number(digit + "e" + k));
       return list;
     }
@@ -112,10 +112,11 @@
       axes: [
         { ...axis, size: 34, label: chart.x, space: narrow ? 60 : 80 },
         {
-          ...axis, size: 54, label: chart.y,
+          ...axis, label: chart.y,
+          size: (u, values) => 14 + 7.5 * Math.max(4, ...(values || []).map((text) => text.length)),
           splits: (u, i, min, max) => ticks(chart, min, max, height / 34),
           filter: (u, splits) => splits,
-          values: (u, splits) => splits.map((x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(0) : String(x))),
+          values: (u, splits) => splits.map((x) => (x !== 0 && Math.abs(x) < 1e-4 ? Number(x.toPrecision(3)).toExponential() : String(x))),
         },
       ],
       series: list,

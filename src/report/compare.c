@@ -20,8 +20,8 @@ struct reading {
 static enum weft_status add_entry(void *context, const char *name, const char *value)
 {
     struct reading *read = context;
-    struct weft_result_entry entry = {weft_arena_print(&read->r->arena, "%s", name),
-                                      weft_arena_print(&read->r->arena, "%s", value)};
+    struct weft_result_entry entry = {.name = weft_arena_print(&read->r->arena, "%s", name),
+                                      .value = weft_arena_print(&read->r->arena, "%s", value)};
     if (!entry.name || !entry.value)
         return WEFT_NOMEM;
     if (read->arm->entry_count == WEFT_MAX_SETTINGS)
@@ -57,6 +57,15 @@ static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *s
     return WEFT_OK;
 }
 
+/* Which options have neither their default nor the value of the preset. */
+static void mark_changes(struct weft_result_arm *arm, const struct weft_settings *settings)
+{
+    for (int i = 0; i < arm->entry_count; i++)
+        for (int k = 0; k < settings->count; k++)
+            if (strcmp(arm->entry[i].name, settings->setting[k].name) == 0)
+                arm->entry[i].changed = !weft_settings_is_default(settings, &settings->setting[k]);
+}
+
 static enum weft_status account_run(struct weft_result_arm *arm, const char *folder)
 {
     struct weft_settings settings = {0};
@@ -67,6 +76,8 @@ static enum weft_status account_run(struct weft_result_arm *arm, const char *fol
         status = weft_recipe_init(&recipe, &spec, &settings);
     if (status == WEFT_OK)
         status = account(arm, &spec, &recipe);
+    if (status == WEFT_OK)
+        mark_changes(arm, &settings);
     weft_recipe_release(&recipe);
     weft_spec_release(&spec);
     weft_settings_release(&settings);
@@ -203,6 +214,15 @@ static enum weft_status add_arm(struct weft_results *r, const char *name, const 
         return WEFT_NOMEM;
     TRY(add_run(r, arm, folder));
     return WEFT_OK;
+}
+
+enum weft_status weft_results_single(struct weft_results *r, const char *folder)
+{
+    *r = (struct weft_results){0};
+    r->arm = weft_arena_alloc(&r->arena, sizeof *r->arm);
+    if (!r->arm)
+        return WEFT_NOMEM;
+    return add_arm(r, "run", folder);
 }
 
 /* ---- both arms */

@@ -25,15 +25,19 @@ struct thinned {
     double *train_step, *val_step; /* the last one that any run logged in an interval */
 };
 
+static int piece_of(int64_t step, int64_t steps, int points)
+{
+    int64_t at = weft_min(weft_max(step, 1), steps);
+    return (int)weft_min((int64_t)((double)(at - 1) / (double)steps * points), points - 1); /* 2^60 rounds up */
+}
+
 static void thin(const struct weft_curve *curve, int64_t steps, int points, double *loss, double *last)
 {
     int count[MOST] = {0};
     for (int i = 0; i < points; i++)
         loss[i] = NAN;
     for (int64_t i = 0; i < curve->count; i++) {
-        int64_t at = weft_min(weft_max(curve->step[i], 1), steps);
-        int piece =
-            (int)weft_min((int64_t)((double)(at - 1) / (double)steps * points), points - 1); /* 2^60 rounds up */
+        int piece = piece_of(curve->step[i], steps, points);
         loss[piece] = count[piece]++ ? loss[piece] + curve->loss[i] : curve->loss[i];
         last[piece] = fmax(last[piece], (double)curve->step[i]);
     }
@@ -86,6 +90,32 @@ static void add(struct point *p, double loss)
     p->high = p->count ? fmax(p->high, loss) : loss;
     p->sum += loss;
     p->count++;
+}
+
+enum weft_status weft_curve_thin(const struct weft_curve *curve, int64_t steps, struct weft_band *band,
+                                 struct weft_arena *arena)
+{
+    *band = (struct weft_band){.step = numbers(arena, MOST),
+                               .mean = numbers(arena, MOST),
+                               .low = numbers(arena, MOST),
+                               .high = numbers(arena, MOST)};
+    if (!band->step || !band->mean || !band->low || !band->high)
+        return WEFT_NOMEM;
+    for (int64_t i = 0, begin = 0; i < curve->count; i++) {
+        bool last = i + 1 == curve->count;
+        if (!last && piece_of(curve->step[i], steps, MOST) == piece_of(curve->step[i + 1], steps, MOST))
+            continue;
+        struct point p = {0};
+        for (; begin <= i; begin++)
+            add(&p, curve->loss[begin]);
+        if (!p.count || band->count == MOST)
+            continue;
+        band->step[band->count] = (double)curve->step[i];
+        band->mean[band->count] = p.sum / p.count;
+        band->low[band->count] = p.low;
+        band->high[band->count++] = p.high;
+    }
+    return WEFT_OK;
 }
 
 static const struct pieces *find_seed(const struct thinned *t, int64_t seed)

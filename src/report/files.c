@@ -10,8 +10,7 @@
 
 /* ---- Markdown */
 
-/* Text that comes from a file, as one cell: its characters are not taken as markup. */
-static void print_cell(FILE *to, const char *text)
+void weft_markdown(FILE *to, const char *text)
 {
     for (; *text; text++) {
         if (strchr("|\\`*<>[]", *text))
@@ -24,7 +23,7 @@ static void print_note(void *context, bool warning, const char *text)
 {
     FILE *to = context;
     fputs(warning ? "- **Note:** " : "- ", to);
-    print_cell(to, text);
+    weft_markdown(to, text);
     fputc('\n', to);
 }
 
@@ -32,11 +31,11 @@ static void print_row(const struct weft_result_arm *arm, FILE *to)
 {
     const struct weft_finding *f = &arm->found;
     fprintf(to, "| %s | ", arm->name);
-    print_cell(to, arm->description);
+    weft_markdown(to, arm->description);
     fprintf(to, " | %s | %s | %s | %s |", weft_count_text((double)arm->params).text, weft_count_text(arm->flops).text,
             weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text);
     fprintf(to, " %s | %s | %d | ", weft_lr_text(arm->lr).text, weft_loss_text(f->loss).text, f->seeds);
-    print_cell(to, f->text);
+    weft_markdown(to, f->text);
     if (f->seeds)
         fprintf(to, " | %.0f |\n", f->tokens_per_s);
     else
@@ -46,11 +45,11 @@ static void print_row(const struct weft_result_arm *arm, FILE *to)
 void weft_report_markdown(const struct weft_results *r, FILE *to)
 {
     fprintf(to, "# ");
-    print_cell(to, r->name);
+    weft_markdown(to, r->name);
     char headline[WEFT_VERDICT_TEXT];
     weft_results_headline(r, headline);
     fputs("\n\n**", to);
-    print_cell(to, headline);
+    weft_markdown(to, headline);
     fputs("**\n\n", to);
     weft_results_notes(r, print_note, to);
     fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
@@ -63,9 +62,9 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
           "To reproduce:\n\n    ",
           to);
     fprintf(to, "%s\n\nMade with weft ", r->command);
-    print_cell(to, r->version);
+    weft_markdown(to, r->version);
     fprintf(to, " (program %.16s...) on ", r->program_sha256);
-    print_cell(to, r->machine);
+    weft_markdown(to, r->machine);
     fputs(". All runs are in report.csv, curves in report.html.\n", to);
 }
 

@@ -20,6 +20,30 @@ void weft_html(FILE *to, const char *text)
     }
 }
 
+void weft_html_open_page(const char *title, const char *what, bool charts, FILE *to)
+{
+    fprintf(to,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+            "<meta name=\"color-scheme\" content=\"light dark\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+            "%simg-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+            charts ? "script-src 'unsafe-inline'; " : "");
+    weft_html(to, title);
+    fprintf(to, ": %s</title>\n<style>\n%s\n%s</style>\n</head>\n<body>\n", what, charts ? weft_asset_uplot_css : "",
+            weft_asset_style);
+}
+
+void weft_html_open_data(FILE *to) { fputs("<script type=\"application/json\" id=\"data\">\n", to); }
+
+void weft_html_close_page(bool charts, FILE *to)
+{
+    if (charts)
+        fprintf(to, "\n</script>\n<script>\n/*\n%s\n*/\n%s\n%s</script>\n", weft_asset_uplot_licence,
+                weft_asset_uplot_js, weft_asset_charts);
+    fputs("</body>\n</html>\n", to);
+}
+
 void weft_html_open_table(const char *label, const char *const *columns, FILE *to)
 {
     fprintf(to,

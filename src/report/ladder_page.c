@@ -112,15 +112,8 @@ static void put_arm(const struct weft_rungs *l, int i, FILE *to)
 static void put_page(const struct weft_rungs *l, FILE *to)
 {
     const struct weft_results *first = &l->rung[0];
-    fputs(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        "<meta name=\"color-scheme\" content=\"light dark\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src "
-        "data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
-        to);
-    weft_html(to, first->name);
-    fprintf(to, ": a ladder</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", weft_asset_style);
+    weft_html_open_page(first->name, "a ladder", false, to);
+    fputs("<h1>", to);
     weft_html(to, first->name);
     fprintf(to, ": does a gain survive scale?</h1>\n<p>%d rungs on task %s, %lld seeds each.</p>\n", l->count,
             first->task, (long long)l->seeds);
@@ -134,7 +127,7 @@ static void put_page(const struct weft_rungs *l, FILE *to)
         weft_html(to, l->rung[r].command);
         fputs("</code></pre>\n", to);
     }
-    fputs("</body>\n</html>\n", to);
+    weft_html_close_page(false, to);
 }
 
 enum weft_status weft_rungs_write(const struct weft_rungs *l, const char *path)

@@ -8,68 +8,77 @@
 
 #include <stdlib.h>
 
-enum { FILES = 3 };
+static const char *const endings[] = {"html", "md", "csv"};
+enum { FILES = sizeof endings / sizeof *endings };
 
-struct output {
-    char *text;
-    size_t bytes;
-};
-
-static void print(int i, const struct weft_results *r, const struct weft_curves *c, FILE *to)
+enum weft_status weft_report_file_make(struct weft_report_file *file, void (*print)(const void *of, FILE *to),
+                                       const void *of)
 {
-    if (i == 0)
-        weft_report_page(r, c, to);
-    else
-        (i == 1 ? weft_report_markdown : weft_report_csv)(r, to);
+    FILE *to = open_memstream(&file->text, &file->bytes);
+    if (to)
+        print(of, to);
+    if (!to || !weft_output_close(to))
+        return FAIL(WEFT_NOMEM, "not enough memory for the report");
+    return WEFT_OK;
 }
 
-static enum weft_status make(const struct weft_results *r, struct output out[FILES])
+enum weft_status weft_report_save(const char *folder, const struct weft_report_file *files, int count)
 {
-    struct weft_curves c;
-    enum weft_status status = weft_curves_init(&c, r);
-    for (int i = 0; i < FILES && status == WEFT_OK; i++) {
-        FILE *to = open_memstream(&out[i].text, &out[i].bytes);
-        if (to)
-            print(i, r, &c, to);
-        if (!to || !weft_output_close(to))
-            status = FAIL(WEFT_NOMEM, "not enough memory for the report");
-    }
-    weft_curves_release(&c);
-    return status;
-}
-
-static enum weft_status save(const char *folder, const struct output out[FILES])
-{
-    static const char *const endings[FILES] = {"html", "md", "csv"};
     struct weft_file file[FILES];
     enum weft_status status = WEFT_OK;
     int begun = 0;
-    for (; begun < FILES && status == WEFT_OK; begun++) {
+    for (; begun < count && status == WEFT_OK; begun++) {
         char path[4096];
         if (snprintf(path, sizeof path, "%s/report.%s", folder, endings[begun]) >= (int)sizeof path)
-            status = FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+            status = FAIL(WEFT_INVALID, "the path of the folder is too long");
         else
             status = weft_file_begin(&file[begun], path);
         if (status != WEFT_OK)
             break;
-        status = weft_file_add(&file[begun], out[begun].text, out[begun].bytes);
+        status = weft_file_add(&file[begun], files[begun].text, files[begun].bytes);
     }
     return weft_files_end(file, begun, status);
+}
+
+/* ---- of a study */
+
+struct study {
+    const struct weft_results *r;
+    struct weft_curves c;
+};
+
+static void print_page(const void *of, FILE *to)
+{
+    const struct study *s = of;
+    weft_report_page(s->r, &s->c, to);
+}
+static void print_markdown(const void *of, FILE *to) { weft_report_markdown(((const struct study *)of)->r, to); }
+static void print_csv(const void *of, FILE *to) { weft_report_csv(((const struct study *)of)->r, to); }
+
+static enum weft_status make(const struct weft_results *r, struct weft_report_file files[FILES])
+{
+    static void (*const print[FILES])(const void *of, FILE *to) = {print_page, print_markdown, print_csv};
+    struct study s = {.r = r};
+    enum weft_status status = weft_curves_init(&s.c, r);
+    for (int i = 0; i < FILES && status == WEFT_OK; i++)
+        status = weft_report_file_make(&files[i], print[i], &s);
+    weft_curves_release(&s.c);
+    return status;
 }
 
 enum weft_status weft_report_write(const char *folder)
 {
     struct weft_results r;
-    struct output out[FILES] = {{0}};
+    struct weft_report_file files[FILES] = {{0}};
     enum weft_status status = weft_results_load(&r, folder);
     if (status == WEFT_OK)
         status = weft_looks_record(&r);
     if (status == WEFT_OK)
-        status = make(&r, out);
+        status = make(&r, files);
     if (status == WEFT_OK)
-        status = save(folder, out);
+        status = weft_report_save(folder, files, FILES);
     for (int i = 0; i < FILES; i++)
-        free(out[i].text);
+        free(files[i].text);
     weft_results_release(&r);
     return status;
 }

@@ -43,7 +43,8 @@ struct weft_results {
         const char *config;        /* all options, as flat JSON */
         struct weft_result_entry {
             const char *name, *value;
-        } * entry; /* the same options, as settings */
+            bool changed; /* from the preset and the default; only known of runs (compare.c) */
+        } * entry;        /* the same options, as settings */
         int entry_count;
         char data_sha256[65];  /* fingerprint of its data; "": not known. Of `weft compare` alone, as is the next */
         int64_t sample_tokens; /* tokens of a sample */
@@ -130,5 +131,12 @@ void weft_results_print(const struct weft_results *r, FILE *to);
 void weft_results_add(const struct weft_results *r, struct weft_result *to);
 /* Writes report.html, report.md and report.csv: all of them or, if one cannot be replaced, none. */
 enum weft_status weft_report_write(const char *folder);
+
+/* ---- a single run (run.c), finished or not: writes report.html and report.md, all or none. */
+
+/* Whether a folder has a run, and not a study. */
+bool weft_report_is_run(const char *folder);
+/* The headline, and its figures as a flat object, come from the same reading as the files. */
+enum weft_status weft_report_write_run(const char *folder, char headline[WEFT_VERDICT_TEXT], struct weft_result *to);
 
 #endif

@@ -217,8 +217,11 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
     if (snprintf(path, sizeof path, "%s/study.json", folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
     if (access(path, F_OK))
-        return FAIL(WEFT_INVALID,
-                    "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates one", folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates one; that of a run, "
+            "which `weft train --out` creates, has a config.json",
+            folder);
     TRY(weft_fields_load(path, &object));
     enum weft_status status = read_study(r, path, object);
     json_decref(object);

@@ -30,6 +30,9 @@ bool weft_option_is_per_run(const char *option);
 /* The fingerprint of the data that the run in a folder was trained on, from its newest checkpoint; "": not known
  * (samples.c). */
 enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
+/* The only arm of the results has the options and costs of the run in a folder, and the run itself if it is finished
+ * (compare.c). */
+enum weft_status weft_results_single(struct weft_results *r, const char *folder);
 /* Fills in not_comparable, of two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
@@ -49,13 +52,34 @@ struct weft_curve {
 struct weft_runlog {
     bool exists;
     struct weft_curve train, val; /* cross-entropy only, which all arms have */
-    int64_t params, steps;
+    struct weft_curve rate, norm; /* learning rate; norm of the gradient, before clipping */
+    int64_t params, steps, gates_checks, gates_failed;
+    char version[32], isa[32]; /* of the program that it was begun or last resumed with */
+    double tokens;             /* trained on */
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
     char chain[65]; /* of the last record; "": the log has none, as those of release 0.1.0 */
 };
 /* Refuses a log with a chain that is not intact. */
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
+
+/* ---- a single run (run.c), and its files (run_page.c) */
+
+struct weft_run_report {
+    struct weft_results of; /* with one arm, see weft_results_single */
+    struct weft_runlog log;
+    int64_t steps; /* planned */
+    bool finished; /* and scored */
+    char title[128], headline[WEFT_VERDICT_TEXT];
+    char *samples; /* of samples.txt, for a page; NULL: there are none */
+};
+void weft_run_page(const void *report, FILE *to);
+void weft_run_markdown(const void *report, FILE *to);
+/* Calls for every figure that there is; `time`: it depends on a clock (run_figures.c). */
+typedef void weft_figure_fn(void *context, const char *name, const char *value, bool time);
+void weft_run_figures(const struct weft_run_report *run, weft_figure_fn *figure, void *context);
+/* The same for what a reader must know first. */
+void weft_run_notes(const struct weft_run_report *run, weft_note_fn *note, void *context);
 
 /* ---- curves over seeds (curves.c), thinned to a few hundred points */
 
@@ -70,6 +94,9 @@ struct weft_curves {
         struct weft_band train, val, difference; /* difference: from the first arm, seed by seed */
     } * arm;
 };
+/* A single curve, over as many steps as were logged: the band is the range within a point's interval. */
+enum weft_status weft_curve_thin(const struct weft_curve *curve, int64_t steps, struct weft_band *band,
+                                 struct weft_arena *arena);
 enum weft_status weft_curves_init(struct weft_curves *c, const struct weft_results *r);
 void weft_curves_release(struct weft_curves *c);
 
@@ -98,12 +125,30 @@ struct weft_text weft_tick_text(const struct weft_ticks *t, int i);
 
 /* ---- the files */
 
+/* Files of a report: report.html, report.md and so on, in the order of weft_report_endings (report.c). */
+struct weft_report_file {
+    char *text; /* to be freed */
+    size_t bytes;
+};
+/* What `print` prints becomes the text. */
+enum weft_status weft_report_file_make(struct weft_report_file *file, void (*print)(const void *of, FILE *to),
+                                       const void *of);
+/* Replaces the first `count` of them in a folder, all or none. */
+enum weft_status weft_report_save(const char *folder, const struct weft_report_file *files, int count);
+
 void weft_report_markdown(const struct weft_results *r, FILE *to);
 void weft_report_csv(const struct weft_results *r, FILE *to);
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 
+/* Text that comes from a file, as a cell of a table in Markdown: its characters are not taken as markup. */
+void weft_markdown(FILE *to, const char *text);
+
 /* Parts of the page. Text that comes from files is escaped. */
 void weft_html(FILE *to, const char *text); /* html.c */
+/* A page up to <body>, and its end. Of a page with charts, their data come last: open_data, the data, close. */
+void weft_html_open_page(const char *title, const char *what, bool charts, FILE *to);
+void weft_html_open_data(FILE *to);
+void weft_html_close_page(bool charts, FILE *to);
 /* A table with these names of its columns, up to a NULL. */
 void weft_html_open_table(const char *label, const char *const *columns, FILE *to);
 void weft_html_close_table(FILE *to);
@@ -123,6 +168,7 @@ enum { WEFT_CHART_TITLE = 64 };
 struct weft_chart {
     const char *id, *title, *about, *y_title;
     char x_title[WEFT_CHART_TITLE];
+    bool linear; /* even if it spans a decade */
     int count;
     struct weft_series {
         const char *name;

@@ -56,6 +56,20 @@ static void take_hash(struct weft_fields *f, const char *name, char to[65])
         weft_field_refuse(f, name, "is not a SHA-256");
 }
 
+static void take_text(struct weft_fields *f, const char *name, char *to, size_t size)
+{
+    if (has(f, name))
+        snprintf(to, size, "%s", weft_field_text(f, name));
+}
+
+static void take_gates(struct weft_runlog *log, struct weft_fields *f)
+{
+    if (!has(f, "gates_checks"))
+        return;
+    log->gates_checks = weft_field_int(f, "gates_checks", 0, INT64_MAX);
+    log->gates_failed = weft_field_int(f, "gates_failed", 0, log->gates_checks);
+}
+
 /* A run of 0.1.0 that an older program had begun. */
 static bool is_unknown(const struct weft_fields *f, const char *name)
 {
@@ -73,11 +87,19 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
         TRY(add_point(&log->train, arena, log->steps, weft_field_real(f, "main")));
     if (has_number(f, "val_loss"))
         TRY(add_point(&log->val, arena, log->steps, weft_field_real(f, "val_loss")));
+    if (has_number(f, "lr"))
+        TRY(add_point(&log->rate, arena, log->steps, weft_field_real(f, "lr")));
+    if (has_number(f, "grad_norm"))
+        TRY(add_point(&log->norm, arena, log->steps, weft_field_real(f, "grad_norm")));
+    take_real(f, "tokens", &log->tokens);
     take_real(f, "val_accuracy", &log->val_accuracy);
     take_real(f, "test_loss", &log->test_loss);
     take_real(f, "test_accuracy", &log->test_accuracy);
     take_real(f, "tokens_per_s", &log->tokens_per_s);
     take_real(f, "seconds", &log->seconds);
+    take_text(f, "weft", log->version, sizeof log->version);
+    take_text(f, "isa", log->isa, sizeof log->isa);
+    take_gates(log, f);
     take_hash(f, "weights_sha256", log->weights_sha256);
     if (!is_unknown(f, "stream_sha256"))
         take_hash(f, "stream_sha256", log->stream_sha256);
@@ -115,8 +137,14 @@ static enum weft_status read_records(struct weft_runlog *log, FILE *file, const 
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena)
 {
     char path[4096];
-    *log = (struct weft_runlog){
-        .params = -1, .val_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN, .tokens_per_s = NAN, .seconds = NAN};
+    *log = (struct weft_runlog){.params = -1,
+                                .gates_checks = -1,
+                                .tokens = NAN,
+                                .val_accuracy = NAN,
+                                .test_loss = NAN,
+                                .test_accuracy = NAN,
+                                .tokens_per_s = NAN,
+                                .seconds = NAN};
     if (snprintf(path, sizeof path, "%s/log.jsonl", folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of a run's folder is too long");
     FILE *file;

@@ -28,7 +28,8 @@ static struct weft_ticks even(double low, double high, int most)
     return t;
 }
 
-/* 1, 2 and 5 in every decade; if these are too many, only powers of ten, and of these every second, third and so on. */
+/* 1, 2 and 5 in every decade; if these are too many, 1 and 3, or only powers of ten, and of these every second, third
+ * and so on. */
 static struct weft_ticks of_decades(double low, double high, int most)
 {
     struct weft_ticks t = {.decimals = -1};
@@ -38,8 +39,10 @@ static struct weft_ticks of_decades(double low, double high, int most)
     for (int k = first; k <= last; k++) {
         if (every == 1 || k % every == 0)
             add(&t, pow(10, k), low, high);
-        for (int i = 2; i <= 5 && 3 * decades <= most; i += 3)
-            add(&t, i * pow(10, k), low, high);
+        if (3 * decades <= most)
+            add(&t, 2 * pow(10, k), low, high);
+        if (2 * decades <= most)
+            add(&t, (3 * decades <= most ? 5 : 3) * pow(10, k), low, high);
     }
     return t;
 }

@@ -223,6 +223,65 @@ result $? "and as JSON"
 ! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither the folder of a run' "$scratch/out"
 result $? "a folder without runs is refused"
 
+# A single run.
+cat >"$scratch/check.py" <<'END'
+import re, sys
+from html.parser import HTMLParser
+page, tags = open(sys.argv[1]).read(), []
+EMPTY = ("meta", "link", "path", "circle")
+class Check(HTMLParser):
+    def handle_starttag(self, tag, attributes):
+        assert not any(name.startswith("on") or name in ("src", "href") and not value.startswith(("data:,", "#")) for name, value in attributes)
+        if tag not in EMPTY: tags.append(tag)
+    def handle_endtag(self, tag):
+        if tag not in EMPTY: assert tags.pop() == tag, tag
+Check().feed(page)
+assert not tags and "default-src 'none'" in page and not re.search(r"\{\{|@import|url\(|https?://(?!.*(MIT|leeoniya))", page.split("<script>")[0])
+for text in sys.argv[2:]: assert text in page, text
+END
+# well_formed NAME TEXT...: its page is, loads nothing, and has the texts.
+well_formed() { python3 "$scratch/check.py" "$scratch/$1/report.html" "${@:2}"; }
+run="$scratch/arms/runs/dot/lr-0.0003-seed-1"
+sed -i 's/"preset": "gpt2"/&,\n  "task": "recall"/' "$run/config.json"
+cp -r "$run" "$scratch/run"
+"$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q '^gpt2 on recall: test loss 0\.[0-9]* nats after 1000 steps, accuracy 80.0 %\.$' "$scratch/out" &&
+    well_formed run 'id="plot-loss"' 'id="plot-norm"' 'id="plot-rate"' '<p class="headline">gpt2 on recall: test loss' '"y":"loss, nats"' \
+        '"x":"step (512 tokens each)"' '<th scope="row">width</th><td>128</td>' && grep -q '^| Test loss | 0\.' "$scratch/run/report.md" && [[ ! -e $scratch/run/report.csv ]]
+result $? "a single run is reported, with its curves, figures and settings"
+cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
+    cmp "$scratch"/{run,elsewhere}/report.md && WEFT_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
+result $? "the same run gives the same bytes, whatever its folder is called"
+"$weft" report "$scratch/run" --json 2>/dev/null | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["finished"] == 1 and d["steps"] == d["steps_planned"] == 1000 and d["test_loss"] > 0 and len(d["weights_sha256"]) == 64 and d["headline"].startswith("gpt2 on recall")'
+result $? "and as JSON"
+sed -i '90,$d' "$scratch/run/log.jsonl" && printf '{"step": 75' >>"$scratch/run/log.jsonl"
+"$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'gpt2 on recall: not finished, training loss [0-9.]* nats after 7[0-9]0 of 1000 steps\.$' "$scratch/out" &&
+    well_formed run 'The run is not finished: its log ends at step' && ! grep -q 'Test loss' "$scratch/run/report.md"
+result $? "an unfinished run says so, without a test loss"
+sed -i '2,$d' "$scratch/run/log.jsonl"
+"$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'no loss is logged yet, of 1000 steps' "$scratch/out" && well_formed run 'fewer than two points'
+result $? "one that has only begun gives a page without curves"
+printf '</pre><script>alert(1)</script>\n\033[2J' >"$scratch/elsewhere/samples.txt"
+sed -i '1s/"weft": "0.1.0"/"weft": "<script>alert(2)<\/script>"/' "$scratch/elsewhere/log.jsonl"
+sed -i 's/"task": "recall"/"task": "text", "data": "<img src=x onerror=alert(1)>|"/' "$scratch/elsewhere/config.json"
+"$weft" report "$scratch/elsewhere" >"$scratch/out" 2>&1 && well_formed elsewhere '&lt;/pre&gt;&lt;script&gt;alert(1)' '&lt;script&gt;alert(2)' '\x1b[2J' \
+    '&lt;img src=x' && ! grep -qE '(^|[^\\])<(img|script)' "$scratch/elsewhere/report.md"
+result $? "nothing of its files is taken as markup"
+cp "$scratch/elsewhere/report.html" "$scratch/before" && sed -i 's/"task": "text"/"task": "text\\u0007"/' "$scratch/elsewhere/config.json"
+! "$weft" report "$scratch/elsewhere" >"$scratch/out" 2>&1 && cmp "$scratch/before" "$scratch/elsewhere/report.html"
+result $? "a config with control characters is refused, and the old report stays"
+rm "$scratch/run/log.jsonl"
+refuses run 'has a config, but no log.jsonl: give the folder of a run'
+result $? "a config without a log is refused"
+mkdir "$scratch/empty"
+refuses empty 'is not the folder of a study: it has no study.json' && [[ -z $(ls "$scratch/empty") ]]
+result $? "an empty folder is refused, and nothing is written into it"
+printf '{"preset": "gpt2", "width": "wide"}' >"$scratch/empty/config.json" && touch "$scratch/empty/log.jsonl"
+! "$weft" report "$scratch/empty" >"$scratch/out" 2>&1 && [[ ! -e $scratch/empty/report.html ]] && grep -q 'width' "$scratch/out"
+result $? "so is one with a config that cannot be used"
+
 # Losses of different samples are not compared.
 tiny=(gpt2 --set layers=1 --set width=16 --set heads=2 --set context=16 --set batch=2 --set steps=2 --set eval_samples=4 --set warmup=1)
 train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"$scratch/err"; }

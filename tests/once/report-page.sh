@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# report-page.sh - a report's page in a browser, with few and many arms, light and dark, wide and on a phone: it asks the
-# network for nothing, complains of nothing, is no wider than the screen, draws its charts, and obeys the keyboard.
+# report-page.sh - a report's page in a browser, with few and many arms and of a single run, light and dark, wide and on
+# a phone: it asks the network for nothing, complains of nothing, is no wider than the screen, draws its charts, can be
+# read, and obeys the keyboard.
 # Needs chromium, and playwright from PyPI; without them it is skipped.
 set -u
 source tests/tap
@@ -17,13 +18,15 @@ for arms in 2 12; do
     python3 tests/cli/study.py "$scratch/$arms" $arms 5 3 && "$weft" report "$scratch/$arms" >/dev/null
     result $? "$arms arms: a page is written"
 done
+cp -r "$scratch/2/runs/dot/lr-0.001-seed-1" "$scratch/run" && "$weft" report "$scratch/run" >/dev/null 2>&1
+result $? "a single run: a page is written"
 
 cat >"$scratch/look.py" <<'END'
 import sys
 from playwright.sync_api import sync_playwright
 
 chromium, scratch = sys.argv[1:]
-number = 2
+number = 3
 
 
 def result(good, name):
@@ -38,7 +41,10 @@ DRAWN = """() => [...document.querySelectorAll(".plot canvas")].filter((c) => {
     return new Set(new Uint32Array(pixels)).size > 10;
 }).length"""
 # The smallest letters of a picture, in pixels of the screen.
-LETTERS = "all => Math.min(...all.map((e) => parseFloat(getComputedStyle(e).fontSize) * Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b)))"
+LETTERS = """all => Math.min(...all.map((e) => {
+    const m = e.getScreenCTM();
+    return parseFloat(getComputedStyle(e).fontSize) * Math.hypot(m.a, m.b);
+}))"""
 LABELLED = "all => all.every((e) => e.getAttribute('aria-label').length > 20)"
 
 
@@ -46,7 +52,7 @@ def look(browser, arms, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
     complaints = []
-    where = f"{arms} arms, {width} px, {scheme}"
+    where = f"{arms} arms, {width} px, {scheme}" if arms != "run" else f"a run, {width} px, {scheme}"
     page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda e: complaints.append(e.message))
     page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append("asks for " + r.url))
@@ -59,8 +65,9 @@ def look(browser, arms, width, scheme):
     drawn = page.evaluate(DRAWN)
     result(drawn == 3, f"{where}: three charts are drawn ({drawn})")
     result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture says what it shows")
-    letters = page.eval_on_selector_all("svg text", LETTERS)
-    result(letters >= 11, f"{where}: the letters of pictures can be read ({letters:.1f} px)")
+    if arms != "run":
+        letters = page.eval_on_selector_all("svg text", LETTERS)
+        result(letters >= 11, f"{where}: the letters of pictures can be read ({letters:.1f} px)")
     button = page.locator(".legend button").nth(1)
     button.focus()
     page.keyboard.press("Space")
@@ -72,7 +79,7 @@ def look(browser, arms, width, scheme):
 with sync_playwright() as playwright:
     flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-    for arms in (2, 12):
+    for arms in (2, 12, "run"):
         for width in (1280, 390):
             for scheme in ("light", "dark"):
                 look(browser, arms, width, scheme)
