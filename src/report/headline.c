@@ -53,8 +53,9 @@ static int say_decided(const struct weft_results *r, const char *verdict, struct
     return count;
 }
 
-/* The others, by name if they are few. */
-static void say_open(const struct weft_results *r, const char *verdict, const char *words, struct sentence *s)
+/* The others, by name if they are few: "w2, latent " and the words for one arm or for several. */
+static void say_open(const struct weft_results *r, const char *verdict, const char *one, const char *several,
+                     const char *words, struct sentence *s)
 {
     int count = 0;
     for (int i = 1; i < r->arm_count; i++)
@@ -67,7 +68,7 @@ static void say_open(const struct weft_results *r, const char *verdict, const ch
             say(s, "%s%s", named++ ? ", " : "", r->arm[i].name);
     if (count > NAMED)
         say(s, "%d arms", count);
-    say(s, " %s", words);
+    say(s, " %s%s", count == 1 ? one : several, words);
 }
 
 void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_TEXT])
@@ -81,13 +82,13 @@ void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_
     if (decided && solved)
         say(&s, ", but all arms solve the task: only the loss differs");
     snprintf(words, sizeof words, "cannot yet be distinguished from %s", r->arm[0].name);
-    say_open(r, "not resolved", words, &s);
-    say_open(r, "failed", "failed: the settings have no effect", &s);
-    say_open(r, "edge of grid", "without a verdict: a best learning rate is at the edge of the grid", &s);
-    say_open(r, "not paired", "without a verdict: not paired by seed", &s);
-    say_open(r, "too few seeds", "without a verdict: too few seeds", &s);
-    say_open(r, "unfinished", "not finished", &s);
-    say_open(r, "not run", "not run yet", &s);
+    say_open(r, "not resolved", "", "", words, &s);
+    say_open(r, "failed", "", "", "failed: the settings have no effect", &s);
+    say_open(r, "edge of grid", "has", "have", " no verdict: a best learning rate is at the edge of the grid", &s);
+    say_open(r, "not paired", "has", "have", " no verdict: not paired by seed", &s);
+    say_open(r, "too few seeds", "has", "have", " no verdict: too few seeds", &s);
+    say_open(r, "unfinished", "is", "are", " not finished", &s);
+    say_open(r, "not run", "has", "have", " not run yet", &s);
     if (!s.used)
         say(&s, r->arm[0].found.seeds ? "%s has a test loss of %s" : "%s has not finished a run", r->arm[0].name,
             weft_loss_text(r->arm[0].found.loss).text);

@@ -138,11 +138,13 @@ sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/ru
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
 result $? "the learning rate is chosen on validation, whatever the test says"
 rm "$scratch/grid/runs.jsonl"
-json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None'
+json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None
+    and d["headline"] == "w2-full, overlap have not run yet."'
 result $? "and so is one without a finished run"
 
 study one 2 1
-json one 'd["w2-full.verdict"] == "too few seeds" and d["w2-full.diff_low"] is None'
+json one 'd["w2-full.verdict"] == "too few seeds" and d["w2-full.diff_low"] is None
+    and d["headline"] == "w2-full has no verdict: too few seeds."'
 result $? "one seed gives no interval"
 study noise 3 4
 cp -r "$scratch/noise" "$scratch/both"
