@@ -251,8 +251,9 @@ cp -r "$run" "$scratch/run"
         '"x":"step (512 tokens each)"' '<th scope="row">width</th><td>128</td>' && grep -q '^| Test loss | 0\.' "$scratch/run/report.md" && [[ ! -e $scratch/run/report.csv ]]
 result $? "a single run is reported, with its curves, figures and settings"
 cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
-    cmp "$scratch"/{run,elsewhere}/report.md && WEFT_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
-result $? "the same run gives the same bytes, whatever its folder is called"
+    cmp "$scratch"/{run,elsewhere}/report.md && OMP_NUM_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 &&
+    OMP_NUM_THREADS=2 "$weft" report "$scratch/elsewhere" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
+result $? "the same run gives the same bytes, whatever its folder is called and with any number of threads"
 "$weft" report "$scratch/run" --json 2>/dev/null | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
