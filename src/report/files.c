@@ -27,7 +27,7 @@ static void print_note(void *context, bool warning, const char *text)
     fputc('\n', to);
 }
 
-static void print_row(const struct weft_result_arm *arm, FILE *to)
+static void print_row(const struct weft_result_arm *arm, bool items, FILE *to)
 {
     const struct weft_finding *f = &arm->found;
     fprintf(to, "| %s | ", arm->name);
@@ -36,6 +36,10 @@ static void print_row(const struct weft_result_arm *arm, FILE *to)
             weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text);
     fprintf(to, " %s | %s | %d | ", weft_lr_text(arm->lr).text, weft_loss_text(f->loss).text, f->seeds);
     weft_markdown(to, f->text);
+    if (items) {
+        fputs(" | ", to);
+        weft_markdown(to, f->test.difference.items ? weft_interval_text(f->test.difference.interval).text : "-");
+    }
     if (f->seeds)
         fprintf(to, " | %.0f |\n", f->tokens_per_s);
     else
@@ -52,15 +56,21 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
     weft_markdown(to, headline);
     fputs("**\n\n", to);
     weft_results_notes(r, print_note, to);
-    fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
-          "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
-          to);
+    bool items = false;
     for (int i = 0; i < r->arm_count; i++)
-        print_row(&r->arm[i], to);
-    fputs("\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
-          "Intervals hold for all arms together in 95 % of studies.\n\n"
-          "To reproduce:\n\n    ",
-          to);
+        items |= r->arm[i].found.test.difference.items > 0;
+    fprintf(to,
+            "\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
+            "seeds | verdict |%s tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|%s--:|\n",
+            items ? " over test items |" : "", items ? "---|" : "");
+    for (int i = 0; i < r->arm_count; i++)
+        print_row(&r->arm[i], items, to);
+    fprintf(to,
+            "\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
+            "Intervals hold for all arms together in 95 %% of studies.%s\n\n"
+            "To reproduce:\n\n    ",
+            items ? " Over test items: the 95 % interval of the difference for other test items and the same runs."
+                  : "");
     fprintf(to, "%s\n\nMade with weft ", r->command);
     weft_markdown(to, r->version);
     fprintf(to, " (program %.16s...) on ", r->program_sha256);
@@ -77,6 +87,22 @@ static void print_real(FILE *to, double x)
     fprintf(to, "%s,", text);
 }
 
+/* The noise over test items; where it is not known the fields are empty. */
+static void print_noise(const struct weft_run_noise *n, FILE *to)
+{
+    fprintf(to, n->loss.items ? "%lld," : ",", (long long)n->loss.items);
+    if (n->loss.items)
+        print_real(to, n->loss.error);
+    else
+        fputc(',', to);
+    if (n->difference.items) {
+        print_real(to, n->difference.mean);
+        print_real(to, n->difference.error);
+    } else {
+        fputs(",,", to);
+    }
+}
+
 /* What depends on a clock comes last. */
 static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
 {
@@ -89,14 +115,16 @@ static void print_run(const struct weft_result_arm *arm, const struct weft_finis
     print_real(to, run->val_accuracy);
     print_real(to, run->test_loss);
     print_real(to, run->test_accuracy);
+    print_noise(&arm->run_noise[run - arm->run], to);
     fprintf(to, "%s,%s,%s,%d,%.6g,%.6g\n", run->weights_sha256, run->config_sha256, run->program_sha256, run->threads,
             run->tokens_per_s, run->seconds);
 }
 
 void weft_report_csv(const struct weft_results *r, FILE *to)
 {
-    fputs("arm,lr,lr_chosen,seed,steps,params,train_loss,val_loss,val_accuracy,test_loss,test_accuracy,weights_sha256,"
-          "config_sha256,program_sha256,threads,tokens_per_s,seconds\n",
+    fputs("arm,lr,lr_chosen,seed,steps,params,train_loss,val_loss,val_accuracy,test_loss,test_accuracy,"
+          "test_items,test_error,diff,diff_error,weights_sha256,config_sha256,program_sha256,threads,tokens_per_s,"
+          "seconds\n",
           to);
     for (int i = 0; i < r->arm_count; i++)
         for (int k = 0; k < r->arm[i].run_count; k++)

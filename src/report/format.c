@@ -62,7 +62,9 @@ struct weft_text weft_lr_text(double x)
 struct weft_text weft_interval_text(struct weft_interval i)
 {
     struct weft_text t = {"-"};
+    double half = (i.high - i.low) / 2;
+    int digits = half > 0 ? (int)fmin(fmax(1 - floor(log10(half)), 4), 12) : 4; /* two of a small half-width */
     if (isfinite(i.low))
-        snprintf(t.text, sizeof t.text, "[%+.4f, %+.4f]", i.low, i.high);
+        snprintf(t.text, sizeof t.text, "[%+.*f, %+.*f]", digits, i.low, digits, i.high);
     return t;
 }

@@ -104,6 +104,20 @@ static void note_gates(const struct weft_results *r, const struct noting *n)
                 r->arm[i].name, r->arm[i].gates_failed, r->arm[i].gates_checks);
 }
 
+/* The noise of the test set, where it matters. */
+static void note_test(const struct weft_results *r, const struct noting *n)
+{
+    bool own = false;
+    for (int i = 0; i < r->arm_count; i++) {
+        const struct weft_test_noise *t = &r->arm[i].found.test;
+        own |= t->own && t->difference.items;
+        if (t->note)
+            say(n, t->warning, "%s.", t->note);
+    }
+    if (own)
+        say(n, false, "Every seed has a test set of its own, so intervals over seeds include the noise of test sets.");
+}
+
 /* Arms that got no verdict, and what of the pairing is not known. */
 static void note_pairing(const struct weft_results *r, const struct noting *n)
 {
@@ -189,6 +203,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
     note_pairing(r, &n);
+    note_test(r, &n);
     note_edges(r, &n);
     if (r->reproduced >= 0)
         say(&n, r->reproduced == 0, "%s",

@@ -16,7 +16,7 @@ static void put_p(double p, FILE *to)
 
 /* ---- comparisons */
 
-static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, FILE *to)
+static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, bool items, FILE *to)
 {
     const struct weft_comparison *c = &arm->found.against;
     fprintf(to, "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%+.4f</td><td>%s</td><td>%s</td>", arm->name,
@@ -34,6 +34,12 @@ static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, FI
         fputs("<td>-</td>", to);
     if (bootstrap)
         fprintf(to, "<td>%s</td>", weft_interval_text(arm->found.bootstrap).text);
+    const struct weft_item_noise *test = &arm->found.test.difference;
+    if (items && test->items)
+        fprintf(to, "<td>%s <small>%lld %s</small></td>", weft_interval_text(test->interval).text,
+                (long long)test->items, arm->found.test.kind);
+    else if (items)
+        fputs("<td>-</td>", to);
     fputs("</tr>\n", to);
 }
 
@@ -41,22 +47,26 @@ void weft_html_numbers(const struct weft_results *r, FILE *to)
 {
     const char *columns[] = {"Arm", "Seeds",   "Mean difference", "95 %, all arms together", "95 %, alone",
                              "p",   "p, Holm", "Over seed noise", "Seeds to resolve it",     NULL,
-                             NULL};
-    bool any = false, bootstrap = false;
+                             NULL,  NULL};
+    bool any = false, bootstrap = false, items = false;
+    int named = 9;
     for (int i = 1; i < r->arm_count; i++) {
         any |= r->arm[i].found.against.seeds > 0;
         bootstrap |= r->arm[i].found.against.seeds >= WEFT_BOOTSTRAP_SEEDS;
+        items |= r->arm[i].found.test.difference.items > 0;
     }
     if (!any) {
         fputs("<p>There is nothing to compare yet.</p>\n", to);
         return;
     }
     if (bootstrap)
-        columns[sizeof columns / sizeof *columns - 2] = "95 %, bootstrap";
+        columns[named++] = "95 %, bootstrap";
+    if (items)
+        columns[named++] = "95 %, over test items";
     weft_html_open_table("Comparisons with the first arm", columns, to);
     for (int i = 1; i < r->arm_count; i++)
         if (r->arm[i].found.against.seeds)
-            put_comparison(&r->arm[i], bootstrap, to);
+            put_comparison(&r->arm[i], bootstrap, items, to);
     weft_html_close_table(to);
 }
 

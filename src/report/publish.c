@@ -88,7 +88,8 @@ static enum weft_status add_checkpoints(struct publishing *p, const char *run, c
 
 static enum weft_status add_run(struct publishing *p, const struct weft_finished *run)
 {
-    static const char *const files[] = {"config.json", "gates.json", "initial.json", "log.jsonl", NULL};
+    static const char *const files[] = {"config.json",       "gates.json", "initial.json",
+                                        "items.safetensors", "log.jsonl",  NULL};
     char folder[256];
     int64_t *steps = NULL;
     int count = 0;

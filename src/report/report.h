@@ -55,9 +55,12 @@ struct weft_results {
         int gate_count;
         int gates_checks, gates_failed;
         int run_count;
-        struct weft_finished *run; /* by learning rate, then seed */
-        double lr;                 /* chosen on validation; NAN: no run is finished */
-        bool lr_at_edge;           /* the largest or smallest of several: there may be a better one beyond */
+        struct weft_finished *run;                   /* by learning rate, then seed */
+        struct weft_run_noise {                      /* over the items of the test; items is 0 where it is not known */
+            struct weft_item_noise loss, difference; /* from the run of the first arm with the same seed */
+        } * run_noise;                               /* of every run */
+        double lr;                                   /* chosen on validation; NAN: no run is finished */
+        bool lr_at_edge; /* the largest or smallest of several: there may be a better one beyond */
         struct weft_finding {
             const struct weft_finished *run; /* those with the chosen learning rate */
             int seeds;
@@ -68,6 +71,14 @@ struct weft_results {
             struct weft_interval bootstrap;
             const char *verdict; /* in a word or two, see docs/report.md */
             const char *text;    /* in one sentence */
+            struct weft_test_noise {
+                struct weft_item_noise loss;       /* of the runs above; items is 0: not known */
+                struct weft_item_noise difference; /* from the first arm, of the runs that `against` compares */
+                const char *kind;                  /* of the items */
+                bool own; /* every seed has a test set of its own: the interval over seeds has this noise, too */
+                const char *note; /* what a reader must know of it, in a sentence; NULL: nothing */
+                bool warning;     /* the verdict may be another with another test set, or a file is wrong */
+            } test;
         } found;
     } * arm;
     const char *not_comparable; /* NULL, or how the samples differ that the arms were scored on */
@@ -89,6 +100,9 @@ enum weft_status weft_queue_run_looks(struct weft_queue *q);
 
 /* What of the pairing of runs could not be checked, in a sentence; false: all was (pairing.c). */
 bool weft_results_unrecorded(const struct weft_results *r, char text[400]);
+
+/* Fills in the noise of the test set (noise.c), after the verdicts, which it does not change. */
+enum weft_status weft_results_test_noise(struct weft_results *r);
 
 /* ---- ladders (ladder.c): studies of the same arms at several sizes */
 

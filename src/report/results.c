@@ -228,6 +228,7 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
     TRY(status);
     TRY(weft_results_take_runs(r));
     TRY(weft_results_judge(r));
+    TRY(weft_results_test_noise(r));
     return WEFT_OK;
 }
 

@@ -50,6 +50,12 @@ static void add_arm(const struct weft_result_arm *arm, struct weft_result *to)
     weft_result_real(to, key(arm, "diff_mean", text), compared ? f->against.mean : NAN);
     weft_result_real(to, key(arm, "diff_low", text), compared ? f->against.family.low : NAN);
     weft_result_real(to, key(arm, "diff_high", text), compared ? f->against.family.high : NAN);
+    weft_result_int(to, key(arm, "test_items", text), f->test.loss.items);
+    weft_result_real(to, key(arm, "test_error", text), f->test.loss.items ? f->test.loss.error : NAN);
+    const struct weft_item_noise *test = f->test.difference.items ? &f->test.difference : NULL;
+    weft_result_real(to, key(arm, "diff_test_error", text), test ? test->error : NAN);
+    weft_result_real(to, key(arm, "diff_test_low", text), test ? test->interval.low : NAN);
+    weft_result_real(to, key(arm, "diff_test_high", text), test ? test->interval.high : NAN);
     weft_result_text(to, key(arm, "verdict", text), f->verdict);
 }
 

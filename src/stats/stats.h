@@ -75,6 +75,23 @@ enum weft_status weft_compare(struct weft_comparison *family, int64_t count, int
  * even the first is complete. */
 enum weft_status weft_look(const struct weft_looks *l, struct weft_comparison *c, int *look);
 
+/* ---- the noise of a test set (items.c) */
+
+/* Of a loss over the items of a test, or of the difference of two losses, item by item. */
+struct weft_item_noise {
+    int64_t items;
+    double mean;    /* what all items cost over what they weigh, as a test loss is */
+    double error;   /* its standard error, over items; NAN: fewer than two of them */
+    double freedom; /* degrees of freedom of the t distribution */
+    /* 95 %: the mean over all items that the test set could have had, and the mean over another test set of as many.
+     * NAN where the error is, and if all items agree on a mean that is not 0. */
+    struct weft_interval interval, another;
+};
+/* `cost` is the sum of an item's losses (or of their differences), `weight` the number of its losses. */
+struct weft_item_noise weft_item_noise(const double *cost, const double *weight, int64_t items);
+/* The mean of several means, each over a test set of its own. */
+struct weft_item_noise weft_item_noise_join(const struct weft_item_noise *sets, int64_t count);
+
 /* ---- the same arms at several sizes (ladder.c) */
 
 enum { WEFT_LEAST_RUNGS = 3, WEFT_MAX_RUNGS = 8, WEFT_LADDER_SEEDS = 64 };

@@ -18,7 +18,7 @@
 struct data {          /* data.json, for one split */
     const char *split; /* only while opening */
     bool found;
-    int64_t version, vocab, documents, tokens, bytes, files;
+    int64_t version, vocab, end, documents, tokens, bytes, files;
     char tokenizer[65];
 };
 
@@ -37,6 +37,12 @@ int64_t weft_shards_files(const struct weft_shards *s) { return s->count; }
 int64_t weft_shards_documents(const struct weft_shards *s) { return s->data.documents; }
 
 int64_t weft_shards_bytes(const struct weft_shards *s) { return s->data.bytes; }
+
+int32_t weft_shards_end(const struct weft_shards *s)
+{
+    bool known = s->data.found && s->data.end >= 0 && s->data.end <= s->max_token;
+    return known ? (int32_t)s->data.end : -1;
+}
 
 const char *weft_shards_tokenizer(const struct weft_shards *s) { return s->data.tokenizer; }
 
@@ -236,6 +242,7 @@ static enum weft_status data_entry(void *context, const char *name, const char *
     } rows[] = {
         {"version", &d->version, false}, {"vocab", &d->vocab, false}, {"documents", &d->documents, true},
         {"tokens", &d->tokens, true},    {"bytes", &d->bytes, true},  {"files", &d->files, true},
+        {"end", &d->end, false},
     };
     if (strcmp(name, "tokenizer_sha256") == 0)
         snprintf(d->tokenizer, sizeof d->tokenizer, "%s", value);
@@ -253,6 +260,7 @@ static enum weft_status read_data(struct weft_shards *s, const char *folder, con
 {
     char *path = join(folder, "data.json");
     s->data.split = split;
+    s->data.end = -1;
     if (!path)
         return FAIL(WEFT_NOMEM, "not enough memory to read %s", folder);
     enum weft_status status = WEFT_OK;

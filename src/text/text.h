@@ -48,6 +48,7 @@ int64_t weft_shards_files(const struct weft_shards *s);
 int64_t weft_shards_documents(const struct weft_shards *s);     /* 0 if unknown */
 int64_t weft_shards_bytes(const struct weft_shards *s);         /* of text; 0 if unknown */
 const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of tokenizer.json; "" if unknown */
+int32_t weft_shards_end(const struct weft_shards *s);           /* the last token of a document; -1 if unknown */
 int32_t weft_shards_max_token(const struct weft_shards *s);     /* a model's vocabulary must be larger */
 /* Hash trees (tree.h): makes those that are not there yet, after which the content of the files has a hash: over the
  * number of tokens and the root of every file. With a tree, what is read is checked. */
@@ -64,6 +65,11 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
 /* The number of windows of length+1 tokens. They start at multiples of `length` in the stream and may cross
  * documents. */
 int64_t weft_shards_windows(const struct weft_shards *s, int64_t length);
+/* Which documents some different windows are cut from (boundaries.c): of each the document of its second token, the
+ * first that is predicted. Documents count from 0 in the order of the stream, those that no window has a part of are
+ * left out. *documents is 0 where the end of documents is not known. */
+enum weft_status weft_shards_locate(const struct weft_shards *s, int64_t length, const int64_t *window, int64_t windows,
+                                    int64_t *document, int64_t *documents);
 
 /* ---- order (order.c): a keyed permutation of 0..n-1 for n <= 2^62; any element in O(1), without an array */
 uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);

@@ -2,11 +2,11 @@
  *
  * eval.c - how well a model does on samples that training never sees.
  */
-#include "train/train.h"
+#include "train/items.h"
 
 static enum weft_status score_all(const struct weft_nn *model, const struct weft_recipe *r, struct weft_net *net,
                                   struct weft_exec *exec, struct weft_net_size size, uint64_t first,
-                                  struct weft_score *score)
+                                  struct weft_score *score, struct weft_items *items)
 {
     int64_t samples = weft_recipe_held_out(r, first, r->eval_samples), all = 0, right = 0;
     double loss = 0;
@@ -24,13 +24,15 @@ static enum weft_status score_all(const struct weft_nn *model, const struct weft
             loss += nll[i];
             right += targets[i] >= 0 && targets[i] == prediction[i];
         }
+        if (items)
+            weft_items_add(items, count, size.length, weft_exec_tensor(exec, net->tokens)->data, targets, nll);
     }
     *score = (struct weft_score){loss / (double)weft_max(1, all), (double)right / (double)weft_max(1, all), all};
     return WEFT_OK;
 }
 
-enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *r, int64_t batch, uint64_t first,
-                               struct weft_score *score)
+static enum weft_status evaluate(const struct weft_nn *model, const struct weft_recipe *r, int64_t batch,
+                                 uint64_t first, struct weft_score *score, struct weft_items *items)
 {
     struct weft_net net;
     struct weft_exec *exec = NULL;
@@ -39,10 +41,25 @@ enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_re
     if (status == WEFT_OK)
         status = weft_exec_create(&exec, net.g, WEFT_FAST);
     if (status == WEFT_OK)
-        status = score_all(model, r, &net, exec, size, first, score);
+        status = score_all(model, r, &net, exec, size, first, score, items);
     weft_exec_free(exec);
     weft_net_release(&net);
     if (status == WEFT_OK && r->task->failure)
         status = r->task->failure(r->task_options);
     return status;
+}
+
+enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *r, int64_t batch, uint64_t first,
+                               struct weft_score *score)
+{
+    return evaluate(model, r, batch, first, score, NULL);
+}
+
+enum weft_status weft_evaluate_test(const struct weft_nn *model, const struct weft_recipe *r, int64_t batch,
+                                    struct weft_score *score, struct weft_items *items)
+{
+    TRY(weft_items_init(items, r, weft_recipe_held_out(r, WEFT_TEST, r->eval_samples)));
+    TRY(evaluate(model, r, batch, WEFT_TEST, score, items));
+    TRY(weft_items_finish(items));
+    return WEFT_OK;
 }

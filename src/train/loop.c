@@ -6,6 +6,7 @@
  * A checkpoint comes last, when the records up to its step are safe on disk.
  */
 #include "train/internal.h"
+#include "train/items.h"
 
 #include <errno.h>
 #include <string.h>
@@ -60,12 +61,24 @@ static double scored_samples(const struct weft_learner *t, int64_t step)
     return (double)samples;
 }
 
-static enum weft_status evaluate(struct weft_learner *t, struct weft_scores *scores, struct pace *pace)
+static enum weft_status test(struct weft_loop *l, struct weft_score *score)
 {
+    const struct weft_learner *t = l->trainer;
+    struct weft_items items = {0};
+    enum weft_status status = weft_evaluate_test(t->model, t->recipe, t->model->spec->batch, score, &items);
+    if (status == WEFT_OK && l->record)
+        status = weft_items_record(&items, l->record);
+    weft_items_release(&items);
+    return status;
+}
+
+static enum weft_status evaluate(struct weft_loop *l, struct weft_scores *scores, struct pace *pace)
+{
+    const struct weft_learner *t = l->trainer;
     double start = weft_seconds();
     TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));
     if (t->step == t->recipe->steps)
-        TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_TEST, &scores->test));
+        TRY(test(l, &scores->test));
     pace->score = longer(pace->score, (weft_seconds() - start) / scored_samples(t, t->step));
     return WEFT_OK;
 }
@@ -82,7 +95,7 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     if (l->record && due(t, r->log_every))
         TRY(weft_log_losses(l->record, t, now));
     if (*scored) {
-        TRY(evaluate(t, scores, pace));
+        TRY(evaluate(l, scores, pace));
         if (l->record)
             TRY(weft_log_scores(l->record, t, scores));
     }
@@ -160,7 +173,7 @@ enum weft_status weft_loop_run(struct weft_loop *l, bool *finished, struct weft_
     }
     *finished = t->step == now->steps;
     if (*finished && !scored)
-        TRY(evaluate(t, scores, &pace));
+        TRY(evaluate(l, scores, &pace));
     if (!*finished && l->record && !saved)
         TRY(save(l, &pace, false));
     return WEFT_OK;

@@ -45,6 +45,11 @@ struct weft_task {
     enum weft_status (*failure)(const void *options);
     const char *(*tokenizer)(const void *options, size_t *bytes);
     void (*fingerprint)(const void *options, char hash[65]);
+    /* Optional, of tasks whose samples are cut from documents: the document of the first target of each of the first
+     * `samples` samples of the test. Documents count from 0; *end is the target that is the last of its document.
+     * *documents is how many there are in these samples, 0: they are not known. */
+    enum weft_status (*documents)(const void *options, int64_t samples, int64_t *document, int64_t *documents,
+                                  int32_t *end);
 };
 
 /* What an optimiser needs at one step. All arrays are flat and begin at the same element. */
@@ -220,6 +225,10 @@ struct weft_scores {
  * side; the score does not depend on it. */
 enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t batch,
                                uint64_t first, struct weft_score *score);
+/* The same of the test, and what each of its items costs (items.h); release these, also after a failure. */
+struct weft_items;
+enum weft_status weft_evaluate_test(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t batch,
+                                    struct weft_score *score, struct weft_items *items);
 
 /* ---- the loop (loop.c) */
 

@@ -164,13 +164,13 @@ static void fingerprint(const void *opts, char hash[65])
 }
 
 /* The window of a sample, and whose. */
-static uint64_t find(const struct weft_spec *spec, const struct text *o, uint64_t index, const struct weft_shards **s)
+static uint64_t find(uint64_t seed, const struct text *o, uint64_t index, const struct weft_shards **s)
 {
     bool test = index >= WEFT_TEST, held = index >= WEFT_HELD_OUT;
     *s = test && o->test ? o->test : held ? o->val : o->train;
     uint64_t windows = (uint64_t)weft_shards_windows(*s, o->length);
     if (!held)
-        return weft_order_sample(windows, (uint64_t)spec->seed, index);
+        return weft_order_sample(windows, seed, index);
     index -= test ? WEFT_TEST : WEFT_HELD_OUT;
     if (test && !o->test)
         index += (uint64_t)held_out(o, false);
@@ -181,13 +181,28 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
 {
     const struct text *o = opts;
     const struct weft_shards *s;
-    uint64_t window = find(spec, o, index, &s);
+    uint64_t window = find((uint64_t)spec->seed, o, index, &s);
     if (*o->failure == WEFT_OK)
         *o->failure = weft_shards_read(s, (int64_t)window * o->length, o->length + 1, o->window);
     for (int64_t i = 0; i < o->length; i++) {
         tokens[i] = *o->failure == WEFT_OK ? o->window[i] : 0; /* after a failure any token will do */
         targets[i] = *o->failure == WEFT_OK ? o->window[i + 1] : -1;
     }
+}
+
+static enum weft_status documents(const void *opts, int64_t samples, int64_t *document, int64_t *count, int32_t *end)
+{
+    const struct text *o = opts;
+    const struct weft_shards *s = o->test ? o->test : o->val;
+    int64_t *window = calloc((size_t)samples, sizeof *window);
+    if (!window)
+        return FAIL(WEFT_NOMEM, "not enough memory for the places of %lld samples", (long long)samples);
+    for (int64_t i = 0; i < samples; i++)
+        window[i] = (int64_t)find(0, o, WEFT_TEST + (uint64_t)i, &s);
+    enum weft_status status = weft_shards_locate(s, o->length, window, samples, document, count);
+    *end = weft_shards_end(s);
+    free(window);
+    return status;
 }
 
 const struct weft_task weft_task_text = {
@@ -205,4 +220,5 @@ const struct weft_task weft_task_text = {
     .failure = failure,
     .tokenizer = tokenizer,
     .fingerprint = fingerprint,
+    .documents = documents,
 };

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * items.c - the noise of a test set: what other items of the same kind would give for the same models.
+ *
+ * A test loss is a ratio: what all items cost together over what all of them weigh (their scored tokens). The variance
+ * of a ratio comes from the residuals cost - loss * weight, one per item (Cochran, Sampling Techniques, 1977, chapter
+ * 6). Between two models the costs are those of the difference, item by item: what makes an item hard for both cancels.
+ */
+#include "stats/stats.h"
+
+#include <math.h>
+
+static const struct weft_interval unknown = {NAN, NAN};
+
+/* The sum of squared deviations of the items from the common ratio, and the sum of absolute costs for the rounding. */
+static double residuals(const double *cost, const double *weight, int64_t items, double ratio, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    for (int64_t i = 0; i < items; i++) {
+        double off = cost[i] - ratio * weight[i];
+        sum += off * off;
+        *size += fabs(cost[i]);
+    }
+    return sum;
+}
+
+static struct weft_interval around(const struct weft_item_noise *n, double factor)
+{
+    if (!(n->error > 0 || (n->error == 0 && n->mean == 0)))
+        return unknown;
+    double half = n->error > 0 ? -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n->freedom) * factor * n->error : 0;
+    return (struct weft_interval){n->mean - half, n->mean + half};
+}
+
+/* Another test set has as much noise again, so the two differ by sqrt(2) times as much. */
+static void fill_in(struct weft_item_noise *n)
+{
+    n->interval = around(n, 1);
+    n->another = around(n, sqrt(2));
+}
+
+struct weft_item_noise weft_item_noise(const double *cost, const double *weight, int64_t items)
+{
+    struct weft_item_noise n = {.items = items, .mean = NAN, .error = NAN, .freedom = (double)(items - 1)};
+    double all = 0, sum = 0, size;
+    for (int64_t i = 0; i < items; i++) {
+        sum += cost[i];
+        all += weight[i];
+    }
+    if (items > 0 && all > 0)
+        n.mean = sum / all;
+    if (items > 1 && all > 0) {
+        n.error = sqrt(residuals(cost, weight, items, n.mean, &size) * (double)items / n.freedom) / all;
+        if (n.error < 1e-14 * size / all) /* all items agree but for rounding */
+            n.error = 0;
+    }
+    fill_in(&n);
+    return n;
+}
+
+struct weft_item_noise weft_item_noise_join(const struct weft_item_noise *sets, int64_t count)
+{
+    struct weft_item_noise n = {.mean = count > 0 ? 0 : NAN, .error = count > 0 ? 0 : NAN};
+    double squares = 0;
+    for (int64_t i = 0; i < count; i++) {
+        n.items += sets[i].items;
+        n.freedom += sets[i].freedom;
+        n.mean += sets[i].mean / (double)count;
+        squares += sets[i].error * sets[i].error;
+    }
+    if (count > 0)
+        n.error = sqrt(squares) / (double)count;
+    fill_in(&n);
+    return n;
+}
