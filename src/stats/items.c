@@ -2,9 +2,11 @@
  *
  * items.c - the noise of a test set: what other items of the same kind would give for the same models.
  *
- * A test loss is a ratio: what all items cost together over what all of them weigh (their scored tokens). The variance
- * of a ratio comes from the residuals cost - loss * weight, one per item (Cochran, Sampling Techniques, 1977, chapter
- * 6). Between two models the costs are those of the difference, item by item: what makes an item hard for both cancels.
+ * A test loss is a ratio: what all items cost together over what all of them weigh (their scored tokens). Its variance
+ * is that of the jackknife: how much the ratio changes when an item is left out. Long items count for more, so there
+ * are fewer degrees of freedom than items: (sum of weights)^2 / (sum of squared weights) - 1, by Kish's effective
+ * number (Survey Sampling, 1965). With equal weights both are those of a mean. Between two models the costs are those
+ * of the difference, item by item: what makes an item hard for both cancels.
  */
 #include "stats/stats.h"
 
@@ -12,22 +14,23 @@
 
 static const struct weft_interval unknown = {NAN, NAN};
 
-/* The sum of squared deviations of the items from the common ratio, and the sum of absolute costs for the rounding. */
-static double residuals(const double *cost, const double *weight, int64_t items, double ratio, double *size)
+/* The jackknife's standard error of the ratio; 0 where all items agree but for rounding. */
+static double standard_error(const double *cost, const double *weight, int64_t items, double ratio, double all)
 {
-    double sum = 0;
-    *size = 0;
+    double sum = 0, size = 0, n = (double)items;
     for (int64_t i = 0; i < items; i++) {
-        double off = cost[i] - ratio * weight[i];
+        double off = (cost[i] - ratio * weight[i]) / (all - weight[i]);
         sum += off * off;
-        *size += fabs(cost[i]);
+        size += fabs(cost[i]);
     }
-    return sum;
+    double error = sqrt((n - 1) / n * sum);
+    return error < 1e-14 * size / all ? 0 : error;
 }
 
 static struct weft_interval around(const struct weft_item_noise *n, double factor)
 {
-    if (!(n->error > 0 || (n->error == 0 && n->mean == 0)))
+    if (!(n->error > 0 || (n->error == 0 && n->mean == 0)) ||
+        !(n->freedom > 1 - 1e-9)) /* less than two items in effect */
         return unknown;
     double half = n->error > 0 ? -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n->freedom) * factor * n->error : 0;
     return (struct weft_interval){n->mean - half, n->mean + half};
@@ -42,18 +45,18 @@ static void fill_in(struct weft_item_noise *n)
 
 struct weft_item_noise weft_item_noise(const double *cost, const double *weight, int64_t items)
 {
-    struct weft_item_noise n = {.items = items, .mean = NAN, .error = NAN, .freedom = (double)(items - 1)};
-    double all = 0, sum = 0, size;
+    struct weft_item_noise n = {.items = items, .mean = NAN, .error = NAN};
+    double all = 0, sum = 0, squares = 0;
     for (int64_t i = 0; i < items; i++) {
         sum += cost[i];
         all += weight[i];
+        squares += weight[i] * weight[i];
     }
     if (items > 0 && all > 0)
         n.mean = sum / all;
     if (items > 1 && all > 0) {
-        n.error = sqrt(residuals(cost, weight, items, n.mean, &size) * (double)items / n.freedom) / all;
-        if (n.error < 1e-14 * size / all) /* all items agree but for rounding */
-            n.error = 0;
+        n.error = standard_error(cost, weight, items, n.mean, all);
+        n.freedom = all / squares * all - 1;
     }
     fill_in(&n);
     return n;

@@ -87,7 +87,7 @@ struct weft_item_noise {
      * NAN where the error is, and if all items agree on a mean that is not 0. */
     struct weft_interval interval, another;
 };
-/* `cost` is the sum of an item's losses (or of their differences), `weight` the number of its losses. */
+/* `cost` is the sum of an item's losses (or of their differences), `weight` the number of its losses, above 0. */
 struct weft_item_noise weft_item_noise(const double *cost, const double *weight, int64_t items);
 /* The mean of several means, each over a test set of its own. */
 struct weft_item_noise weft_item_noise_join(const struct weft_item_noise *sets, int64_t count);
