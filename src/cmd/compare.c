@@ -50,6 +50,16 @@ static void print_scores(const struct weft_results *r, bool by_val)
         }
 }
 
+static void print_noise(const struct weft_test_noise *t)
+{
+    const struct weft_item_noise *n = &t->difference;
+    if (n->items)
+        printf("\nover the items of the test (%lld %s, paired): B - A is %+.3g nats; with other items [%+.3g, %+.3g]\n",
+               (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
+    if (t->note)
+        printf("\n%s%s\n", t->warning ? "NOTE: " : "", t->note);
+}
+
 static void print_text(const struct weft_results *r, bool by_val)
 {
     char unrecorded[400];
@@ -64,6 +74,7 @@ static void print_text(const struct weft_results *r, bool by_val)
         printf("\nNOTE: A and B were scored on different samples: %s. Losses in nats per token of different samples or "
                "vocabularies cannot be compared, so there is no verdict\n",
                r->not_comparable);
+    print_noise(&r->arm[1].found.test);
     if (weft_results_unrecorded(r, unrecorded))
         printf("\n%s\n", unrecorded);
     if (r->finished < r->planned)

@@ -252,7 +252,7 @@ enum weft_status weft_results_pair(struct weft_results *r, const char *a, const 
     weft_results_choose_lr(r);
     TRY(weft_results_check_samples(r));
     TRY(weft_results_judge(r));
-    if (!*by_val)
+    if (!*by_val && !r->not_comparable)
         TRY(weft_results_test_noise(r));
     return WEFT_OK;
 }

@@ -238,6 +238,11 @@ static enum weft_status judge_arm(struct arm_noise *n)
         return leave_out(n->r, n->arm, status);
     if (n->missing)
         return WEFT_OK;
+    if (!n->loss.same && !n->loss.different)
+        return note(n->r, t, false,
+                    "%s: the noise of its test set is not known: only some of its seeds have the same "
+                    "items",
+                    n->arm->name);
     t->loss = pool_result(&n->loss);
     t->own = n->loss.sets > 1 && n->loss.different;
     if (n->arm->found.against.seeds && n->difference.sets == n->arm->found.against.seeds)

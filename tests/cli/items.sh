@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# items.sh - the noise of the test set: every run keeps its test items, reports give the difference over them beside that
+# over seeds, and files that are missing, damaged or of other items leave no figure.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+here=$PWD
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+items() { python3 "$here/tests/cli/items.py" "$@"; }
+# holds STUDY EXPRESSION [VALUES]: whether it holds of the report's object, d; v is a list in JSON.
+holds() {
+    "$weft" report "$1" --json | python3 -c 'import json, sys
+d, v = json.load(sys.stdin), json.loads(sys.argv[2])
+sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" "${3:-[]}"
+}
+says() { "$weft" report "$1" >out 2>&1 && grep -qF -- "$2" out; } # STUDY WORDS
+silent() { "$weft" report "$1" >out 2>&1 && ! grep -q 'test set' out; } # STUDY
+
+# ---- a study on text, with documents
+
+python3 - >docs.jsonl <<'END'
+import json, random
+random.seed(3)
+for i in range(300):
+    print(json.dumps({"text": " ".join(random.choice(["the cat", "a dog", "sat on", f"house {i}"]) for _ in range(random.randint(2, 40)))}))
+END
+"$weft" data prepare docs.jsonl --field text --out data --tokenizer bytes --val 0.3 >/dev/null 2>&1
+printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | llama: norm=rmsnorm pos=rope ffn=swiglu"' LAYERS=1 WIDTH=16 HEADS=2 CONTEXT=32 \
+    BATCH=4 WARMUP=5 EVAL_SAMPLES=64 SEEDS=3 TASK='"text"' DATA='"data"' >config
+echo 'CONFIG_GPT2_MAX_ITERS=30' >>config
+"$weft" ablate --config config --out text --threads 2 >out 2>&1
+result $? "a study on text is trained"
+[[ $(find text -name items.safetensors | wc -l) == 6 ]] && holds text 'd["llama.test_items"] == v[0] > 20
+    and abs(d["llama.diff_mean"] - v[1]) < 1e-7 and abs(d["llama.diff_test_error"] - v[2]) < 1e-9
+    and abs((d["llama.diff_test_low"] + d["llama.diff_test_high"]) / 2 - v[1]) < 1e-7
+    and 1.96 < (d["llama.diff_test_high"] - v[1]) / v[2] < 2.2
+    and d["dot.test_error"] > 0 and d["dot.diff_test_low"] is None' "$(items expect text dot llama)"
+result $? "the error of the difference is that of leaving out documents, one by one"
+python3 - <<'END'
+import csv
+rows = list(csv.DictReader(open("text/report.csv")))
+assert len(rows) == 6 and all(float(row["test_error"]) > 0 and int(row["test_items"]) > 20 for row in rows)
+base = {row["seed"]: float(row["test_loss"]) for row in rows if row["arm"] == "dot"}
+for row in rows:
+    if row["arm"] == "dot":
+        assert row["diff"] == row["diff_error"] == ""
+    else:
+        assert abs(float(row["diff"]) - (float(row["test_loss"]) - base[row["seed"]])) < 1e-7 and float(row["diff_error"]) > 0
+END
+result $? "report.csv has the errors of every run"
+grep -q 'verdict | over test items | tokens/s |$' text/report.md && grep -q '| llama | .*| \\\[[-+]0\.[0-9]*, [-+]0\.[0-9]*\\\] | [0-9]* |$' text/report.md &&
+    grep -q '95 %, over test items' text/report.html && grep -qE '<small>[0-9]+ documents</small>' text/report.html
+result $? "report.md and report.html have the interval"
+run=text/runs/dot/lr-0.001-seed-1
+cp -r "$run" again && cp again/items.safetensors before && rm again/items.safetensors
+"$weft" train again --resume --threads 1 --unsafe >out 2>&1 && cmp before again/items.safetensors
+result $? "with another number of threads the file is the same"
+"$weft" audit text >out 2>&1
+result $? "an audit repeats the items"
+cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
+! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors is not what the model of this run gives' out
+result $? "and finds one that was changed"
+"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^over the items of the test \([0-9]+ documents, paired\): B - A is [-+]' out &&
+    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^over the items of the test' out
+result $? "weft compare prints it for arms and for single runs"
+"$weft" publish text --out text.tar.zst >out 2>&1 && mkdir there && tar -C there --zstd -xf text.tar.zst &&
+    "$weft" report there/* >/dev/null && cmp text/report.md there/*/report.md
+result $? "a published study has its items"
+
+# ---- fresh samples for every seed
+
+printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' LAYERS=1 WIDTH=16 HEADS=2 CONTEXT=32 BATCH=4 WARMUP=5 \
+    EVAL_SAMPLES=40 SEEDS=2 >config
+echo 'CONFIG_GPT2_MAX_ITERS=10' >>config
+"$weft" ablate --config config --out recall --threads 2 >out 2>&1 && holds recall 'd["w2.test_items"] == 80 and d["w2.diff_test_error"] > 0' &&
+    says recall 'Every seed has a test set of its own, so intervals over seeds include the noise of test sets.'
+result $? "where every seed has items of its own, the report says so"
+
+# ---- what another test set would change
+
+study() { python3 "$here/tests/cli/study.py" "$1" 2 && items fill "$@"; } # NAME ITEMS NOISE [own]
+study small 500 0.02
+silent small && holds small 'd["w2-full.verdict"] == "better" and d["w2-full.test_items"] == 500 and d["w2-full.diff_test_high"] < 0'
+result $? "a small noise of the test set needs no note"
+study fragile 40 0.6
+says fragile 'NOTE: w2-full: with another test set of this size (40 documents) the difference would be between -0.' &&
+    grep -q 'and the verdict could be another. More seeds do not change that; a larger test set (eval_samples) does\.$' out &&
+    holds fragile 'd["w2-full.verdict"] == "better"'
+result $? "a verdict that another test set could change stays, with a note"
+grep -q 'Note:.*with another test set of this size' fragile/report.md && grep -q 'class="warning".*with another test set of this size' fragile/report.html
+result $? "in report.md and report.html, too"
+study own 40 0.6 own
+says own 'Every seed has a test set of its own' && ! grep -q 'another test set' out
+result $? "but not where seeds have test sets of their own"
+study wide 500 0.15
+says wide 'w2-full: with another test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
+result $? "a noise of more than half of that of the seeds is said"
+
+# ---- files that are missing, damaged or of something else
+
+study good 50 0.02
+"$weft" report good >/dev/null
+file=runs/w2-full/lr-0.0003-seed-2/items.safetensors
+broken() { # NAME WORDS: no figure for the arm, and the reason
+    says bad "$2" && grep -qF 'NOTE: w2-full: the noise of its test set is not known' out &&
+        holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.diff_test_low"] is None and d["w2-full.verdict"] == "better" and d["dot.test_items"] == 50' &&
+        ! grep -q 'over test items' bad/report.md
+    result $? "$1: no figure, and the reason"
+    rm -rf bad
+}
+begin() { cp -r good bad; }
+begin && rm "bad/$file"
+silent bad && holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.verdict"] == "better"' && ! grep -q 'over test items' bad/report.md
+result $? "a run without the file: no figure, no error"
+rm -rf bad
+begin && truncate -s -9 "bad/$file" && broken "a truncated file" items.safetensors
+begin && : >"bad/$file" && broken "an empty file" items.safetensors
+begin && head -c 5000 /dev/urandom >"bad/$file" && broken "random bytes" items.safetensors
+begin && items set "bad/$file" 'nll[3] = math.nan' && broken "a NaN" 'its cost is not finite'
+begin && items set "bad/$file" 'nll[3], nll[4] = 1e308, 1e308' && broken "a cost that overflows" 'is not the test loss'
+begin && items set "bad/$file" 'tokens[3] = 0' && broken "no tokens" 'an item has no tokens'
+begin && items set "bad/$file" 'tokens.append(1)' && broken "another number of tokens" 'two lists of as many items'
+begin && items set "bad/$file" 'nll[:] = []; tokens[:] = []' && broken "no items" 'two lists of as many items'
+begin && items set "bad/$file" 'metadata["kind"] = "<script>"' && broken "an unknown kind" 'lacks the kind'
+begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "another kind of file" 'not a file of items'
+begin && items set "bad/$file" 'metadata["items_sha256"] = "0" * 64' && broken "other items" 'with seed 2 it was not scored on the same items as dot'
+begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken "the same hash, but other tokens" 'not scored on the same items'
+begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of another run" 'is not the test loss of the run'
+begin && rm "bad/$file" && mkdir "bad/$file" && broken "a folder of that name" items.safetensors
+begin && rm "bad/$file" && mkfifo "bad/$file" && broken "a pipe of that name" items.safetensors
+for seed in 1 2; do items set "good/runs/dot/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
+for seed in 1 2; do items set "good/runs/w2-full/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
+says good 'w2-full: the noise of its test set is not known: only some of its seeds have the same items' &&
+    holds good 'd["w2-full.diff_test_low"] is None'
+result $? "seeds of which only some share their items: no figure"
+
+finish
