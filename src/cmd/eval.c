@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/eval_items.h"
 #include "cmd/progress.h"
 #include "text/text.h"
 #include "train/record.h"
@@ -19,7 +20,7 @@ static const char *const splits[] = {"train", "val", "test", NULL};
 
 struct args {
     struct weft_common common;
-    const char *data, *tokenizer;
+    const char *data, *tokenizer, *items, *against;
     int split;
     int64_t batch; /* 0: the model's */
 };
@@ -33,6 +34,10 @@ static const struct weft_arg table[] = {
      .help = "Which files of a folder, val if not given", .choices = splits},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
      .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
+    {"items", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, items),
+     .help = "Write what every item costs the model, for --against"},
+    {"against", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, against),
+     .help = "Items of another model, by --items: print the difference from it, item by item"},
     {0},
 };
 
@@ -146,6 +151,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
 struct view {
     struct weft_line line;
     int64_t tokens; /* of all data; 0: not known before they are encoded */
+    struct weft_items items;
 };
 
 static void print_progress(void *context, int64_t scored)
@@ -157,14 +163,26 @@ static void print_progress(void *context, int64_t scored)
 
 /* ---- results */
 
-static void add_text(struct weft_result *r, const struct weft_text_score *s)
+static enum weft_status refuse_not_finite(void)
 {
-    double loss = s->nll / (double)s->tokens;
+    return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or training has diverged");
+}
+
+static enum weft_status add_text(const struct args *a, const struct weft_text_score *s, const struct weft_items *items,
+                                 struct weft_result *r)
+{
+    double loss = s->nll / (double)s->tokens, per_byte = (double)s->tokens / M_LN2 / (double)weft_max(1, s->bytes);
+    struct weft_item_figure figures[] = {{"loss", 1, false, false}, {"bits_per_byte", per_byte, false, false}, {NULL}};
     weft_result_int(r, "bytes", s->bytes);
     weft_result_real(r, "loss", loss);
     weft_result_real(r, "ppl", exp(loss));
     if (s->bytes)
         weft_result_real(r, "bits_per_byte", s->nll / M_LN2 / (double)s->bytes);
+    else
+        figures[1] = figures[2];
+    weft_result_int(r, "items", items->count);
+    weft_result_text(r, "item", items->kind);
+    return weft_eval_items(items, a->items, a->against, figures, r);
 }
 
 static void add_share(struct weft_result *r, const char *const names[3], int64_t right, int64_t items)
@@ -176,13 +194,18 @@ static void add_share(struct weft_result *r, const char *const names[3], int64_t
     weft_result_real(r, names[2], high);
 }
 
-static void add_items(struct weft_result *r, const struct weft_items_score *s, int64_t cut)
+static enum weft_status add_items(const struct args *a, const struct weft_items_score *s,
+                                  const struct weft_scorer *scorer, struct weft_result *r)
 {
+    struct weft_item_figure figures[] = {{"accuracy", -1, false, true}, {"accuracy_norm", -1, true, true}, {NULL}};
+    if (s->pairs)
+        figures[1] = figures[2];
     weft_result_int(r, "items", s->items);
     add_share(r, (const char *const[]){"accuracy", "ci_low", "ci_high"}, s->right, s->items);
     if (!s->pairs)
         add_share(r, (const char *const[]){"accuracy_norm", "ci_norm_low", "ci_norm_high"}, s->right_norm, s->items);
-    weft_result_int(r, "longer_than_context", cut);
+    weft_result_int(r, "longer_than_context", scorer->cut);
+    return weft_eval_items(scorer->items, a->items, a->against, figures, r);
 }
 
 static enum weft_status score(const struct args *a, const char *folder, enum kind kind, struct weft_scorer *s,
@@ -200,13 +223,12 @@ static enum weft_status score(const struct args *a, const char *folder, enum kin
         status = kind == SHARDS ? weft_score_shards(s, shards, &text)
                  : kind == TEXT ? weft_score_text(s, tokenizer, a->data, &text)
                                 : weft_score_items(s, tokenizer, a->data, &items);
+    if (status == WEFT_OK && s->not_finite)
+        status = refuse_not_finite();
     if (status == WEFT_OK) {
         weft_result_text(r, "kind", kind != ITEMS ? "text" : items.pairs ? "pairs" : "choices");
         weft_result_int(r, "tokens", s->scored);
-        if (kind == ITEMS)
-            add_items(r, &items, s->cut);
-        else
-            add_text(r, &text);
+        status = kind == ITEMS ? add_items(a, &items, s, r) : add_text(a, &text, s->items, r);
     }
     weft_shards_close(shards);
     weft_tokenizer_free(tokenizer);
@@ -233,11 +255,6 @@ static enum weft_status print(const struct args *a, const struct weft_nn *model,
 
 static int64_t batch_of(const struct args *a) { return a->batch ? a->batch : a->common.spec.batch; }
 
-static enum weft_status refuse_not_finite(void)
-{
-    return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or training has diverged");
-}
-
 /* ---- data */
 
 static enum weft_status score_data(const struct args *a, const struct weft_nn *model, const char *folder,
@@ -249,14 +266,15 @@ static enum weft_status score_data(const struct args *a, const struct weft_nn *m
     TRY(weft_scorer_create(s, model, batch_of(a)));
     (*s)->report = print_progress;
     (*s)->context = v;
+    (*s)->items = &v->items;
     TRY(score(a, folder, kind, *s, v, r));
-    return (*s)->not_finite ? refuse_not_finite() : WEFT_OK;
+    return WEFT_OK;
 }
 
 static enum weft_status evaluate(const struct args *a, const struct weft_nn *model, const char *folder)
 {
     struct weft_scorer *s = NULL;
-    struct view view;
+    struct view view = {.tokens = 0};
     struct weft_result *r = weft_result_create();
     weft_line_init(&view.line, 0);
     enum weft_status status = score_data(a, model, folder, &s, &view, r);
@@ -265,6 +283,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_nn *mod
         status = print(a, model, weft_seconds() - view.line.start, s->scored, r);
     weft_result_free(r);
     weft_scorer_free(s);
+    weft_items_release(&view.items);
     return status;
 }
 
@@ -287,14 +306,14 @@ static enum weft_status open_task(struct args *a, const char *folder)
     return WEFT_OK;
 }
 
-static enum weft_status evaluate_task(struct args *a, const struct weft_nn *model, const char *folder)
+static enum weft_status score_task(struct args *a, const struct weft_nn *model, struct weft_items *items)
 {
+    static const struct weft_item_figure figures[] = {{"test_loss", 1, false, false}, {NULL}};
     struct weft_scores scores;
     const struct weft_recipe *recipe = &a->common.recipe;
     double start = weft_seconds();
-    TRY(open_task(a, folder));
     TRY(weft_evaluate(model, recipe, batch_of(a), WEFT_HELD_OUT, &scores.val));
-    TRY(weft_evaluate(model, recipe, batch_of(a), WEFT_TEST, &scores.test));
+    TRY(weft_evaluate_test(model, recipe, batch_of(a), &scores.test, items));
     if (!isfinite(scores.val.loss) || !isfinite(scores.test.loss))
         return refuse_not_finite();
     struct weft_result *r = weft_result_create();
@@ -304,8 +323,19 @@ static enum weft_status evaluate_task(struct args *a, const struct weft_nn *mode
     weft_result_int(r, "test_samples", weft_recipe_held_out(recipe, WEFT_TEST, recipe->eval_samples));
     weft_result_int(r, "tokens", scores.val.tokens + scores.test.tokens);
     weft_scores_add(r, &scores);
-    enum weft_status status = print(a, model, weft_seconds() - start, scores.val.tokens + scores.test.tokens, r);
+    enum weft_status status = weft_eval_items(items, a->items, a->against, figures, r);
+    if (status == WEFT_OK)
+        status = print(a, model, weft_seconds() - start, scores.val.tokens + scores.test.tokens, r);
     weft_result_free(r);
+    return status;
+}
+
+static enum weft_status evaluate_task(struct args *a, const struct weft_nn *model, const char *folder)
+{
+    struct weft_items items = {0};
+    TRY(open_task(a, folder));
+    enum weft_status status = score_task(a, model, &items);
+    weft_items_release(&items);
     return status;
 }
 
@@ -314,6 +344,7 @@ static enum weft_status run(void *args)
     struct args *a = args;
     char folder[4096];
     struct weft_nn *model = NULL;
+    TRY(weft_eval_check(a->against));
     enum weft_status status = open_model(a, folder, sizeof folder, &model);
     if (status == WEFT_OK)
         status = a->data ? evaluate(a, model, folder) : evaluate_task(a, model, folder);
@@ -333,7 +364,9 @@ const struct weft_cmd weft_cmd_eval = {
         "but the very first once, each after the tokens of its window. JSONL is recognised by its first bytes: "
         "{query, choices, gold}, or BLiMP's {sentence_good, sentence_bad}. A choice stands behind its query and a "
         "space; accuracy takes the choice of the largest likelihood, accuracy_norm of the largest per byte. "
-        "Intervals are Wilson's, of 95 %.",
+        "Intervals are Wilson's, of 95 %. --items keeps the cost of every item: the documents of token files, else "
+        "windows; lines of JSONL; samples of the run's own task, of which a run's folder has items.safetensors. "
+        "--against compares with it: diff_NAME, with its 95 % interval over items.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

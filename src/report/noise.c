@@ -116,14 +116,13 @@ static const struct weft_finished *find_pair(const struct arm_noise *n, const st
 static enum weft_status add_pair(struct arm_noise *n, const struct weft_finished *run, const struct weft_items *a,
                                  const struct weft_items *b, bool counts, struct weft_item_noise *noise)
 {
-    bool same = a->count == b->count && strcmp(a->items_sha256, b->items_sha256) == 0 &&
-                memcmp(a->tokens, b->tokens, (size_t)a->count * sizeof *a->tokens) == 0;
-    if (!same)
+    enum weft_status status = weft_items_noise(a, b, false, noise);
+    if (status == WEFT_INVALID)
         return FAIL(WEFT_FORMAT, "with seed %lld it was not scored on the same items as %s", (long long)run->seed,
                     n->r->arm[0].name);
+    TRY(status);
     for (int64_t i = 0; i < a->count; i++)
         n->cost[i] = a->nll[i] - b->nll[i];
-    *noise = weft_item_noise(n->cost, n->weight, a->count);
     if (counts)
         TRY(pool_add(&n->difference, n->cost, n->weight, a->count, a->items_sha256, &n->r->arena));
     return WEFT_OK;

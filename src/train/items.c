@@ -14,19 +14,25 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const kinds[] = {"samples", "documents"};
+static const char *const kinds[] = {
+    [WEFT_ITEMS_SAMPLES] = "samples", [WEFT_ITEMS_DOCUMENTS] = "documents", [WEFT_ITEMS_WINDOWS] = "windows",
+    [WEFT_ITEMS_CHOICES] = "choices", [WEFT_ITEMS_PAIRS] = "pairs",
+};
 
-static enum weft_status make_room(struct weft_items *t, int64_t count)
+static enum weft_status make_room(struct weft_items *t, int64_t count, bool norm)
 {
     t->nll = calloc((size_t)count, sizeof *t->nll);
+    t->norm = norm ? calloc((size_t)count, sizeof *t->norm) : NULL;
     t->tokens = calloc((size_t)count, sizeof *t->tokens);
-    t->count = count;
-    return t->nll && t->tokens ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for %lld items", (long long)count);
+    if (!t->nll || !t->tokens || (norm && !t->norm))
+        return FAIL(WEFT_NOMEM, "not enough memory for %lld items", (long long)count);
+    return WEFT_OK;
 }
 
 void weft_items_release(struct weft_items *t)
 {
     free(t->nll);
+    free(t->norm);
     free(t->tokens);
     free(t->document);
     *t = (struct weft_items){0};
@@ -46,7 +52,7 @@ static enum weft_status find_documents(struct weft_items *t, const struct weft_r
         return FAIL(WEFT_NOMEM, "not enough memory for the documents of %lld samples", (long long)samples);
     TRY(r->task->documents(r->task_options, samples, t->document, count, &t->end));
     if (*count >= WEFT_LEAST_DOCUMENTS) {
-        t->kind = kinds[1];
+        t->kind = kinds[WEFT_ITEMS_DOCUMENTS];
         return WEFT_OK;
     }
     free(t->document);
@@ -58,12 +64,20 @@ static enum weft_status find_documents(struct weft_items *t, const struct weft_r
 enum weft_status weft_items_init(struct weft_items *t, const struct weft_recipe *r, int64_t samples)
 {
     int64_t count;
-    *t = (struct weft_items){.kind = kinds[0]};
+    *t = (struct weft_items){.kind = kinds[WEFT_ITEMS_SAMPLES]};
     weft_sha256_init(&t->sha);
     TRY(find_documents(t, r, samples, &count));
     t->per_item = weft_max(1, (count + WEFT_MOST_ITEMS - 1) / WEFT_MOST_ITEMS);
-    TRY(make_room(t, weft_max(1, (count + t->per_item - 1) / t->per_item)));
+    t->count = weft_max(1, (count + t->per_item - 1) / t->per_item);
+    TRY(make_room(t, t->count, false));
     return WEFT_OK;
+}
+
+static void add_cost(struct weft_items *t, int64_t item, double nll, int64_t tokens)
+{
+    t->nll[item] += nll;
+    t->overflow |= t->tokens[item] > INT32_MAX - tokens;
+    t->tokens[item] += t->overflow ? 0 : (int32_t)tokens;
 }
 
 static void add_sample(struct weft_items *t, int64_t length, const int32_t *targets, const float *nll)
@@ -74,9 +88,7 @@ static void add_sample(struct weft_items *t, int64_t length, const int32_t *targ
         int64_t item = weft_min(at / t->per_item, t->count - 1);
         if (targets[i] < 0)
             continue;
-        t->overflow |= t->tokens[item] == INT32_MAX;
-        t->tokens[item] += !t->overflow;
-        t->nll[item] += nll[i];
+        add_cost(t, item, nll[i], 1);
         at += t->document && targets[i] == t->end;
     }
     t->sample++;
@@ -92,12 +104,52 @@ void weft_items_add(struct weft_items *t, int64_t samples, int64_t length, const
     }
 }
 
+enum weft_status weft_items_begin(struct weft_items *t, enum weft_items_kind kind, bool norm)
+{
+    *t = (struct weft_items){.kind = kinds[kind], .per_item = 1};
+    weft_sha256_init(&t->sha);
+    TRY(make_room(t, WEFT_MOST_ITEMS, norm));
+    return WEFT_OK;
+}
+
+/* Makes one item of every two. */
+static void join_neighbours(struct weft_items *t)
+{
+    for (int64_t i = 0; i < t->count / 2; i++) {
+        t->nll[i] = t->nll[2 * i] + t->nll[2 * i + 1];
+        if (t->norm)
+            t->norm[i] = t->norm[2 * i] + t->norm[2 * i + 1];
+        t->overflow |= t->tokens[2 * i] > INT32_MAX - t->tokens[2 * i + 1];
+        t->tokens[i] = t->overflow ? 1 : t->tokens[2 * i] + t->tokens[2 * i + 1];
+    }
+    t->count /= 2;
+    t->per_item *= 2;
+}
+
+void weft_items_append(struct weft_items *t, double nll, double norm, int64_t tokens)
+{
+    if (t->sample % t->per_item == 0) {
+        if (t->count == WEFT_MOST_ITEMS)
+            join_neighbours(t); /* what there is stays a multiple of what an item is */
+        int64_t next = t->count++;
+        t->nll[next] = t->tokens[next] = 0;
+        if (t->norm)
+            t->norm[next] = 0;
+    }
+    add_cost(t, t->count - 1, nll, tokens);
+    if (t->norm)
+        t->norm[t->count - 1] += norm;
+    t->sample++;
+}
+
 enum weft_status weft_items_finish(struct weft_items *t)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < t->count; i++)
         if (t->tokens[i]) {
             t->nll[kept] = t->nll[i];
+            if (t->norm)
+                t->norm[kept] = t->norm[i];
             t->tokens[kept++] = t->tokens[i];
         }
     t->count = kept;
@@ -128,9 +180,10 @@ enum weft_status weft_items_save(const struct weft_items *t, const char *path)
     struct weft_entry entries[] = {
         {.name = "nll", .dtype = WEFT_F64, .ndim = 1, .dim = {t->count}, .data = t->nll},
         {.name = "tokens", .dtype = WEFT_I32, .ndim = 1, .dim = {t->count}, .data = t->tokens},
+        {.name = "norm", .dtype = WEFT_F64, .ndim = 1, .dim = {t->count}, .data = t->norm},
     };
     const char *metadata[] = {"weft.items", "1", "kind", t->kind, "items_sha256", t->items_sha256, NULL};
-    TRY(weft_safetensors_write(path, entries, 2, metadata));
+    TRY(weft_safetensors_write(path, entries, t->norm ? 3 : 2, metadata));
     return WEFT_OK;
 }
 
@@ -162,15 +215,19 @@ static bool is_column(const struct weft_entry *e, enum weft_dtype dtype)
 static enum weft_status read_items(struct weft_items *t, const struct weft_safetensors *f, const char *path)
 {
     const struct weft_entry *nll = weft_safetensors_find(f, "nll"), *tokens = weft_safetensors_find(f, "tokens");
+    const struct weft_entry *norm = weft_safetensors_find(f, "norm");
     TRY(read_metadata(t, f, path));
     if (!is_column(nll, WEFT_F64) || !is_column(tokens, WEFT_I32) || nll->dim[0] != tokens->dim[0] || nll->dim[0] < 1 ||
-        nll->dim[0] > WEFT_MOST_ITEMS)
+        nll->dim[0] > WEFT_MOST_ITEMS || (norm && (!is_column(norm, WEFT_F64) || norm->dim[0] != nll->dim[0])))
         return wrong(path, "nll and tokens are not two lists of as many items");
-    TRY(make_room(t, nll->dim[0]));
+    t->count = nll->dim[0];
+    TRY(make_room(t, t->count, norm != NULL));
     TRY(weft_safetensors_read(f, "nll", &(struct weft_tensor){t->nll, WEFT_F64, 1, {t->count}}));
     TRY(weft_safetensors_read(f, "tokens", &(struct weft_tensor){t->tokens, WEFT_I32, 1, {t->count}}));
+    if (norm)
+        TRY(weft_safetensors_read(f, "norm", &(struct weft_tensor){t->norm, WEFT_F64, 1, {t->count}}));
     for (int64_t i = 0; i < t->count; i++)
-        if (!isfinite(t->nll[i]) || t->tokens[i] < 1)
+        if (!isfinite(t->nll[i]) || (t->norm && !isfinite(t->norm[i])) || t->tokens[i] < 1)
             return wrong(path, "an item has no tokens, or its cost is not finite");
     return WEFT_OK;
 }

@@ -51,6 +51,8 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s)
         for (int64_t r = w->first; r < w->first + w->count; r++)
             sum += nll[r];
         *w->nll += sum;
+        if (s->each)
+            s->each(s->each_context, (const int32_t *)input(s, s->net.targets) + w->first, nll + w->first, w->count);
         s->not_finite += !isfinite(sum);
     }
     s->sequences = s->rows = 0;

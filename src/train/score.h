@@ -26,6 +26,10 @@ struct weft_scorer {
     int64_t not_finite;      /* windows so far whose cost is not finite: then no result can be trusted */
     void (*report)(void *context, int64_t scored); /* called after every run; may be NULL */
     void *context;
+    struct weft_items *items; /* NULL, or takes the items of the next stream or file of items, see items.h */
+    /* Called with every window in the order they were added; may be NULL. */
+    void (*each)(void *context, const int32_t *targets, const float *nll, int64_t count);
+    void *each_context;
 };
 
 /* With the model's weights as they are now. To be freed even when this fails. */
@@ -41,6 +45,7 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s);
 /* ---- streams (score_text.c): windows of the context one behind the other, so that every token but the very first is
  * scored once. Within a window it is scored after the tokens of the window alone: the first of them after one. */
 
+struct weft_items;
 struct weft_shards;
 struct weft_tokenizer;
 struct weft_text_score {

@@ -7,6 +7,7 @@
  * whatever the query. That is how llm.c does it; with GPT-2's way of cutting a space begins a piece anyway.
  */
 #include "text/text.h"
+#include "train/items.h"
 #include "train/score.h"
 
 #include <jansson.h>
@@ -51,9 +52,12 @@ static enum weft_status judge(struct items *t)
 {
     TRY(weft_scorer_finish(t->scorer));
     for (int i = 0; i < t->held; i++) {
+        bool right = is_right(&t->block[i], false), right_norm = is_right(&t->block[i], true);
         t->score->items++;
-        t->score->right += is_right(&t->block[i], false);
-        t->score->right_norm += is_right(&t->block[i], true);
+        t->score->right += right;
+        t->score->right_norm += right_norm;
+        if (t->scorer->items)
+            weft_items_append(t->scorer->items, !right, !right_norm, 1);
     }
     t->held = 0;
     return WEFT_OK;
@@ -112,6 +116,17 @@ static enum weft_status encode_choice(struct items *t, const json_t *query, cons
     return WEFT_OK;
 }
 
+/* By its texts: what the tokens are is the model's. */
+static void identify(struct items *t, const struct item *item, int i, const json_t *query, const json_t *text)
+{
+    size_t bytes[] = {json_string_length(query), json_string_length(text), (size_t)i, (size_t)item->gold};
+    struct weft_sha256 *sha = &t->scorer->items->sha;
+    weft_sha256_add(sha, bytes, sizeof bytes);
+    if (bytes[0])
+        weft_sha256_add(sha, json_string_value(query), bytes[0]);
+    weft_sha256_add(sha, json_string_value(text), bytes[1]);
+}
+
 static enum weft_status add_choice(struct items *t, struct item *item, int i, const json_t *query, const json_t *text)
 {
     size_t from, count;
@@ -120,6 +135,8 @@ static enum weft_status add_choice(struct items *t, struct item *item, int i, co
     if (status == WEFT_OK)
         status = weft_scorer_add(t->scorer, t->tokens, (int64_t)count, weft_max(1, (int64_t)from), &item->nll[i]);
     item->bytes[i] = (double)json_string_length(text);
+    if (t->scorer->items)
+        identify(t, item, i, query, text);
     if (status == WEFT_OK)
         return WEFT_OK;
     snprintf(story, sizeof story, "%s", weft_error());
@@ -211,9 +228,11 @@ static enum weft_status read_item(void *context, const char *name, int64_t line,
     t->line = line;
     if (pair == choices)
         return wrong(t, "neither an item (query, choices, gold) nor a pair (sentence_good, sentence_bad)");
-    if (t->score->items + t->held == 0)
+    if (t->score->items + t->held == 0) {
         t->score->pairs = pair;
-    else if (t->score->pairs != pair)
+        if (t->scorer->items)
+            TRY(weft_items_begin(t->scorer->items, pair ? WEFT_ITEMS_PAIRS : WEFT_ITEMS_CHOICES, !pair));
+    } else if (t->score->pairs != pair)
         return wrong(t, pair ? "a pair among items" : "an item among pairs");
     TRY(pair ? read_pair(t, object, item) : read_choices(t, object, item));
     return ++t->held == BLOCK ? judge(t) : WEFT_OK;
@@ -230,6 +249,8 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
     status = status == WEFT_OK ? last : status;
     if (status == WEFT_OK && !score->items)
         status = FAIL(WEFT_FORMAT, "%s has no items", path);
+    if (status == WEFT_OK && s->items)
+        status = weft_items_finish(s->items);
     free(t.tokens);
     free(t.text);
     free(t.block);

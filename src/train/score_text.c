@@ -3,6 +3,7 @@
  * score_text.c - streams of tokens, from token files or a text, scored in windows of the context.
  */
 #include "text/text.h"
+#include "train/items.h"
 #include "train/score.h"
 
 #include <stdlib.h>
@@ -16,7 +17,57 @@ struct stream {
     int64_t held, room;
     int32_t *encoded; /* of a piece of text */
     size_t encoded_room;
+    int32_t end; /* the last token of a document; -1: windows are the items */
+    double nll;  /* of the item that is open, and how many tokens */
+    int64_t tokens;
 };
+
+/* ---- items */
+
+static void close_item(struct stream *t)
+{
+    if (t->tokens)
+        weft_items_append(t->scorer->items, t->nll, 0, t->tokens);
+    t->nll = 0;
+    t->tokens = 0;
+}
+
+static void take_window(void *context, const int32_t *targets, const float *nll, int64_t count)
+{
+    struct stream *t = context;
+    weft_sha256_add(&t->scorer->items->sha, targets, (size_t)count * sizeof *targets);
+    for (int64_t i = 0; i < count; i++) {
+        t->nll += nll[i];
+        t->tokens++;
+        if (targets[i] == t->end)
+            close_item(t);
+    }
+    if (t->end < 0)
+        close_item(t);
+}
+
+static enum weft_status begin_items(struct stream *t, int32_t end)
+{
+    t->end = end;
+    if (!t->scorer->items)
+        return WEFT_OK;
+    t->scorer->each = take_window;
+    t->scorer->each_context = t;
+    TRY(weft_items_begin(t->scorer->items, end < 0 ? WEFT_ITEMS_WINDOWS : WEFT_ITEMS_DOCUMENTS, false));
+    return WEFT_OK;
+}
+
+static enum weft_status finish_items(struct stream *t)
+{
+    t->scorer->each = NULL;
+    if (!t->scorer->items)
+        return WEFT_OK;
+    close_item(t);
+    TRY(weft_items_finish(t->scorer->items));
+    return WEFT_OK;
+}
+
+/* ---- windows */
 
 static enum weft_status score_window(struct stream *t)
 {
@@ -47,17 +98,21 @@ static enum weft_status finish(struct stream *t, const char *what)
 {
     TRY(score_window(t));
     TRY(weft_scorer_finish(t->scorer));
+    TRY(finish_items(t));
     if (!t->score->tokens)
         return FAIL(WEFT_INVALID, "%s has less than two tokens: there is nothing to score", what);
     return WEFT_OK;
 }
 
-static enum weft_status begin(struct stream *t, struct weft_scorer *s, struct weft_text_score *score)
+static enum weft_status begin(struct stream *t, struct weft_scorer *s, int32_t end, struct weft_text_score *score)
 {
     *t = (struct stream){.scorer = s, .score = score, .room = s->model->spec->context + 1};
     *score = (struct weft_text_score){0};
     t->window = malloc((size_t)t->room * sizeof *t->window);
-    return t->window ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to score with");
+    if (!t->window)
+        return FAIL(WEFT_NOMEM, "not enough memory to score with");
+    TRY(begin_items(t, end));
+    return WEFT_OK;
 }
 
 /* ---- token files */
@@ -85,10 +140,12 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
                     "the data have tokens up to %lld, but the model's vocabulary is %lld: were they made "
                     "with another tokenizer?",
                     (long long)top, (long long)vocab);
-    enum weft_status status = begin(&t, s, score);
+    bool documents = weft_shards_documents(shards) >= WEFT_LEAST_DOCUMENTS;
+    enum weft_status status = begin(&t, s, documents ? weft_shards_end(shards) : -1, score);
     if (status == WEFT_OK)
         status = put_shards(&t, shards);
     score->bytes = weft_shards_bytes(shards);
+    s->each = NULL;
     free(t.window);
     return status;
 }
@@ -115,12 +172,13 @@ enum weft_status weft_score_text(struct weft_scorer *s, const struct weft_tokeni
                                  struct weft_text_score *score)
 {
     struct stream t;
-    enum weft_status status = begin(&t, s, score);
+    enum weft_status status = begin(&t, s, -1, score);
     t.tokenizer = tokenizer;
     if (status == WEFT_OK)
         status = weft_read_text(path, put_text, &t);
     if (status == WEFT_OK)
         status = finish(&t, path);
+    s->each = NULL;
     free(t.encoded);
     free(t.window);
     return status;

@@ -61,11 +61,11 @@ def expect(study, base, arm):
     return n, mean, math.sqrt((n - 1) / n * sum((x - mean) ** 2 for x in without))
 
 
-if sys.argv[1] == "fill":
+if __name__ == "__main__" and sys.argv[1] == "fill":
     fill(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), "own" in sys.argv[5:])
-elif sys.argv[1] == "expect":
+elif __name__ == "__main__" and sys.argv[1] == "expect":
     print(json.dumps(expect(*sys.argv[2:5])))
-else:
+elif __name__ == "__main__":
     nll, tokens, metadata = read(sys.argv[2])
     exec(sys.argv[3])
     write(sys.argv[2], nll, tokens, metadata)

@@ -72,6 +72,53 @@ result $? "weft compare prints it for arms and for single runs"
     "$weft" report there/* >/dev/null && cmp text/report.md there/*/report.md
 result $? "a published study has its items"
 
+# ---- two models on text and on questions
+
+other=text/runs/llama/lr-0.001-seed-1
+eval_json() { "$weft" eval "$@" --json 2>err; } # ARGUMENTS...
+eval_json "$run" --data data --items a --batch 5 >first && eval_json "$other" --data data --against a --items b --batch 3 >second &&
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$here" <<'END'
+import json, math, sys
+first, second = json.load(open("first")), json.load(open("second"))
+sys.path.insert(0, sys.argv[1] + "/tests/cli")
+from items import read
+(a, tokens, about), (b, other_tokens, _) = read("a"), read("b")
+assert tokens == other_tokens and about["kind"] == "documents" == first["item"] and len(a) == first["items"] > 20
+assert abs(sum(a) / sum(tokens) - first["loss"]) < 1e-7 and sum(tokens) == first["tokens"]
+cost, all = [y - x for x, y in zip(a, b)], sum(tokens)
+mean = sum(cost) / all
+error = math.sqrt((len(a) - 1) / len(a) * sum(((sum(cost) - c) / (all - t) - mean) ** 2 for c, t in zip(cost, tokens)))
+assert abs(second["diff_loss"] - mean) < 1e-7 and 1.96 < (second["diff_loss_high"] - mean) / error < 2.2
+assert abs(second["diff_bits_per_byte"] - (second["bits_per_byte"] - first["bits_per_byte"])) < 1e-7
+END
+result $? "two models on the same text: the difference over documents, in nats and in bits per byte"
+eval_json "$run" --data data --batch 2 --threads 1 --items c >/dev/null && cmp a c
+result $? "neither the batch nor threads change the file"
+python3 - >questions.jsonl <<'END'
+import json, random
+random.seed(1)
+for i in range(200):
+    choices = [" ".join(random.choice(["the cat", "a dog", "sat on", "house 7", "xq zv"]) for _ in range(random.randint(1, 3))) for _ in range(3)]
+    print(json.dumps({"query": random.choice(["the cat", "a dog"]), "choices": choices, "gold": random.randrange(3)}))
+END
+eval_json "$run" --data questions.jsonl --items a >first && eval_json "$other" --data questions.jsonl --against a >second && python3 - <<'END'
+import json
+first, second = json.load(open("first")), json.load(open("second"))
+for name in "accuracy", "accuracy_norm":
+    low, mean, high = second[f"diff_{name}_low"], second[f"diff_{name}"], second[f"diff_{name}_high"]
+    assert abs(mean - (second[name] - first[name])) < 1e-7 and low <= mean <= high
+    assert high - low < 0.06 # with other questions for each model it would be 0.17
+END
+result $? "two models on the same questions: the difference of their accuracies"
+! eval_json "$other" --data data --against a >out && grep -q 'a has the items of another test (200 choices; here are [0-9]* documents)' err &&
+    head -1 questions.jsonl >one.jsonl && tail -n +3 questions.jsonl >>one.jsonl && ! eval_json "$other" --data one.jsonl --against a >out &&
+    sed 's/the cat/the hat/' questions.jsonl >hat.jsonl && ! eval_json "$other" --data hat.jsonl --against a >out
+result $? "items of another test are refused"
+truncate -s -3 a && ! eval_json "$other" --data questions.jsonl --against a >out && ! grep -q 'tokens scored' err
+result $? "and a damaged file, before anything is scored"
+eval_json "$other" --against "$run/items.safetensors" >out && python3 -c 'import json; d = json.load(open("out")); assert d["diff_test_loss_low"] < d["diff_test_loss"]'
+result $? "the items in a run's folder can be compared with"
+
 # ---- fresh samples for every seed
 
 printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' LAYERS=1 WIDTH=16 HEADS=2 CONTEXT=32 BATCH=4 WARMUP=5 \
