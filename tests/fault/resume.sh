@@ -92,6 +92,7 @@ for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")
     [[ $(weights <"$scratch/json") == "$whole" ]] && timeless "$run" | cmp -s - "$scratch/log" &&
+        cmp -s "$run/items.safetensors" "$scratch/whole/items.safetensors" &&
         [[ $(ls "$run" | tr '\n' ' ') == "$names" && $(stat -c %s "$run"/events*) == "$events" ]]
     status=$?
     result $status "killed $n times"
