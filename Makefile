@@ -125,7 +125,7 @@ FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
 # Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
 # sanitizers minutes; tests/gates.c has some of these models.
-TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c),$(TEST_SRC))
+TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c tests/broken_models.c),$(TEST_SRC))
 # Sanitizers are slow: parts from outside run the ops of other models, and ThreadSanitizer needs only what runs threads.
 # ALL=yes, as in long-asan and long-tsan, runs all.
 ALL ?= no

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# examples.sh - the examples run as their comments say, are short, and the last of them ends at the weights of the
-# command that does the same.
+# examples.sh - the examples run as their comments say, and are short. (tests/once/example-train.sh runs the last.)
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -26,14 +25,6 @@ runs 03_wsffn 'ws_c  *0\.'
 runs 04_training_loop 'step 120  loss 0\.' "$scratch/checkpoints"
 runs 05_decode '^31 ' "$scratch/checkpoints" 1 4 7
 runs 06_threads '8 of 8 threads'
-runs 07_train 'saved: train with `resume`' "$scratch/run"
-tail -n 1 "$scratch/out" >"$scratch/hash"
-"$weft" train gpt2 --set steps=20 --set eval_samples=16 --json >"$scratch/json" 2>"$scratch/err"
-[[ $(field weights_sha256 <"$scratch/json") == $(<"$scratch/hash") ]]
-result $? "07_train ends at the weights of weft train"
-"$weft" audit "$scratch/run" >"$scratch/out" 2>&1
-result $? "its run passes an audit"
-
 "$programs/05_decode" "$scratch/nowhere" 1 >"$scratch/out" 2>"$scratch/err"
 [[ $? == 1 ]] && grep -q 'not a folder with weights' "$scratch/err"
 result $? "an error is reported as the library words it"

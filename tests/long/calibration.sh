@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 #
 # calibration.sh - how often a study finds a difference where there is none. The arms differ in the key of their initial
-# weights alone; 60 pairs of runs make 12 studies of 5 seeds. The Clopper-Pearson interval of the share of studies whose
-# interval leaves out 0 must contain 5 %.
+# weights alone; 200 pairs of runs make 40 studies of 5 seeds. The Clopper-Pearson interval of the share of studies whose
+# interval leaves out 0 must contain 5 %: at most five of them.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-studies=12
+studies=40
 
 cat >"$scratch/same" <<'END'
 CONFIG_WEFT_PRESET="gpt2"
