@@ -9,7 +9,7 @@ copy_tree
 follow README.md
 result $? "README.md: every command runs"
 tail -20 "$work/log" | sed 's/^/# /'
-grep -q 'worse by\|better by\|not resolved' "$work/log"
+grep -q 'is worse than\|is better than\|cannot yet be distinguished' "$work/log"
 result $? "its study comes to a verdict"
 [[ -s $work/studies/recall-quick/report.html ]]
 result $? "and leaves the report"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# transfer.sh - the best learning rate at three widths, with scaling=mup and, for comparison, without: models of every
-# part on text. Prints the rates (the lowest point of a parabola through the best of the grid and its neighbours, in
-# logarithms) and by how many octaves the best one moves when the model gets four times as wide. With mup it may move by
-# one at most.
+# transfer.sh - the best learning rate at widths 32, 64 and 128 with scaling=mup, for models of every part on text; and at
+# 32, 128 and 512 with and without it. Prints the rates (the lowest point of a parabola through the best of the grid and
+# its neighbours, in logarithms) and by how many octaves the best one moves from the narrowest to the widest. With mup it
+# may move by one at most when the model gets four times as wide.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -28,7 +28,7 @@ for line in open(sys.argv[1] + "/runs.jsonl"):
     if run["seed"] > 2000:
         loss.setdefault(run["arm"], {}).setdefault(run["lr"], []).append(run["test_loss"])
 found = []
-for arm in ("w32", "w64", "w128"):
+for arm in sorted(loss, key=lambda arm: int(arm[1:])):
     rates = sorted(loss[arm])
     y = [sum(loss[arm][r]) / len(loss[arm][r]) if all(map(math.isfinite, loss[arm][r])) else 99 for r in rates]
     i = min(range(len(y)), key=y.__getitem__)
@@ -36,7 +36,7 @@ for arm in ("w32", "w64", "w128"):
     if 0 < i < len(y) - 1:
         x += (y[i - 1] - y[i + 1]) / (2 * (y[i - 1] - 2 * y[i] + y[i + 1]))
     found.append((x, y[i]))
-print(*("%.4g %.4f" % (2 ** x, y) for x, y in found), "%.2f" % (found[2][0] - found[0][0]))
+print(*("%.4g (loss %.4f)" % (2 ** x, y) for x, y in found), "octaves %.2f" % (found[-1][0] - found[0][0]))
 END
 }
 
@@ -46,11 +46,11 @@ measure() {
     for one in "${@:3}"; do settings+=(--set "$one"); done
     "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" >/dev/null 2>err || cat err
     best "$1-$2" >line
-    echo "# $1, $2: best rate and loss at widths 32, 64, 128, octaves: $(cat line)"
+    echo "# $1, $2: $(cat line)"
 }
-without=(mup_width=256 mup_head=64)
-measure dot standard "${without[@]}"
-measure w2 standard geom=w2 "${without[@]}"
+wide=("arms=w32: width=32 | w128: width=128 | w512: width=512")
+measure wide standard "${wide[@]}" mup_width=256 mup_head=64
+measure wide mup "${wide[@]}"
 while read -r name settings; do
     # shellcheck disable=SC2086
     measure "$name" mup $settings
