@@ -154,6 +154,34 @@ void weft_rungs_release(struct weft_rungs *l)
     weft_arena_release(&l->arena);
 }
 
+/* ---- the ranking */
+
+static bool is_ranked(const struct weft_result_arm *arm) { return !arm->repeats && isfinite(arm->found.loss); }
+
+void weft_rungs_ranking(const struct weft_rungs *l, char text[WEFT_VERDICT_TEXT])
+{
+    const struct weft_results *r = &l->rung[l->count - 1];
+    const struct weft_result_arm *last = NULL;
+    size_t used = 0;
+    *text = '\0';
+    for (;;) {
+        const struct weft_result_arm *next = NULL;
+        for (const struct weft_result_arm *arm = r->arm; arm < r->arm + r->arm_count; arm++) {
+            bool later =
+                !last || arm->found.loss > last->found.loss || (arm->found.loss == last->found.loss && arm > last);
+            if (is_ranked(arm) && later && (!next || arm->found.loss < next->found.loss))
+                next = arm;
+        }
+        if (!next || used >= WEFT_VERDICT_TEXT)
+            return;
+        used += (size_t)snprintf(text + used, WEFT_VERDICT_TEXT - used, "%s%s %s", last ? ", " : "", next->name,
+                                 weft_loss_text(next->found.loss).text);
+        if (next != r->arm && used < WEFT_VERDICT_TEXT)
+            used += (size_t)snprintf(text + used, WEFT_VERDICT_TEXT - used, " (%s)", next->found.verdict);
+        last = next;
+    }
+}
+
 /* ---- printing */
 
 static void print_rung(const struct weft_rungs *l, const struct weft_rung_arm *arm, int i, int r, FILE *to)
@@ -172,7 +200,10 @@ static void print_rung(const struct weft_rungs *l, const struct weft_rung_arm *a
 
 static void print(const struct weft_rungs *l, FILE *to)
 {
-    fprintf(to, "%d rungs, %lld seeds each, compared with %s\n", l->count, (long long)l->seeds, l->rung[0].arm[0].name);
+    char ranking[WEFT_VERDICT_TEXT];
+    weft_rungs_ranking(l, ranking);
+    fprintf(to, "%d rungs, %lld seeds each, compared with %s\nranking on the largest rung: %s\n", l->count,
+            (long long)l->seeds, l->rung[0].arm[0].name, ranking);
     for (int i = 1; i < l->rung[0].arm_count; i++) {
         const struct weft_rung_arm *arm = &l->arm[i];
         if (!arm->name)
@@ -208,6 +239,9 @@ static void add(const struct weft_rungs *l, struct weft_result *to)
 {
     weft_result_int(to, "rungs", l->count);
     weft_result_int(to, "seeds", l->seeds);
+    char ranking[WEFT_VERDICT_TEXT];
+    weft_rungs_ranking(l, ranking);
+    weft_result_text(to, "ranking", ranking);
     for (int i = 1; i < l->rung[0].arm_count; i++) {
         const struct weft_rung_arm *arm = &l->arm[i];
         char name[40], key[160];

@@ -117,6 +117,11 @@ static void put_page(const struct weft_rungs *l, FILE *to)
     weft_html(to, first->name);
     fprintf(to, ": does a gain survive scale?</h1>\n<p>%d rungs on task %s, %lld seeds each.</p>\n", l->count,
             first->task, (long long)l->seeds);
+    char ranking[WEFT_VERDICT_TEXT];
+    weft_rungs_ranking(l, ranking);
+    fputs("<p>Ranking on the largest rung: ", to);
+    weft_html(to, ranking);
+    fputs(".</p>\n", to);
     weft_html_key(first, "Dots are means over seeds, bars 95 % intervals for all arms together.", to);
     for (int i = 1; i < first->arm_count; i++)
         if (l->arm[i].name)

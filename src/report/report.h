@@ -122,6 +122,8 @@ struct weft_rungs {
 /* Folders of studies, the smallest models first. Release also after a failure. */
 enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folders, int count);
 void weft_rungs_release(struct weft_rungs *l);
+/* The arms on the largest rung, the best first, with their test losses: "dot 1.8756, w2 1.8778 (not resolved)". */
+void weft_rungs_ranking(const struct weft_rungs *l, char text[WEFT_VERDICT_TEXT]);
 /* The table, or a flat object. */
 enum weft_status weft_rungs_print(const struct weft_rungs *l, bool json, FILE *to);
 /* Writes the page, whole or not at all (ladder_page.c). */

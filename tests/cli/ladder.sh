@@ -49,7 +49,8 @@ END
     result $? "a gain that ${kind%:*} is found, with its multiplier"
 done
 ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
-    grep -q 'predicted from the smaller ones, is off by' "$scratch/out"
+    grep -q 'predicted from the smaller ones, is off by' "$scratch/out" &&
+    grep -q '^ranking on the largest rung: w2-full [0-9.]* (better), dot [0-9.]*$' "$scratch/out"
 result $? "the table says it in words"
 python3 - "$scratch/page.html" <<'END'
 import sys
