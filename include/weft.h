@@ -305,7 +305,7 @@ struct weft_ablate_options {
 };
 
 /* Runs the study of a config in Kconfig's format into a folder, and writes its report there. Runs that are done are not
- * done again. */
+ * done again. The rungs of a ladder are studies in FOLDER/rung-1 and so on, beside the page FOLDER/ladder.html. */
 WEFT_API enum weft_status weft_ablate(const char *config, const char *folder,
                                       const struct weft_ablate_options *options);
 

@@ -76,6 +76,17 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
     return status;
 }
 
+static enum weft_status conclude(const struct weft_study_ladder *l, const char *folder)
+{
+    struct weft_rungs *rungs = calloc(1, sizeof *rungs);
+    enum weft_status status =
+        rungs ? weft_rungs_conclude(rungs, l, folder) : FAIL(WEFT_NOMEM, "not enough memory for a ladder");
+    if (rungs)
+        weft_rungs_release(rungs);
+    free(rungs);
+    return status;
+}
+
 /* All rungs of a ladder, or the study itself. */
 static enum weft_status run_rungs(struct weft_study_ladder *l, const char *folder, const struct weft_ablate_options *o)
 {
@@ -84,7 +95,7 @@ static enum weft_status run_rungs(struct weft_study_ladder *l, const char *folde
         TRY(weft_study_ladder_folder(l, i, folder, path));
         TRY(run(&l->rung[i].study, path, o));
     }
-    return WEFT_OK;
+    return l->count > 1 ? conclude(l, folder) : WEFT_OK;
 }
 
 enum weft_status weft_ablate(const char *config, const char *folder, const struct weft_ablate_options *options)

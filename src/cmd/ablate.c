@@ -292,15 +292,9 @@ static enum weft_status do_rung(const struct args *a, struct work *w, int i)
 /* What the rungs say together, and where the page is. */
 static enum weft_status conclude(const struct args *a, struct work *w)
 {
-    const char *folders[WEFT_MAX_RUNGS];
-    char page[4096 + 16];
-    for (int i = 0; i < w->ladder.count; i++)
-        folders[i] = w->folder[i];
-    snprintf(page, sizeof page, "%s/ladder.html", a->out);
-    TRY(weft_rungs_load(&w->rungs, folders, w->ladder.count));
-    TRY(weft_rungs_write(&w->rungs, page));
+    TRY(weft_rungs_conclude(&w->rungs, &w->ladder, a->out));
     TRY(weft_rungs_print(&w->rungs, a->common.json, stdout));
-    weft_say(stderr, "%s has the pictures\n", page);
+    weft_say(stderr, "%s/ladder.html has the pictures\n", a->out);
     return WEFT_OK;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "report/results.h"
+#include "study/ladder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -146,4 +147,18 @@ enum weft_status weft_rungs_write(const struct weft_rungs *l, const char *path)
                                                           : FAIL(WEFT_NOMEM, "not enough memory for %s", path);
     free(text);
     return status;
+}
+
+enum weft_status weft_rungs_conclude(struct weft_rungs *l, const struct weft_study_ladder *of, const char *folder)
+{
+    char path[WEFT_MAX_RUNGS][4096], page[4096 + 16];
+    const char *folders[WEFT_MAX_RUNGS];
+    for (int i = 0; i < of->count; i++) {
+        TRY(weft_study_ladder_folder(of, i, folder, path[i]));
+        folders[i] = path[i];
+    }
+    snprintf(page, sizeof page, "%s/ladder.html", folder);
+    TRY(weft_rungs_load(l, folders, of->count));
+    TRY(weft_rungs_write(l, page));
+    return WEFT_OK;
 }

@@ -121,6 +121,9 @@ struct weft_rungs {
 };
 /* Folders of studies, the smallest models first. Release also after a failure. */
 enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folders, int count);
+/* The same of a study with a ladder, and writes its page, ladder.html. */
+struct weft_study_ladder;
+enum weft_status weft_rungs_conclude(struct weft_rungs *l, const struct weft_study_ladder *of, const char *folder);
 void weft_rungs_release(struct weft_rungs *l);
 /* The arms on the largest rung, the best first, with their test losses: "dot 1.8756, w2 1.8778 (not resolved)". */
 void weft_rungs_ranking(const struct weft_rungs *l, char text[WEFT_VERDICT_TEXT]);

@@ -268,6 +268,7 @@ struct seen {
     int64_t done, runs; /* as last reported */
     int arms;
     struct weft_arm_result arm[2];
+    const char *within; /* of the study's folder, the one whose results are read; NULL: itself */
     char name[2][16], verdict[2][32];
 };
 
@@ -291,15 +292,18 @@ static void count_runs(void *context, int64_t done, int64_t runs)
 static void run_study(const char *const *settings, struct seen *s)
 {
     const char *program = getenv("WEFT") ? getenv("WEFT") : "build/weft";
-    char folder[] = "/tmp/weft-api-XXXXXX", command[64];
+    char folder[] = "/tmp/weft-api-XXXXXX", command[64], path[64];
     if (SANITIZED || access(program, X_OK))
         skip(); /* programs of the sanitizers start slowly */
     assert_non_null(mkdtemp(folder));
     check(weft_program_set(program));
     const struct weft_ablate_options o = {.settings = settings, .context = s, .on_progress = count_runs};
     check(weft_ablate("configs/recall-quick", folder, &o));
-    check(weft_study_results(folder, take_arm, s));
+    snprintf(path, sizeof path, "%s/%s", folder, s->within ? s->within : "");
+    check(weft_study_results(path, take_arm, s));
     assert_int_equal(s->arms, 2);
+    snprintf(path, sizeof path, "%s/ladder.html", folder);
+    assert_int_equal(access(path, R_OK) == 0, s->within != NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
 }
@@ -337,6 +341,23 @@ static void test_study_looks(void **state)
     run_study(settings, &s);
     assert_true(s.done == 6 && s.runs == 10);
     assert_string_equal(s.verdict[1], "better");
+}
+
+/* The rungs of a ladder are studies, in folders of their own. */
+static void test_ladder(void **state)
+{
+    static const char *const settings[] = {"ladder=width=16 | width=32 | width=48",
+                                           "layers=1",
+                                           "context=16",
+                                           "recall_length=8",
+                                           "batch=4",
+                                           "steps=2",
+                                           "eval_samples=8",
+                                           "seeds=3",
+                                           NULL};
+    struct seen s = {.within = "rung-3"};
+    run_study(settings, &s);
+    assert_true(s.done == 6 && s.runs == 6 && s.arm[0].seeds == 3);
 }
 
 /* ---- samplers */
@@ -455,7 +476,7 @@ int main(void)
         cmocka_unit_test(test_session),     cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_trainer),     cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
         cmocka_unit_test(test_penalty),     cmocka_unit_test(test_threads),       cmocka_unit_test(test_study),
-        cmocka_unit_test(test_study_looks),
+        cmocka_unit_test(test_study_looks), cmocka_unit_test(test_ladder),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }
