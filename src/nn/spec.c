@@ -93,7 +93,7 @@ static const struct weft_opt of_model[] = {
     {"scaling", WEFT_OPT_CHOICE, AT(choice.scaling), "standard", .choices = scaling_names, .idle = is_usual,
      .help = "mup: first weights, learning rates, scores and logits follow the width, so that the best learning rate "
              "does not"},
-    {"mup_width", WEFT_OPT_INT, AT(mup_width), "256", 1, 1 << 20, .needs = "scaling=mup",
+    {"mup_width", WEFT_OPT_INT, AT(mup_width), "1024", 1, 1 << 20, .needs = "scaling=mup",
      .help = "the width at which mup is the standard"},
     {"mup_head", WEFT_OPT_INT, AT(mup_head), "64", 1, 1 << 20, .needs = "scaling=mup",
      .help = "the width of a head at which its scores are the standard's"},

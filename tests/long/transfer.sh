@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# transfer.sh - the best learning rate at widths 32, 64 and 128 with scaling=mup, for models of every part on text; and at
-# 32, 128 and 512 with and without it. Prints the rates (the lowest point of a parabola through the best of the grid and
-# its neighbours, in logarithms) and by how many octaves the best one moves from the narrowest to the widest. With mup it
-# may move by one at most when the model gets four times as wide.
+# transfer.sh - the best learning rate at widths 64, 128 and 256 with scaling=mup, for models of every part on text, and of
+# one of them without it. Prints the rates (the lowest point of a parabola through the best of the grid and its neighbours,
+# in logarithms) and by how many octaves the best one moves when the model gets four times as wide: with mup by one at most.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -48,9 +47,7 @@ measure() {
     best "$1-$2" >line
     echo "# $1, $2: $(cat line)"
 }
-wide=("arms=w32: width=32 | w128: width=128 | w512: width=512")
-measure wide standard "${wide[@]}" mup_width=256 mup_head=64
-measure wide mup "${wide[@]}"
+measure dot standard "lrs=1e-3 2e-3 4e-3 8e-3 16e-3"
 while read -r name settings; do
     # shellcheck disable=SC2086
     measure "$name" mup $settings
