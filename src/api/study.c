@@ -19,16 +19,6 @@ static void report_jobs(void *context, const struct weft_queue *q, const struct 
         o->on_progress(o->context, weft_queue_count(q, WEFT_DONE), q->count);
 }
 
-static enum weft_status check_gates(const struct weft_study *s)
-{
-    for (int i = 0; i < s->arm_count; i++)
-        for (int g = 0; g < s->arm[i].gate_count; g++)
-            if (s->arm[i].gate[g].failed)
-                return FAIL(WEFT_CHECK, "arm %s fails the gate %s: %s", s->arm[i].name, s->arm[i].gate[g].gate,
-                            s->arm[i].gate[g].message);
-    return WEFT_OK;
-}
-
 static enum weft_status check_jobs(const struct weft_queue *q)
 {
     const struct weft_job *first = weft_queue_failure(q);
@@ -62,7 +52,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
         return FAIL(WEFT_INVALID, "the study cannot run here; %s", e.obstacle);
     TRY(weft_study_gates(s, true, NULL, NULL));
     if (!o->unsafe)
-        TRY(check_gates(s));
+        TRY(weft_study_passes(s));
     struct weft_queue q = {.study = s,
                            .folder = folder,
                            .slots = e.slots,

@@ -152,12 +152,11 @@ const char *weft_row_text(const struct weft_axes *all, const struct weft_row *ro
 
 enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text)
 {
-    while (*text) {
-        char word[128];
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
         size_t n = strcspn(text, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, text);
-        TRY(weft_settings_add(s, word));
-        text += n + strspn(text + n, " ");
+        const char *word = weft_arena_print(&s->arena, "%.*s", (int)n, text);
+        TRY(word ? weft_settings_add(s, word) : FAIL(WEFT_NOMEM, "not enough memory for settings"));
+        text += n;
     }
     return WEFT_OK;
 }

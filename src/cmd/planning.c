@@ -94,25 +94,13 @@ static void print_doing(void *context, const struct weft_study *s, int arm)
     weft_say(stderr, "%s: gates\n", s->arm[arm].name);
 }
 
-static enum weft_status check_gates(const struct weft_study *s)
-{
-    for (int i = 0; i < s->arm_count; i++)
-        for (int g = 0; g < s->arm[i].gate_count; g++)
-            if (s->arm[i].gate[g].failed)
-                return FAIL(WEFT_CHECK,
-                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
-                            "or pass --unsafe",
-                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
-    return WEFT_OK;
-}
-
 /* What is not trained here is checked on small copies only: the runs check the models themselves. */
 enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s)
 {
     TRY(weft_study_gates(s, !p->dry_run && !p->elsewhere, print_doing, NULL));
     weft_study_print(s, output(p));
     if (!p->unsafe)
-        TRY(check_gates(s));
+        TRY(weft_study_passes(s));
     return WEFT_OK;
 }
 

@@ -20,16 +20,17 @@ static enum weft_status copy_settings(struct weft_settings *to, const struct wef
 /* The settings of a rung's text. */
 static enum weft_status add_words(struct weft_rung *rung, const char *where, int number, const char *text, bool *steps)
 {
-    char *rest, *words = weft_arena_print(&rung->settings.arena, "%s", text);
-    const char *file = weft_arena_print(&rung->settings.arena, "%srung %d", where, number);
-    if (!words || !file)
+    struct weft_settings *s = &rung->settings;
+    const char *file = weft_arena_print(&s->arena, "%srung %d", where, number);
+    if (!file)
         return FAIL(WEFT_NOMEM, "not enough memory for a ladder");
-    for (char *one = strtok_r(words, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
-        *steps |= strncmp(one, "steps=", 6) == 0;
-        TRY(weft_settings_add(&rung->settings, one));
-        rung->settings.setting[rung->settings.count - 1].file = file;
+    int before = s->count;
+    TRY(weft_settings_add_words(s, text));
+    for (int i = before; i < s->count; i++) {
+        *steps |= strcmp(s->setting[i].name, "steps") == 0;
+        s->setting[i].file = file;
     }
-    TRY(weft_settings_add(&rung->settings, "ladder=none"));
+    TRY(weft_settings_add(s, "ladder=none"));
     return WEFT_OK;
 }
 

@@ -85,6 +85,18 @@ enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_f
     return WEFT_OK;
 }
 
+enum weft_status weft_study_passes(const struct weft_study *s)
+{
+    for (int i = 0; i < s->arm_count; i++)
+        for (int g = 0; g < s->arm[i].gate_count; g++)
+            if (s->arm[i].gate[g].failed)
+                return FAIL(WEFT_CHECK,
+                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
+                            "or pass --unsafe",
+                            s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
+    return WEFT_OK;
+}
+
 /* ---- runs */
 
 double weft_arm_tokens(const struct weft_arm *arm)

@@ -98,6 +98,8 @@ typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
 /* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of
  * this function. `report` is called before each arm. */
 enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context);
+/* WEFT_CHECK: a gate of an arm failed; the message names the first. */
+enum weft_status weft_study_passes(const struct weft_study *s);
 
 /* Gives every arm the width at which its number of weights, or FLOPs, is nearest to the first arm's; refuses a
  * difference above WEFT_MATCH_LIMIT (match.c). Part of planning. */

@@ -43,7 +43,7 @@ END
 measure() {
     local settings=() one
     for one in "${@:3}"; do settings+=(--set "$one"); done
-    "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" >/dev/null 2>err || cat err
+    "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" </dev/null >/dev/null 2>err || cat err
     best "$1-$2" >line
     echo "# $1, $2: $(cat line)"
 }

@@ -6,8 +6,7 @@
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
-programs=$(dirname "$weft")/examples
-[[ -d $programs ]] || programs=$(dirname "$(readlink -f "$weft")")/examples
+programs=$(examples "$weft")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
