@@ -54,7 +54,7 @@ static enum weft_status build(struct weft_trainer *t, int64_t length)
         TRY(weft_recipe_open(&r->recipe, &r->spec));
         t->recipe = r->recipe;
     }
-    TRY(weft_learner_create(&t->learner, t->model->nn, &t->recipe));
+    TRY(weft_learner_create(&t->learner, t->model->nn, &t->recipe, NULL));
     return WEFT_OK;
 }
 

@@ -59,7 +59,7 @@ static enum weft_status train(struct small *s, char hash[65])
     TRY(weft_recipe_open(&s->recipe, &s->spec));
     TRY(weft_nn_create(&s->model, &s->spec));
     TRY(weft_nn_init(s->model));
-    TRY(weft_learner_create(&s->trainer, s->model, &s->recipe));
+    TRY(weft_learner_create(&s->trainer, s->model, &s->recipe, NULL));
     while (s->trainer->step < s->recipe.steps) {
         struct weft_losses losses;
         TRY(weft_learner_step(s->trainer, &losses));

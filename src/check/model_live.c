@@ -54,7 +54,7 @@ static enum weft_status open_learner(struct learner *l, const struct weft_itself
     TRY(weft_nn_create(&l->model, &l->spec));
     TRY(weft_params_alloc(&l->model->params));
     memcpy(l->model->params.weights, first->params.weights, (size_t)first->params.total * sizeof(float));
-    TRY(weft_learner_create(&l->trainer, l->model, &l->recipe));
+    TRY(weft_learner_create(&l->trainer, l->model, &l->recipe, NULL));
     return WEFT_OK;
 }
 

@@ -61,7 +61,7 @@ enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft
     TRY(set_recipe(s, optim));
     s->recipe.micro_batches = micro_batches;
     s->recipe.grad_groups = groups;
-    TRY(weft_learner_create(&s->trainer, &s->model, &s->recipe));
+    TRY(weft_learner_create(&s->trainer, &s->model, &s->recipe, NULL));
     return WEFT_OK;
 }
 

@@ -67,7 +67,7 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
 {
     struct weft_learner *trainer = NULL;
     struct weft_updates u = {0};
-    enum weft_status status = weft_learner_create(&trainer, t->itself->model, r);
+    enum weft_status status = weft_learner_create(&trainer, t->itself->model, r, NULL);
     if (status == WEFT_OK)
         status = weft_updates_open(&u, trainer);
     if (status == WEFT_OK)

@@ -72,7 +72,7 @@ static enum weft_status replay_segment(struct weft_audit *a, int64_t first, int6
     if (status == WEFT_OK)
         status = weft_recipe_weights(a->recipe, model, NULL, NULL);
     if (status == WEFT_OK)
-        status = weft_learner_create(&t, model, a->recipe);
+        status = weft_learner_create(&t, model, a->recipe, NULL);
     if (status == WEFT_OK)
         status = replay(a, t, first, last);
     weft_learner_free(t);

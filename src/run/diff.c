@@ -133,7 +133,7 @@ static enum weft_status open_one(struct twins *w, int i, const struct weft_diff_
     TRY(weft_recipe_open(side->recipe, side->spec));
     TRY(weft_nn_create(&w->model[i], side->spec));
     TRY(weft_recipe_weights(side->recipe, w->model[i], NULL, NULL));
-    TRY(weft_learner_create(&w->t[i], w->model[i], side->recipe));
+    TRY(weft_learner_create(&w->t[i], w->model[i], side->recipe, NULL));
     if (common && has_checkpoint(side, common, path))
         TRY(weft_state_load_one(w->t[i], path));
     return WEFT_OK;

@@ -143,7 +143,7 @@ static enum weft_status train(struct weft_run *run, struct weft_record *record)
     struct weft_gates gates;
     TRY(record ? check_gates_once(run, record) : check_gates(run, &gates));
     TRY(make_weights(run));
-    enum weft_status status = weft_learner_create(&t, run->model, run->recipe);
+    enum weft_status status = weft_learner_create(&t, run->model, run->recipe, NULL);
     if (status == WEFT_OK)
         status = take_steps(run, record, t);
     if (status == WEFT_OK)

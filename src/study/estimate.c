@@ -79,7 +79,7 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
     if (status == WEFT_OK)
         status = weft_nn_init(model);
     if (status == WEFT_OK)
-        status = weft_learner_create(&t, model, &arm->recipe);
+        status = weft_learner_create(&t, model, &arm->recipe, NULL);
     if (status == WEFT_OK)
         status = take_steps(t, seconds);
     weft_learner_free(t);

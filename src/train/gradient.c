@@ -3,15 +3,15 @@
  * gradient.c - the gradient of a step: samples in, a run per micro-batch, and the sum of them all in one fixed order.
  *
  * Micro-batches of a group add to the same sum one after another, as the kernels do it. The groups' sums go up one
- * binary tree: 0 + 1, 2 + 3, .. then (0 + 1) + (2 + 3), and so on; whoever has no partner waits for a higher level. The
- * groups come in order, so as in a binary counter one open sum per level is enough.
+ * binary tree (tree.h). The groups come in order, so one open sum per level is enough. A rank has some of the groups;
+ * what it cannot join by itself goes to the owners of the weights, who continue the same tree (ranks.c).
  *
  * The loss is a mean over the scored tokens of all micro-batches, which must be known before the first backward pass.
  * Samples are functions of their index: they are made once to be counted and a second time to be run, instead of being
  * kept.
  */
 #include "base/vmath_inl.h"
-#include "train/train.h"
+#include "train/ranks.h"
 
 /* ---- a micro-batch */
 
@@ -59,26 +59,28 @@ static void set_inputs(const struct weft_learner *t, int64_t micro_batch, float 
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
 }
 
-/* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
-static void extend_stream(struct weft_learner *t)
+/* Of the samples of a micro-batch. */
+static void make_digests(const struct weft_learner *t, char (*to)[64])
 {
     const int32_t *tokens = weft_exec_tensor(t->exec, t->net.tokens)->data;
     const int32_t *targets = weft_exec_tensor(t->exec, t->net.targets)->data;
     size_t bytes = (size_t)t->length * sizeof *tokens;
     for (int64_t s = 0; s < t->model->spec->batch; s++) {
         struct weft_sha256 sha;
+        char hex[65];
         weft_sha256_init(&sha);
-        weft_sha256_add(&sha, t->next_stream, 64);
         weft_sha256_add(&sha, tokens + s * t->length, bytes);
         weft_sha256_add(&sha, targets + s * t->length, bytes);
-        weft_sha256_hex(&sha, t->next_stream);
+        weft_sha256_hex(&sha, hex);
+        memcpy(to[s], hex, sizeof to[s]);
     }
 }
 
 static enum weft_status run(struct weft_learner *t, int64_t micro_batch, float weight, struct weft_sum *sum)
 {
+    int64_t mine = micro_batch - weft_rank_micro_batch(t, t->comm->rank);
     set_inputs(t, micro_batch, weight);
-    extend_stream(t);
+    make_digests(t, t->digests + t->comm->rank * t->digest_room + mine * t->model->spec->batch);
     TRY(weft_exec_run(t->exec));
     add_losses(t, &sum->losses);
     return WEFT_OK;
@@ -123,51 +125,67 @@ static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
-static int64_t first_of_group(const struct weft_learner *t, int64_t group)
-{
-    return group * t->recipe->micro_batches / weft_recipe_groups(t->recipe);
-}
-
 static enum weft_status sum_group(struct weft_learner *t, int64_t group, float weight, struct weft_sum *sum)
 {
     begin_sum(t, sum);
-    for (int64_t m = first_of_group(t, group); m < first_of_group(t, group + 1); m++)
+    for (int64_t m = weft_group_micro_batch(t, group); m < weft_group_micro_batch(t, group + 1); m++)
         TRY(run(t, m, weight, sum));
     return WEFT_OK;
 }
 
-/* Adds the last of the open sums to the one before it; returns how many are left. */
-static int join(const struct weft_learner *t, int open)
+static void join(void *context, int to)
 {
-    struct weft_sum *to = &t->sums[open - 2], *from = &t->sums[open - 1];
-    weft_parallel(t->span_count, add_span, &(struct adding){t, to->grads, from->grads});
-    for (int i = 0; i < to->losses.count; i++)
-        to->losses.list[i].value += from->losses.list[i].value;
-    return open - 1;
+    const struct weft_learner *t = context;
+    struct weft_sum *sum = &t->sums[to];
+    weft_parallel(t->span_count, add_span, &(struct adding){t, sum[0].grads, sum[1].grads});
+    weft_losses_add(&sum[0].losses, &sum[1].losses);
+}
+
+/* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
+static void extend_stream(struct weft_learner *t)
+{
+    memcpy(t->next_stream, t->stream, sizeof t->stream);
+    for (int r = 0; r < t->comm->size; r++) {
+        int64_t micro_batches = weft_rank_micro_batch(t, r + 1) - weft_rank_micro_batch(t, r);
+        for (int64_t s = 0; s < micro_batches * t->model->spec->batch; s++) {
+            struct weft_sha256 sha;
+            weft_sha256_init(&sha);
+            weft_sha256_add(&sha, t->next_stream, 64);
+            weft_sha256_add(&sha, t->digests[r * t->digest_room + s], 64);
+            weft_sha256_hex(&sha, t->next_stream);
+        }
+    }
+}
+
+static int64_t count_scored(const struct weft_learner *t, int64_t first, int64_t end)
+{
+    int64_t scored = 0;
+    for (int64_t m = first; m < end; m++)
+        scored += fill(t, m);
+    return scored;
 }
 
 /* Of a scored token in the loss. */
-static float token_weight(const struct weft_learner *t)
-{
-    int64_t scored = 0;
-    for (int64_t m = 0; m < t->recipe->micro_batches; m++)
-        scored += fill(t, m);
-    return 1 / (float)weft_max(1, scored);
-}
+static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored); }
 
 enum weft_status weft_learner_gradient(struct weft_learner *t)
 {
-    float weight = token_weight(t);
-    int open = 0;
-    memcpy(t->next_stream, t->stream, sizeof t->stream);
+    const int rank = t->comm->rank, ranks = t->comm->size;
+    const int64_t groups = weft_recipe_groups(t->recipe);
+    struct weft_tree_node open[WEFT_TREE_NODES];
+    int count = 0;
+    int64_t scored = count_scored(t, weft_rank_micro_batch(t, rank), weft_rank_micro_batch(t, rank + 1));
+    TRY(weft_ranks_count(t, &scored));
     TRY(weft_exec_prepare(t->exec));
-    for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++) {
-        TRY(sum_group(t, group, weight, &t->sums[open++]));
-        for (int64_t closed = group + 1; closed % 2 == 0; closed /= 2)
-            open = join(t, open);
+    for (int64_t g = weft_rank_first(groups, rank, ranks); g < weft_rank_first(groups, rank + 1, ranks); g++) {
+        TRY(sum_group(t, g, token_weight(scored), &t->sums[count]));
+        count = weft_tree_add(open, count, (struct weft_tree_node){g, 1}, join, t);
     }
-    while (open > 1)
-        open = join(t, open);
+    if (ranks == 1)
+        weft_tree_finish(open, count, join, t);
+    else
+        TRY(weft_ranks_gradient(t));
+    extend_stream(t);
     return WEFT_OK;
 }
 
@@ -176,7 +194,7 @@ enum weft_status weft_learner_gradient(struct weft_learner *t)
 static void set_again(struct weft_learner *t, int64_t micro_batch, float weight)
 {
     for (int64_t group = 0; group < weft_recipe_groups(t->recipe); group++)
-        if (micro_batch == first_of_group(t, group))
+        if (micro_batch == weft_group_micro_batch(t, group))
             begin_sum(t, &t->sums[0]);
     set_inputs(t, micro_batch, weight);
 }
@@ -191,7 +209,7 @@ static void name_micro_batch(const struct weft_learner *t, int64_t m, char *text
 
 bool weft_learner_find_bad(struct weft_learner *t, char *text, size_t size)
 {
-    float weight = token_weight(t);
+    float weight = token_weight(count_scored(t, 0, t->recipe->micro_batches));
     for (int64_t m = 0; m < t->recipe->micro_batches; m++) {
         set_again(t, m, weight);
         if (weft_exec_find_nonfinite(t->exec, text, size)) {
@@ -205,7 +223,8 @@ bool weft_learner_find_bad(struct weft_learner *t, char *text, size_t size)
 bool weft_learner_find_difference(struct weft_learner *a, struct weft_learner *b, char *text, size_t size,
                                   double value[2])
 {
-    float weight[2] = {token_weight(a), token_weight(b)};
+    float weight[2] = {token_weight(count_scored(a, 0, a->recipe->micro_batches)),
+                       token_weight(count_scored(b, 0, b->recipe->micro_batches))};
     for (int64_t m = 0; m < weft_min(a->recipe->micro_batches, b->recipe->micro_batches); m++) {
         set_again(a, m, weight[0]);
         set_again(b, m, weight[1]);

@@ -3,6 +3,7 @@
  * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
  */
 #include "train/train.h"
+#include "train/tree.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -177,10 +178,10 @@ int64_t weft_recipe_groups(const struct weft_recipe *r) { return weft_min(r->gra
 
 int weft_recipe_sums(const struct weft_recipe *r)
 {
-    int n = 1;
-    for (int64_t groups = weft_recipe_groups(r); groups > 1; groups /= 2)
-        n++;
-    return n;
+    struct weft_tree_node nodes[WEFT_TREE_NODES];
+    int most;
+    weft_rank_nodes(weft_recipe_groups(r), 0, 1, nodes, &most);
+    return most;
 }
 
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r)

@@ -3,11 +3,9 @@
  * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
  */
 #include "base/vmath_inl.h"
-#include "train/train.h"
+#include "train/ranks.h"
 
 #include <stdlib.h>
-
-enum { SPAN = 16384 };
 
 /* ---- memory */
 
@@ -15,26 +13,57 @@ static enum weft_status make_spans(struct weft_learner *t)
 {
     const struct weft_params *p = &t->model->params;
     for (int i = 0; i < p->count; i++)
-        t->span_count += weft_div_up(p->list[i].count, SPAN);
+        t->span_count += weft_div_up(p->list[i].count, WEFT_SPAN);
     t->spans = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->spans);
     t->squares = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->squares);
     if (!t->spans || !t->squares)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
     int64_t n = 0;
     for (int i = 0; i < p->count; i++)
-        for (int64_t first = 0; first < p->list[i].count; first += SPAN)
-            t->spans[n++] = (struct weft_span){p->list[i].offset + first, weft_min(SPAN, p->list[i].count - first),
+        for (int64_t first = 0; first < p->list[i].count; first += WEFT_SPAN)
+            t->spans[n++] = (struct weft_span){p->list[i].offset + first, weft_min(WEFT_SPAN, p->list[i].count - first),
                                                p->list[i].decay, p->list[i].rate};
     return WEFT_OK;
+}
+
+/* Alone, moments are in the order of the weights; else those of its own spans are one behind the other. */
+static enum weft_status make_own(struct weft_learner *t)
+{
+    const struct weft_partition *p = &t->partition;
+    int rank = t->comm->rank;
+    TRY(weft_partition_make(&t->partition, t->spans, t->span_count, t->comm->size, &t->arena));
+    t->own = weft_arena_alloc(&t->arena, (size_t)weft_partition_own(p, rank) * sizeof *t->own + 1);
+    if (!t->own)
+        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+    for (int64_t b = 0; b < p->buckets; b++)
+        for (int64_t s = p->at[b * p->ranks + rank]; s < p->at[b * p->ranks + rank + 1]; s++) {
+            int64_t moment = p->ranks == 1 ? t->spans[s].first : t->moment_count;
+            t->own[t->own_count++] = (struct weft_own){s, moment};
+            t->moment_count = weft_round_up(moment + t->spans[s].count, WEFT_PARAM_ALIGN);
+        }
+    t->moment_count = p->ranks == 1 ? t->model->params.total : weft_max(1, t->moment_count);
+    return WEFT_OK;
+}
+
+static enum weft_status make_digests(struct weft_learner *t)
+{
+    int64_t most = 0;
+    for (int r = 0; r < t->comm->size; r++)
+        most = weft_max(most, weft_rank_micro_batch(t, r + 1) - weft_rank_micro_batch(t, r));
+    t->digest_room = most * t->model->spec->batch;
+    t->digests = weft_arena_alloc(&t->arena, (size_t)(t->comm->size * t->digest_room) * sizeof *t->digests);
+    return t->digests ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to train with");
 }
 
 static enum weft_status make_arrays(struct weft_learner *t)
 {
     const struct weft_params *p = &t->model->params;
-    int sums = weft_recipe_sums(t->recipe);
+    struct weft_tree_node nodes[WEFT_TREE_NODES];
+    int sums;
+    weft_rank_nodes(weft_recipe_groups(t->recipe), t->comm->rank, t->comm->size, nodes, &sums);
     t->sums = weft_arena_alloc(&t->arena, (size_t)sums * sizeof *t->sums);
-    t->moments[0] = weft_params_array(p);
-    t->moments[1] = weft_params_array(p);
+    t->moments[0] = weft_pages_alloc((size_t)t->moment_count * sizeof(float));
+    t->moments[1] = weft_pages_alloc((size_t)t->moment_count * sizeof(float));
     bool made = t->sums && t->moments[0] && t->moments[1];
     for (t->sum_count = 0; made && t->sum_count < sums; t->sum_count++)
         made = (t->sums[t->sum_count].grads = weft_params_array(p));
@@ -43,19 +72,35 @@ static enum weft_status make_arrays(struct weft_learner *t)
     return WEFT_OK;
 }
 
+static enum weft_status check_ranks(const struct weft_learner *t)
+{
+    int64_t groups = weft_recipe_groups(t->recipe);
+    if (t->comm->size > groups)
+        return FAIL(WEFT_INVALID,
+                    "%d ranks share the %lld groups of micro-batches of a step, and each takes at least one: start "
+                    "fewer ranks, or raise micro_batches and grad_groups, which changes the experiment",
+                    t->comm->size, (long long)groups);
+    return WEFT_OK;
+}
+
 enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_nn *model,
-                                     const struct weft_recipe *recipe)
+                                     const struct weft_recipe *recipe, struct weft_comm *comm)
 {
     struct weft_learner *t = *trainer = calloc(1, sizeof *t);
     if (!t)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
     t->model = model;
     t->recipe = recipe;
+    t->alone.size = 1;
+    t->comm = comm ? comm : &t->alone;
     t->length = recipe->task->length(recipe->task_options);
     memset(t->stream, '0', sizeof t->stream - 1);
     memcpy(t->next_stream, t->stream, sizeof t->stream);
     memcpy(t->loss_chain, t->stream, sizeof t->stream);
+    TRY(check_ranks(t));
     TRY(make_spans(t));
+    TRY(make_own(t));
+    TRY(make_digests(t));
     TRY(weft_params_alloc(&model->params));
     TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
@@ -74,8 +119,8 @@ void weft_learner_free(struct weft_learner *t)
     weft_net_release(&t->net);
     for (int i = 0; i < t->sum_count; i++)
         weft_params_array_free(&t->model->params, t->sums[i].grads);
-    weft_params_array_free(&t->model->params, t->moments[0]);
-    weft_params_array_free(&t->model->params, t->moments[1]);
+    weft_pages_free(t->moments[0], (size_t)t->moment_count * sizeof(float));
+    weft_pages_free(t->moments[1], (size_t)t->moment_count * sizeof(float));
     weft_arena_release(&t->arena);
     free(t);
 }
@@ -86,43 +131,55 @@ static void square_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_learner *t = context;
-    const struct weft_span *span = &t->spans[tile];
+    const struct weft_span *span = &t->spans[t->own[tile].span];
     const float *g = t->sums[0].grads + span->first;
     vf sum = vset(0);
     for (int64_t i = 0; i < span->count; i += VLANES) {
         vf x = vload_f32(g + i, span->count - i);
         sum = sum + x * x;
     }
-    t->squares[tile] = vsum(sum);
+    t->squares[t->own[tile].span] = vsum(sum);
 }
 
 /* The norm of all gradients: a sum per span, then one binary tree over the spans. */
-static double gradient_norm(struct weft_learner *t)
+static enum weft_status gradient_norm(struct weft_learner *t, double *norm)
 {
-    weft_parallel(t->span_count, square_span, t);
+    weft_parallel(t->own_count, square_span, t);
+    TRY(weft_ranks_squares(t));
     for (int64_t step = 1; step < t->span_count; step *= 2)
         for (int64_t i = 0; i + step < t->span_count; i += 2 * step)
             t->squares[i] += t->squares[i + step];
-    return sqrt(t->squares[0]);
+    *norm = sqrt(t->squares[0]);
+    return WEFT_OK;
 }
 
 struct updating {
     const struct weft_learner *t;
     struct weft_update update;
+    void (*fn)(const void *options, const struct weft_update *u, const struct weft_span *span);
 };
 
-static void limit_span(void *context, int64_t tile, int thread)
+/* With arrays that begin where the span does: its moments may be elsewhere than its weights. */
+static void work_on_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct updating *u = context;
-    u->t->recipe->optim->limit(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
+    const struct weft_own *own = &u->t->own[tile];
+    struct weft_span span = u->t->spans[own->span];
+    struct weft_update update = u->update;
+    update.weights += span.first;
+    update.grads += span.first;
+    update.moments[0] += own->moment;
+    update.moments[1] += own->moment;
+    span.first = 0;
+    u->fn(u->t->recipe->optim_options, &update, &span);
 }
 
-static void update_span(void *context, int64_t tile, int thread)
+static void work_on_spans(struct updating *u,
+                          void (*fn)(const void *, const struct weft_update *, const struct weft_span *))
 {
-    (void)thread;
-    const struct updating *u = context;
-    u->t->recipe->optim->update(u->t->recipe->optim_options, &u->update, &u->t->spans[tile]);
+    u->fn = fn;
+    weft_parallel(u->t->own_count, work_on_span, u);
 }
 
 /* Reports the first number in an array of the parameters' layout that is not finite. */
@@ -173,15 +230,17 @@ enum weft_status weft_learner_update(struct weft_learner *t)
                           .grads = t->sums[0].grads,
                           .moments = {t->moments[0], t->moments[1]}}};
     if (r->optim->limit)
-        weft_parallel(t->span_count, limit_span, &u);
-    double loss = t->sums[0].losses.list[0].value, norm = gradient_norm(t);
+        work_on_spans(&u, r->optim->limit);
+    double loss = t->sums[0].losses.list[0].value, norm;
+    TRY(gradient_norm(t, &norm));
     if (!isfinite(loss) || !isfinite(norm))
         return not_finite(t, loss, norm);
     t->loss = loss;
     t->grad_norm = norm;
     if (norm > r->clip)
         u.update.grad_scale = (float)(r->clip / norm);
-    weft_parallel(t->span_count, update_span, &u);
+    work_on_spans(&u, r->optim->update);
+    TRY(weft_ranks_weights(t));
     t->step++;
     memcpy(t->stream, t->next_stream, sizeof t->stream);
     extend_losses(t);

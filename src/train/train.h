@@ -7,13 +7,17 @@
  *    the test from WEFT_TEST up. No sample is of two of them.
  *  - A step is M micro-batches of the model's batch. Its gradient is summed in an order that the recipe alone decides.
  *  - Work on weights goes over spans: pieces of one weight, of a fixed size, so that neither the sum of squares nor the
- *    update depends on the number of threads.
+ *    update depends on the number of threads or ranks.
+ *  - Ranks take whole groups of micro-batches. Each owns some spans: their gradients' sums, their moments, their
+ * update. Whatever is known of a step is known to all ranks, and is the same for any number of them.
  *  - A loss or gradient that is not finite ends training before it touches a weight.
  */
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
 
+#include "comm/comm.h"
 #include "nn/model.h"
+#include "train/partition.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,6 +64,7 @@ struct weft_update {
     float *weights, *grads, *moments[2];
 };
 
+enum { WEFT_SPAN = 16384 }; /* elements, at most */
 struct weft_span {
     int64_t first, count;
     bool decay;
@@ -144,7 +149,7 @@ enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 
-/* ---- a step (step.c, gradient.c, diagnose.c) */
+/* ---- a step (step.c, gradient.c, ranks.c, diagnose.c) */
 
 /* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
  * names, "logits_z" where it is trained. */
@@ -173,19 +178,28 @@ struct weft_diagnosis {
 struct weft_learner {
     struct weft_nn *model;
     const struct weft_recipe *recipe;
+    struct weft_comm *comm, alone; /* `alone` is the comm of a trainer that has no other */
     struct weft_net net;
     struct weft_exec *exec;
     int64_t length;
-    struct weft_sum *sums; /* the first holds the whole step's when all are added up */
+    struct weft_sum *sums; /* the first holds the whole step's when all are added up, of its own spans */
     int sum_count;
-    float *moments[2];
     struct weft_span *spans;
     double *squares; /* of each span */
     int64_t span_count;
+    struct weft_partition partition;
+    struct weft_own {
+        int64_t span, moment; /* its moments begin there */
+    } * own;
+    int64_t own_count;
+    float *moments[2]; /* of its own spans: alone, in the order of the weights */
+    int64_t moment_count;
+    char (*digests)[64]; /* of the samples of a step, for `next_stream`; the same room for each rank */
+    int64_t digest_room;
     int64_t step;           /* done so far */
     double loss, grad_norm; /* of the last step; the norm is the one before the clip */
     /* Hash of all samples read by the steps done so far, and by the gradient on top of them: a chain, in order of their
-     * index, of SHA-256(hash so far in hex, tokens, targets). 64 zeros: none yet. */
+     * index, of SHA-256(hash so far, SHA-256(tokens, targets)), both in hex. 64 zeros: none yet. */
     char stream[65], next_stream[65];
     /* Hash of the losses of all steps so far: a chain of SHA-256(hash so far in hex, loss as a double). */
     char loss_chain[65];
@@ -194,8 +208,9 @@ struct weft_learner {
     struct weft_arena arena;
 };
 
+/* As one of the ranks of `comm`, which has the same weights as the others; NULL: alone. */
 enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_nn *model,
-                                     const struct weft_recipe *recipe);
+                                     const struct weft_recipe *recipe, struct weft_comm *comm);
 void weft_learner_free(struct weft_learner *t);
 /* A step: the gradient, then the update. */
 enum weft_status weft_learner_step(struct weft_learner *t, struct weft_losses *losses);

@@ -359,7 +359,7 @@ static void task_and_optimiser(void **state)
     check(weft_recipe_init(&recipe, &spec, &s));
     check(weft_nn_create(&model, &spec));
     check(weft_nn_init(model));
-    check(weft_learner_create(&trainer, model, &recipe));
+    check(weft_learner_create(&trainer, model, &recipe, NULL));
     check(weft_learner_step(trainer, &losses));
     double first = trainer->loss;
     for (int i = 1; i < 20; i++)

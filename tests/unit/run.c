@@ -112,10 +112,14 @@ static void hash_samples(const struct caller *c, int64_t samples, char hex[65])
     hex[64] = 0;
     for (int64_t i = 0; i < samples; i++) {
         struct weft_sha256 sha;
+        char digest[65];
         r->task->sample(&c->spec, r->task_options, (uint64_t)i, sample, sample + length);
         weft_sha256_init(&sha);
-        weft_sha256_add(&sha, hex, 64);
         weft_sha256_add(&sha, sample, 2 * (size_t)length * sizeof *sample);
+        weft_sha256_hex(&sha, digest);
+        weft_sha256_init(&sha);
+        weft_sha256_add(&sha, hex, 64);
+        weft_sha256_add(&sha, digest, 64);
         weft_sha256_hex(&sha, hex);
     }
     free(sample);

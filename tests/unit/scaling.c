@@ -47,7 +47,7 @@ static void train(struct made *m, int steps, char hash[65])
 {
     struct weft_learner *t;
     struct weft_losses losses;
-    check(weft_learner_create(&t, m->model, &m->recipe));
+    check(weft_learner_create(&t, m->model, &m->recipe, NULL));
     for (int i = 0; i < steps; i++)
         check(weft_learner_step(t, &losses));
     weft_learner_free(t);

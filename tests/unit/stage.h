@@ -35,7 +35,7 @@ static inline void open_settings(struct stage *s, const char *preset, const stru
     if (task)
         s->recipe.task = task;
     check(weft_nn_init(s->model));
-    check(weft_learner_create(&s->t, s->model, &s->recipe));
+    check(weft_learner_create(&s->t, s->model, &s->recipe, NULL));
 }
 
 /* Small, and f32; settings are one text, separated by spaces. */
