@@ -6,6 +6,7 @@
 #   make menuconfig         change .config
 #   make savedefconfig      write what .config has besides defaults to defconfig
 #   make SET="steps=50"     run the study with other settings than its .config has
+#   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
 #   make ONEDNN=yes         the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
 #   make check              run every quick test
 #   make check-long         run the slow tests too, in order; long-NAME runs one of them
@@ -113,12 +114,15 @@ SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 SRC := $(if $(AMX),$(SRC),$(filter-out %_amx.c,$(SRC)))
 CMD_SRC := src/main.c $(filter src/cmd/%,$(SRC))
 ONEDNN_SRC := $(filter src/dnn/onednn/%,$(SRC))
-LIB_SRC := $(filter-out src/cmd/% $(ONEDNN_SRC),$(SRC))
+LIB_SRC := $(filter-out src/cmd/% src/comm/mpi/% $(ONEDNN_SRC),$(SRC))
 LEVEL_SRC := $(filter-out src/ops/registry.c,$(filter src/ops/%.c src/dnn/loop%.c,$(LIB_SRC)))
 LIB_OBJ := $(LIB_SRC:src/%.c=$(OUT)/obj/%.o)
 LEVEL_OBJ := $(foreach level,$(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj-$(level)/%.o))
 CMD_OBJ := $(CMD_SRC:src/%.c=$(OUT)/obj/%.o)
 ONEDNN_OBJ := $(if $(filter yes,$(ONEDNN)),$(ONEDNN_SRC:src/%.c=$(OUT)/obj/%.o))
+
+MPI_KINDS := $(if $(filter release,$(FLAVOUR)),$(foreach kind,openmpi mpich,$(if $(shell command -v mpicc.$(kind)),$(kind))))
+MPI_MODULES := $(MPI_KINDS:%=$(OUT)/weft-%.so)
 
 # Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
@@ -145,7 +149,7 @@ ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
 TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
 # Scripts of tests/cli run the program; under the sanitizers, those that run threads, or read files of users. The other
 # scripts kill it, judge or rebuild the tree, or run long: once is enough.
-ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh)
+ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh tests/mpi/*.sh)
 CLI := $(or $(CLI_$(FLAVOUR)),$(wildcard tests/cli/*.sh))
 SCRIPTS := $(sort $(CLI) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
 SCRIPTS := $(if $(filter aarch64 emulated,$(FLAVOUR)),$(wildcard tests/$(FLAVOUR)/*.sh),$(SCRIPTS))
@@ -154,7 +158,7 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install \
+.PHONY: all build mpi help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install \
 	uninstall clean FORCE
 .DELETE_ON_ERROR:
 
@@ -229,6 +233,13 @@ $(EXAMPLES): $(OUT)/examples/%: examples/%.c include/weft.h $(SO)
 $(PROGRAM): $(CMD_OBJ) $(ONEDNN_OBJ) $(A) $(OUT)/onednn
 	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(ONEDNN_OBJ) $(A) -o $@ $(LDFLAGS) $(ONEDNN_LIBS) $(LIBS)
 
+# ---- ranks: a module for each kind of MPI, loaded when ranks are asked for; it needs nothing of the library
+
+mpi: $(MPI_MODULES)
+	@test -n "$(MPI_KINDS)" || { echo "there is neither mpicc.openmpi nor mpicc.mpich: run tools/deps.sh" && false; } >&2
+$(MPI_MODULES): $(OUT)/weft-%.so: src/comm/mpi/mpi.c src/comm/comm.h $(OUT)/flags
+	@echo "  MPICC $@" && OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc.$* $(FLAGS) -shared $< -o $@ $(LDFLAGS)
+
 $(BUILD)/weft: $(BUILD)/release/weft
 	@ln -sf release/weft $@
 
@@ -273,7 +284,7 @@ LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
 LONG := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG)
 
-check: build $(TESTS) $(EXAMPLES)
+check: build $(MPI_MODULES) $(TESTS) $(EXAMPLES)
 	@$(RUN) $(SCRIPTS) $(TESTS)
 
 # Needs ONEDNN=yes: the own products against oneDNN's, and training with them.
@@ -297,6 +308,7 @@ check-long:
 	@for target in check check-install asan tsan $(LONG); do $(MAKE) --no-print-directory $$target || exit 1; done
 
 long-resume: $(OUT)/tests/fault/shim.so
+long-ranks: $(MPI_MODULES)
 long-verdicts: $(OUT)/tests/unit/looks $(OUT)/tests/unit/ladder
 long-hashes: $(OUT)/tests/unit/products $(OUT)/tests/unit/attention
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build

@@ -11,6 +11,7 @@ packages=(
     libjansson-dev libpcre2-dev libzstd-dev librandom123-dev            # linked, or included (Random123)
     libcmocka-dev libdnnl-dev                                           # unit tests; make ONEDNN=yes
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14            # lint, and the second compiler with its sanitizers
+    openmpi-bin libopenmpi-dev mpich libmpich-dev                       # make mpi, and tests of ranks
     valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc zsh fish
 )
 [ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)

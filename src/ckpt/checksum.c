@@ -40,18 +40,42 @@ static uint64_t add_words(uint64_t h, const unsigned char *from, int count, cons
     return reduce(sum);
 }
 
-uint64_t weft_checksum(uint64_t before, const void *data, size_t bytes)
+static uint64_t add_all(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *from = data;
     unsigned char tail[4 * WORDS] = {0};
-    uint64_t power[WORDS + 1] = {1}, h;
+    uint64_t power[WORDS + 1] = {1};
     for (int i = 0; i < WORDS; i++)
         power[i + 1] = reduce((wide)power[i] * K);
-    h = reduce((wide)before * K + bytes);
     for (; bytes >= sizeof tail; bytes -= sizeof tail, from += sizeof tail)
         h = add_words(h, from, WORDS, power);
     if (!bytes)
         return h;
     memcpy(tail, from, bytes);
     return add_words(h, tail, (int)weft_div_up((int64_t)bytes, 4), power);
+}
+
+uint64_t weft_checksum(uint64_t before, const void *data, size_t bytes)
+{
+    return add_all(reduce((wide)before * K + bytes), data, bytes);
+}
+
+/* ---- of pieces: the sum of w_i K^(n-i) alone */
+
+uint64_t weft_checksum_piece(const void *data, size_t bytes) { return add_all(0, data, bytes); }
+
+uint64_t weft_checksum_join(uint64_t before, uint64_t piece, size_t bytes)
+{
+    uint64_t power = 1, square = K;
+    for (uint64_t n = (uint64_t)weft_div_up((int64_t)bytes, 4); n; n /= 2) {
+        if (n % 2)
+            power = reduce((wide)power * square);
+        square = reduce((wide)square * square);
+    }
+    return reduce((wide)before * power + piece);
+}
+
+uint64_t weft_checksum_whole(uint64_t before, uint64_t piece, size_t bytes)
+{
+    return weft_checksum_join(reduce((wide)before * K + bytes), piece, bytes);
 }

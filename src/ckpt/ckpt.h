@@ -39,6 +39,11 @@ enum weft_status weft_file_replace(const char *path, const void *data, size_t by
  * change within one aligned group of four bytes, or a swap of two such groups; other damage is missed with probability
  * (bytes / 4) / 2^61. */
 uint64_t weft_checksum(uint64_t before, const void *data, size_t bytes);
+/* The same of data that several processes have, from the sums of its pieces, each of a multiple of four bytes: the sum
+ * of one, of two that follow each other, and the checksum of the whole. */
+uint64_t weft_checksum_piece(const void *data, size_t bytes);
+uint64_t weft_checksum_join(uint64_t before, uint64_t piece, size_t piece_bytes);
+uint64_t weft_checksum_whole(uint64_t before, uint64_t piece, size_t bytes);
 
 /* ---- safetensors (safetensors.c, safetensors_write.c) */
 
@@ -51,12 +56,25 @@ struct weft_entry {
     /* Set for opened files, ignored by the writer: */
     size_t bytes;
     const char *foreign; /* the name of a type Weft does not support ("F16"), else NULL; dtype is then not set */
+    /* For the writer, where `data` is NULL: weft_checksum_piece of the values, which come later. */
+    uint64_t sum;
 };
 
 /* Writes a file atomically and without copying the data. `metadata` is NULL or a NULL-terminated list of names and
  * values; names that start with "weft.checksum" are reserved. */
 enum weft_status weft_safetensors_write(const char *path, const struct weft_entry *entries, int count,
                                         const char *const *metadata);
+
+/* A file that was written without its values: several processes write them, each the pieces that it has, into the same
+ * entries as were given then. The values are on disk afterwards. */
+struct weft_piece {
+    int entry;
+    size_t offset; /* from the entry's first byte */
+    const void *data;
+    size_t bytes;
+};
+enum weft_status weft_safetensors_fill(const char *path, const struct weft_entry *entries, int count,
+                                       const struct weft_piece *pieces, int64_t piece_count);
 
 /* A memory-mapped file: unused tensors take no memory. Weft replaces files and never changes them in place. If another
  * program truncates the file while it is open, the process is killed (SIGBUS). */

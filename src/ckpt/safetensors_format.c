@@ -66,7 +66,7 @@ struct weft_safetensors_sum weft_safetensors_sum(const struct weft_entry *e, siz
 {
     uint64_t sum = sum_text(sum_text(0, e->name), weft_safetensors_type(e));
     sum = weft_checksum(sum, e->dim, (size_t)e->ndim * sizeof *e->dim);
-    return hex(weft_checksum(sum, e->data, bytes));
+    return hex(e->data ? weft_checksum(sum, e->data, bytes) : weft_checksum_whole(sum, e->sum, bytes));
 }
 
 struct weft_safetensors_sum weft_safetensors_sum_metadata(json_t *metadata)

@@ -5,9 +5,12 @@
 #include "ckpt/safetensors_format.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum weft_status entry_bytes(const struct weft_entry *e, size_t *bytes)
 {
@@ -111,8 +114,12 @@ static enum weft_status add_header(struct weft_file *f, const char *text)
 static enum weft_status add_values(void *context, const struct weft_entry *e)
 {
     size_t bytes;
+    struct weft_file *f = context;
     TRY(entry_bytes(e, &bytes));
-    TRY(weft_file_add(context, e->data, bytes));
+    if (e->data)
+        TRY(weft_file_add(f, e->data, bytes));
+    else if (ftruncate(f->fd, lseek(f->fd, (off_t)bytes, SEEK_END)))
+        return FAIL(WEFT_IO, "%s cannot be made so large: %s", f->path, strerror(errno));
     return WEFT_OK;
 }
 
@@ -138,5 +145,67 @@ enum weft_status weft_safetensors_write(const char *path, const struct weft_entr
     if (status == WEFT_OK)
         status = weft_file_end(&f, add_all(&f, text, entries, count));
     free(text);
+    return status;
+}
+
+/* ---- values that come later */
+
+struct offsets {
+    const struct weft_entry *entries;
+    size_t *list, next;
+};
+static enum weft_status note_offset(void *context, const struct weft_entry *e)
+{
+    struct offsets *o = context;
+    size_t bytes;
+    TRY(entry_bytes(e, &bytes));
+    o->list[e - o->entries] = o->next;
+    TRY(weft_size_add(o->next, bytes, &o->next));
+    return WEFT_OK;
+}
+
+static enum weft_status put(int fd, const char *path, const void *data, size_t bytes, size_t offset)
+{
+    const char *from = data;
+    while (bytes) {
+        ssize_t n = pwrite(fd, from, (size_t)weft_min((int64_t)bytes, 1 << 26), (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(errno));
+        from += n;
+        bytes -= (size_t)n;
+        offset += (size_t)n;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status put_pieces(int fd, const char *path, const size_t *offsets, const struct weft_piece *pieces,
+                                   int64_t count)
+{
+    uint64_t header;
+    if (pread(fd, &header, sizeof header, 0) != sizeof header || header > WEFT_SAFETENSORS_MAX_HEADER)
+        return FAIL(WEFT_IO, "%s has no header", path);
+    for (int64_t i = 0; i < count; i++)
+        TRY(put(fd, path, pieces[i].data, pieces[i].bytes,
+                sizeof header + header + offsets[pieces[i].entry] + pieces[i].offset));
+    if (fsync(fd))
+        return FAIL(WEFT_IO, "%s cannot be synced to disk: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
+enum weft_status weft_safetensors_fill(const char *path, const struct weft_entry *entries, int count,
+                                       const struct weft_piece *pieces, int64_t piece_count)
+{
+    struct offsets o = {entries, calloc((size_t)count, sizeof *o.list), 0};
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    enum weft_status status = fd < 0    ? FAIL(WEFT_IO, "%s cannot be opened: %s", path, strerror(errno))
+                              : !o.list ? FAIL(WEFT_NOMEM, "not enough memory for the tensors of %s", path)
+                                        : each_entry(entries, count, note_offset, &o);
+    if (status == WEFT_OK)
+        status = put_pieces(fd, path, o.list, pieces, piece_count);
+    if (fd >= 0)
+        close(fd);
+    free(o.list);
     return status;
 }

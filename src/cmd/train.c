@@ -152,6 +152,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
     case WEFT_RUN_BEGINS:
         weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
                        weft_threads());
+        if (run->comm)
+            weft_note_once("ranks", "%d ranks", run->comm->size);
         measure_engine(v, run->spec, &run->progress);
         weft_line_init(&v->line, (double)run->progress.step);
     }
@@ -170,6 +172,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_real(r, "seconds", run->seconds);
     weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());
+    weft_result_int(r, "ranks", run->comm ? run->comm->size : 1);
     weft_result_text(r, "isa", weft_dnn_path());
     weft_result_real(r, "gates_seconds", run->gates_seconds);
     weft_result_int(r, "gates_failed", run->gates_failed);
@@ -271,6 +274,24 @@ static enum weft_status check_model(const struct args *a)
     return WEFT_OK;
 }
 
+/* Rank 0 speaks for all; the others only say what goes wrong with them. */
+static enum weft_status join_ranks(struct weft_run *run, struct weft_comm *comm)
+{
+    int ranks;
+    if (!weft_comm_launched(&ranks))
+        return WEFT_OK;
+    TRY(weft_comm_start(comm));
+    run->comm = comm;
+    if (comm->rank == 0)
+        return WEFT_OK;
+    weft_log_set(NULL, NULL);
+    run->on_failed_check = NULL;
+    run->on_notice = NULL;
+    run->on_weight = NULL;
+    run->on_progress = NULL;
+    return WEFT_OK;
+}
+
 static enum weft_status train(struct args *a, struct weft_run *run, struct view *v)
 {
     TRY(weft_common_init(&a->common));
@@ -284,14 +305,28 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct view 
     enum weft_status status = weft_run_train(run);
     weft_line_end(&v->line);
     TRY(status);
+    if (run->comm && run->comm->rank > 0)
+        return run->finished ? WEFT_OK : WEFT_STOPPED;
     TRY(print_result(run, a->common.json));
     return run->finished ? WEFT_OK : stop(run);
+}
+
+/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first. */
+static void leave_ranks(struct weft_comm *comm, enum weft_status status)
+{
+    bool failed = status != WEFT_OK && status != WEFT_STOPPED;
+    if (failed && comm->other_failed)
+        sleep(1);
+    if (failed)
+        weft_say(stderr, "weft: rank %d of %d: %s\n", comm->rank, comm->size, weft_error());
+    weft_comm_end(comm, failed);
 }
 
 static enum weft_status run_command(void *args)
 {
     struct args *a = args;
     struct view view = {.shares_per_tokens = 0};
+    struct weft_comm comm = {.size = 1};
     struct weft_run run = {.spec = &a->common.spec,
                            .recipe = &a->common.recipe,
                            .settings = &a->common.settings,
@@ -304,8 +339,12 @@ static enum weft_status run_command(void *args)
                            .on_notice = print_notice,
                            .on_weight = collect_weight,
                            .on_progress = print_progress};
-    enum weft_status status = train(a, &run, &view);
+    enum weft_status status = join_ranks(&run, &comm);
+    if (status == WEFT_OK)
+        status = train(a, &run, &view);
     weft_run_release(&run);
+    if (run.comm)
+        leave_ranks(&comm, status);
     return status;
 }
 

@@ -81,8 +81,9 @@ enum weft_status weft_comm_join(struct weft_comm *c, enum weft_status mine)
         return mine;
     char *said = mine == WEFT_OK ? NULL : strdup(weft_error());
     enum weft_status status = gather_numbers(c, mine, &list);
+    c->other_failed = false;
     for (int r = 0; status == WEFT_OK && mine == WEFT_OK && r < c->size; r++)
-        if (list[r] != WEFT_OK)
+        if ((c->other_failed = list[r] != WEFT_OK))
             status = FAIL((enum weft_status)list[r], "rank %d of %d failed: see its message", r, c->size);
     if (mine != WEFT_OK)
         status = FAIL(mine, "%s", said ? said : "");

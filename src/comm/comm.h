@@ -51,6 +51,7 @@ struct weft_comm {
     int64_t bytes_sent, messages; /* so far */
     double seconds;               /* in calls so far */
     const char *phase;            /* what calls are for now, for messages about them */
+    bool other_failed;            /* weft_comm_join failed because of another rank, which has more to say */
     _Atomic double waits_since;   /* by weft_seconds; 0: in no call now */
 };
 

@@ -40,6 +40,7 @@ static enum weft_status train(struct replay *r, struct weft_learner *t, struct w
     struct weft_scores scores;
     bool finished;
     TRY(weft_loop_init(&loop, t));
+    loop.folder = record->folder;
     loop.record = record;
     loop.report = follow;
     loop.context = r;

@@ -5,9 +5,21 @@
 #include "run/run.h"
 #include "ckpt/ckpt.h"
 #include "train/account.h"
-#include "train/record.h"
+#include "train/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+static bool is_first(const struct weft_run *run) { return !run->comm || run->comm->rank == 0; }
+
+/* Fails on every rank if it failed on one. */
+static enum weft_status join(const struct weft_run *run, const char *phase, enum weft_status mine)
+{
+    if (!run->comm)
+        return mine;
+    run->comm->phase = phase;
+    return weft_comm_join(run->comm, mine);
+}
 
 static void note(struct weft_run *run, enum weft_run_notice notice)
 {
@@ -42,19 +54,20 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
 }
 
 /* A result in the folder counts if it is of the same config, program and instruction set. */
-static enum weft_status check_gates_once(struct weft_run *run, struct weft_record *record)
+static enum weft_status check_gates_once(struct weft_run *run, const char *config_sha256)
 {
     struct weft_gates gates = {0};
     bool same = false;
     char path[4096];
-    snprintf(path, sizeof path, "%s/gates.json", record->folder);
-    TRY(weft_gate_record_load(path, record->config_sha256, &same, &gates));
+    snprintf(path, sizeof path, "%s/gates.json", run->folder);
+    TRY(weft_gate_record_load(path, config_sha256, &same, &gates));
     if (!same || (gates.failed && !run->unsafe)) {
         TRY(check_gates(run, &gates));
-        TRY(weft_gate_record_save(path, record->config_sha256, &gates));
+        if (is_first(run))
+            TRY(weft_gate_record_save(path, config_sha256, &gates));
     }
-    run->gates_checks = record->gates_checks = gates.checks;
-    run->gates_failed = record->gates_failed = gates.failed;
+    run->gates_checks = gates.checks;
+    run->gates_failed = gates.failed;
     return WEFT_OK;
 }
 
@@ -83,9 +96,10 @@ static enum weft_status resume(struct weft_run *run, struct weft_record *record,
 static enum weft_status take_steps(struct weft_run *run, struct weft_record *record, struct weft_learner *t)
 {
     struct weft_loop loop;
-    if (record)
-        TRY(resume(run, record, t));
+    if (run->folder)
+        TRY(join(run, "resuming", record ? resume(run, record, t) : weft_state_follow(t)));
     TRY(weft_loop_init(&loop, t));
+    loop.folder = run->folder;
     loop.record = record;
     loop.report = run->on_progress;
     loop.context = run->context;
@@ -137,13 +151,35 @@ static enum weft_status make_weights(struct weft_run *run)
     return WEFT_OK;
 }
 
-static enum weft_status train(struct weft_run *run, struct weft_record *record)
+/* Before the first step: ranks that do not have the same would train something that nobody asked for. */
+static enum weft_status agree(const struct weft_run *run, const char *config_sha256)
+{
+    struct weft_origin origin;
+    char weights[65];
+    if (!run->comm)
+        return WEFT_OK;
+    run->comm->phase = "comparing what the ranks have";
+    TRY(weft_origin_find(&origin, run->recipe, 0));
+    weft_params_hash(&run->model->params, weights);
+    TRY(weft_comm_agree(run->comm, "config", config_sha256));
+    TRY(weft_comm_agree(run->comm, "data", origin.text[WEFT_ORIGIN_DATA]));
+    TRY(weft_comm_agree(run->comm, "program", origin.text[WEFT_ORIGIN_PROGRAM]));
+    TRY(weft_comm_agree(run->comm, "set of initial weights", weights));
+    return WEFT_OK;
+}
+
+static enum weft_status train(struct weft_run *run, struct weft_record *record, const char *config_sha256)
 {
     struct weft_learner *t = NULL;
     struct weft_gates gates;
-    TRY(record ? check_gates_once(run, record) : check_gates(run, &gates));
-    TRY(make_weights(run));
-    enum weft_status status = weft_learner_create(&t, run->model, run->recipe, NULL);
+    TRY(join(run, "checking gates", run->folder ? check_gates_once(run, config_sha256) : check_gates(run, &gates)));
+    if (record) {
+        record->gates_checks = run->gates_checks;
+        record->gates_failed = run->gates_failed;
+    }
+    TRY(join(run, "making weights", make_weights(run)));
+    TRY(agree(run, config_sha256));
+    enum weft_status status = weft_learner_create(&t, run->model, run->recipe, run->comm);
     if (status == WEFT_OK)
         status = take_steps(run, record, t);
     if (status == WEFT_OK)
@@ -152,25 +188,38 @@ static enum weft_status train(struct weft_run *run, struct weft_record *record)
     return status;
 }
 
-static enum weft_status train_in_folder(struct weft_run *run)
+static enum weft_status train_in_folder(struct weft_run *run, const char *config_sha256)
 {
     struct weft_record record = {0};
-    enum weft_status status = weft_record_open(&record, run->folder, run->resume, run->recipe, run->settings);
+    enum weft_status status =
+        join(run, "opening the folder",
+             is_first(run) ? weft_record_open(&record, run->folder, run->resume, run->recipe, run->settings) : WEFT_OK);
     if (status == WEFT_OK)
-        status = train(run, &record);
-    if (status == WEFT_OK)
+        status = train(run, is_first(run) ? &record : NULL, config_sha256);
+    if (status == WEFT_OK && is_first(run))
         memcpy(run->chain, record.chain.head, sizeof run->chain);
-    weft_record_close(&record);
+    if (is_first(run))
+        weft_record_close(&record);
     return status;
 }
 
-enum weft_status weft_run_train(struct weft_run *run)
+static enum weft_status prepare(struct weft_run *run)
 {
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_nn_create(&run->model, run->spec));
     TRY(check_adopts(run));
     TRY(weft_account_fit(run->model, run->recipe, weft_available_bytes()));
-    TRY(run->folder ? train_in_folder(run) : train(run, NULL));
+    return WEFT_OK;
+}
+
+enum weft_status weft_run_train(struct weft_run *run)
+{
+    char *config = NULL, config_sha256[65] = "";
+    TRY(join(run, "preparing", prepare(run)));
+    if (run->settings)
+        TRY(weft_record_config(run->settings, &config, config_sha256));
+    free(config);
+    TRY(run->folder ? train_in_folder(run, config_sha256) : train(run, NULL, config_sha256));
     return WEFT_OK;
 }
 

@@ -5,7 +5,9 @@
  *
  * Invariants:
  *  - Nothing here prints or exits. What happens is reported through callbacks, in the calling thread.
- *  - The weights are a function of the settings: neither the folder nor being stopped and resumed changes them.
+ *  - The weights are a function of the settings: neither the folder, nor ranks, nor being stopped and resumed changes
+ *    them.
+ *  - Rank 0 writes the log and reports. Every rank checks the gates: each may be on a computer of its own.
  */
 #ifndef WEFT_RUN_H
 #define WEFT_RUN_H
@@ -29,6 +31,7 @@ struct weft_run {
     struct weft_recipe *recipe;           /* for the spec; its data are opened here */
     const struct weft_settings *settings; /* both were taken from; only read with a folder, for its config.json */
     const char *folder;                   /* NULL: nothing is written */
+    struct weft_comm *comm;               /* the ranks that train together, each with the same wishes; NULL: alone */
     bool resume;                          /* continue the run in the folder; begin one if there is none */
     bool unsafe;                          /* train even if a gate fails */
     double deadline;                      /* by weft_seconds: save and stop before it; 0: none */

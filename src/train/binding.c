@@ -6,8 +6,10 @@
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
+#include "train/ranks.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,17 +29,44 @@ static const struct {
     {"chain", offsetof(struct weft_binding, chain)},
 };
 
-/* The moments, one array behind the other. */
-static void hash_moments(const struct weft_learner *t, char hex[65])
+struct digests {
+    const struct weft_learner *t;
+    unsigned char (*of)[2][32]; /* each span's moments */
+};
+
+static void digest_span(void *context, int64_t tile, int thread)
 {
-    struct weft_sha256 sha;
-    char each[65];
-    weft_sha256_init(&sha);
+    (void)thread;
+    const struct digests *d = context;
+    const struct weft_own *own = &d->t->own[tile];
     for (int i = 0; i < 2; i++) {
-        weft_array_hash(&t->model->params, t->moments[i], each);
-        weft_sha256_add(&sha, each, 64);
+        struct weft_sha256 sha;
+        weft_sha256_init(&sha);
+        weft_sha256_add(&sha, d->t->moments[i] + own->moment, (size_t)d->t->spans[own->span].count * sizeof(float));
+        weft_sha256_bytes(&sha, d->of[own->span][i]);
     }
+}
+
+/* The weights' names and dimensions, and the hashes of all moments, span by span. */
+static enum weft_status hash_moments(const struct weft_learner *t, char hex[65])
+{
+    const struct weft_params *p = &t->model->params;
+    struct weft_sha256 sha;
+    struct digests d = {t, calloc((size_t)t->span_count, sizeof *d.of)};
+    if (!d.of)
+        return FAIL(WEFT_NOMEM, "not enough memory for the hashes of moments");
+    weft_parallel(t->own_count, digest_span, &d);
+    t->comm->phase = "sharing the hashes of moments";
+    enum weft_status status = weft_ranks_spans(t, d.of, sizeof *d.of);
+    weft_sha256_init(&sha);
+    for (int i = 0; i < p->count; i++) {
+        weft_sha256_add(&sha, p->list[i].name, strlen(p->list[i].name) + 1);
+        weft_sha256_add(&sha, p->list[i].dim, (size_t)p->list[i].ndim * sizeof p->list[i].dim[0]);
+    }
+    weft_sha256_add(&sha, d.of, (size_t)t->span_count * sizeof *d.of);
     weft_sha256_hex(&sha, hex);
+    free(d.of);
+    return status;
 }
 
 static void hash_text(const void *text, size_t bytes, char hex[65])
@@ -48,17 +77,17 @@ static void hash_text(const void *text, size_t bytes, char hex[65])
     weft_sha256_hex(&sha, hex);
 }
 
-void weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config, const char *tokenizer,
-                       size_t tokenizer_bytes)
+enum weft_status weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config,
+                                   const char *tokenizer, size_t tokenizer_bytes)
 {
     *b = (struct weft_binding){0};
     snprintf(b->step, sizeof b->step, "%" PRId64, t->step);
     hash_text(config, strlen(config), b->config);
     hash_text(tokenizer, tokenizer_bytes, b->tokenizer);
     weft_params_hash(&t->model->params, b->weights);
-    hash_moments(t, b->optimizer);
     memcpy(b->stream, t->stream, sizeof b->stream);
     memcpy(b->losses, t->loss_chain, sizeof b->losses);
+    return hash_moments(t, b->optimizer);
 }
 
 void weft_binding_metadata(const struct weft_binding *b, const char **list)
@@ -122,7 +151,7 @@ enum weft_status weft_binding_check_moments(const struct weft_binding *b, const 
                                             const char *folder)
 {
     char hex[65];
-    hash_moments(t, hex);
+    TRY(hash_moments(t, hex));
     if (strcmp(hex, b->optimizer) != 0)
         return FAIL(WEFT_FORMAT, "the moments in %s are not those that were saved: their hash is another", folder);
     return WEFT_OK;

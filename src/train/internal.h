@@ -26,8 +26,8 @@ struct weft_binding {
 };
 struct weft_safetensors;
 /* All but the chain. */
-void weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config, const char *tokenizer,
-                       size_t tokenizer_bytes);
+enum weft_status weft_binding_make(struct weft_binding *b, const struct weft_learner *t, const char *config,
+                                   const char *tokenizer, size_t tokenizer_bytes);
 /* 2 * WEFT_BINDING_FIELDS names and values. */
 void weft_binding_metadata(const struct weft_binding *b, const char **list);
 /* False: the file is not bound, or not wholly. */

@@ -32,7 +32,7 @@ static double longer(double a, double b) { return a > b ? a : b; }
 static enum weft_status save(struct weft_loop *l, struct pace *pace, bool due)
 {
     double start = weft_seconds();
-    TRY(weft_state_save(l->trainer, l->record, due));
+    TRY(weft_state_save(l->trainer, l->folder, l->record, due));
     pace->save = longer(pace->save, weft_seconds() - start);
     return WEFT_OK;
 }
@@ -91,7 +91,7 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     struct weft_learner *t = l->trainer;
     const struct weft_recipe *r = t->recipe;
     *scored = due(t, r->eval_every);
-    *saved = l->record && due(t, r->checkpoint_every);
+    *saved = l->folder && due(t, r->checkpoint_every);
     if (l->record && due(t, r->log_every))
         TRY(weft_log_losses(l->record, t, now));
     if (*scored) {
@@ -123,11 +123,13 @@ static double next_round(const struct weft_learner *t, const struct pace *pace)
     return seconds;
 }
 
-static bool must_stop(const struct weft_loop *l, const struct pace *pace)
+static enum weft_status must_stop(const struct weft_loop *l, const struct pace *pace, bool *stop)
 {
-    if (l->stop && atomic_load(l->stop))
-        return true;
-    return l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
+    bool mine = l->stop && atomic_load(l->stop);
+    mine |= l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
+    l->trainer->comm->phase = "between steps";
+    TRY(weft_comm_any(l->trainer->comm, mine, stop));
+    return WEFT_OK;
 }
 
 static void measure(struct weft_progress *now, const struct weft_learner *t, int64_t steps)
@@ -156,11 +158,14 @@ enum weft_status weft_loop_run(struct weft_loop *l, bool *finished, struct weft_
     struct weft_learner *t = l->trainer;
     struct weft_progress *now = &l->progress;
     /* Until a save was measured: weights and moments at 100 MB/s. */
-    struct pace pace = {.save = l->record ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
+    struct pace pace = {.save = l->folder ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
     double start = weft_seconds(), before = t->seconds;
     int64_t first = t->step;
-    bool scored = false, saved = false;
-    while (t->step < now->steps && !must_stop(l, &pace)) {
+    bool scored = false, saved = false, stop = false;
+    while (t->step < now->steps) {
+        TRY(must_stop(l, &pace, &stop));
+        if (stop)
+            break;
         double begun = weft_seconds();
         TRY(weft_learner_step(t, &now->losses));
         pace.step = longer(pace.step, weft_seconds() - begun);
@@ -174,7 +179,7 @@ enum weft_status weft_loop_run(struct weft_loop *l, bool *finished, struct weft_
     *finished = t->step == now->steps;
     if (*finished && !scored)
         TRY(evaluate(l, scores, &pace));
-    if (!*finished && l->record && !saved)
+    if (!*finished && l->folder && !saved)
         TRY(save(l, &pace, false));
     return WEFT_OK;
 }

@@ -252,33 +252,34 @@ enum weft_status weft_ranks_gradient(struct weft_learner *t)
     return WEFT_OK;
 }
 
-/* ---- squares and weights */
+/* ---- spans and weights */
 
-enum weft_status weft_ranks_squares(struct weft_learner *t)
+enum weft_status weft_ranks_spans(const struct weft_learner *t, void *records, size_t bytes)
 {
     struct weft_comm *c = t->comm;
     const struct weft_partition *p = &t->partition;
     if (c->size == 1)
         return WEFT_OK;
-    int64_t room = weft_partition_most(p);
-    double *all = calloc((size_t)(c->size * room), sizeof *all);
+    size_t room = (size_t)weft_partition_most(p) * bytes;
+    char *all = calloc((size_t)c->size, room), *list = records;
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for the norms of %d ranks", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks know of the weights", c->size);
     for (int64_t i = 0; i < t->own_count; i++)
-        all[c->rank * room + i] = t->squares[t->own[i].span];
-    c->phase = "sharing the norm of the gradient";
-    enum weft_status status = weft_comm_gather(c, all, (size_t)room * sizeof *all);
+        memcpy(all + (size_t)c->rank * room + (size_t)i * bytes, list + (size_t)t->own[i].span * bytes, bytes);
+    enum weft_status status = weft_comm_gather(c, all, room);
     for (int r = 0; status == WEFT_OK && r < c->size; r++) {
-        const double *from = all + r * room;
-        for (int64_t b = 0; b < p->buckets; b++)
-            for (int64_t s = p->at[b * p->ranks + r]; s < p->at[b * p->ranks + r + 1]; s++)
-                t->squares[s] = *from++;
+        const char *from = all + (size_t)r * room;
+        for (int64_t b = 0; b < p->buckets; b++) {
+            const int64_t *at = &p->at[b * p->ranks + r];
+            memcpy(list + (size_t)at[0] * bytes, from, (size_t)(at[1] - at[0]) * bytes);
+            from += (size_t)(at[1] - at[0]) * bytes;
+        }
     }
     free(all);
     return status;
 }
 
-enum weft_status weft_ranks_weights(struct weft_learner *t)
+enum weft_status weft_ranks_weights(const struct weft_learner *t)
 {
     struct weft_comm *c = t->comm;
     if (c->size == 1)

@@ -18,9 +18,9 @@ enum weft_status weft_ranks_count(struct weft_learner *t, int64_t *count);
 /* From the sums of each rank's nodes to the whole step's: the gradient of its own spans in sums[0], and all losses and
  * digests. */
 enum weft_status weft_ranks_gradient(struct weft_learner *t);
-/* From the squares of its own spans to those of all. */
-enum weft_status weft_ranks_squares(struct weft_learner *t);
+/* A record of so many bytes per span: from those of its own spans to those of all. */
+enum weft_status weft_ranks_spans(const struct weft_learner *t, void *records, size_t bytes);
 /* From the weights of its own spans to all. */
-enum weft_status weft_ranks_weights(struct weft_learner *t);
+enum weft_status weft_ranks_weights(const struct weft_learner *t);
 
 #endif

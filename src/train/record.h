@@ -81,10 +81,11 @@ enum weft_status weft_record_read(struct weft_record *record, const char *folder
 /* Behind a step, after a replay: whether the log has records up to it that did not come. */
 enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step);
 
-/* ---- checkpoints (state.c) */
+/* ---- checkpoints (state.c, state_load.c) */
 
-/* Writes a checkpoint into the run's folder, after its record into the log. */
-enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due);
+/* Writes a checkpoint into the run's folder, after its record into the log. All ranks together; only rank 0 has the
+ * record. */
+enum weft_status weft_state_save(const struct weft_learner *t, const char *run, struct weft_record *record, bool due);
 /* Writes one that no log knows of, with the text of its config.json: of training outside of a run. */
 enum weft_status weft_state_save_alone(const struct weft_learner *t, const char *run, const char *config);
 struct weft_binding;
@@ -92,6 +93,8 @@ struct weft_binding;
  * and `folder`, with room for 4096 bytes, is "". */
 enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *folder, struct weft_origin *origin,
                                  struct weft_binding *binding);
+/* What the other ranks do while rank 0 calls weft_state_load, or weft_record_begin. */
+enum weft_status weft_state_follow(struct weft_learner *t);
 /* Loads one checkpoint, with all checks. */
 enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint);
 /* Whether the weights that were loaded from a checkpoint, and its other files, are those that were saved. Notes it if a

@@ -8,11 +8,14 @@
  *     tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
+ *
+ * The files are the same for any number of ranks. Rank 0 makes the folder and the files' headers; then each rank writes
+ * the values that it owns into them, from where they are in memory; rank 0 makes the folder a checkpoint when all are
+ * done.
  */
-#include "base/fields.h"
-#include "base/opt.h"
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
+#include "train/ranks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,115 +23,232 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM = 4096, NAME = 256, NUMBER = 40 };
+enum { ROOM = 4096, NUMBER = 40, ARRAYS = 3 };
 
-static const int64_t MOST = 1000000000000; /* of steps and of samples; training's are below WEFT_HELD_OUT */
+/* What a checkpoint is made of, besides the trainer's state. Only rank 0 has the texts. */
+struct saving {
+    const struct weft_learner *t;
+    const char *config, *tokenizer; /* their texts; tokenizer: NULL: there is none */
+    size_t tokenizer_bytes;
+    const struct weft_origin *origin;
+    struct weft_binding binding;
+    char folder[ROOM];
+    uint64_t (*sums)[ARRAYS]; /* weft_checksum_piece of each span's weights and moments; NULL: alone */
+    struct weft_arena arena;
+};
 
-static int64_t step_samples(const struct weft_learner *t) { return t->recipe->micro_batches * t->model->spec->batch; }
+/* ---- the values of a file */
 
-static int64_t next_sample(const struct weft_learner *t) { return t->step * step_samples(t); }
+struct values {
+    const char *name;
+    int first, end; /* of the arrays: weights, moments, moments */
+};
+static const struct values model = {"model.safetensors", 0, 1}, optimizer = {"optimizer.safetensors", 1, 3};
+static const char *const prefixes[ARRAYS] = {"", "moments.0.", "moments.1."};
 
-/* ---- saving */
-
-/* Every weight's part of a flat array, under its name behind a prefix. */
-static enum weft_status add_array(const struct weft_params *p, const float *array, const char *prefix,
-                                  struct weft_arena *names, struct weft_entry *to)
+static const float *own_values(const struct weft_learner *t, int array, const struct weft_own *own)
 {
-    for (int i = 0; i < p->count; i++) {
-        const struct weft_param *w = &p->list[i];
-        to[i] = (struct weft_entry){.name = weft_arena_print(names, "%s%s", prefix, w->name),
-                                    .dtype = WEFT_F32,
-                                    .ndim = w->ndim,
-                                    .data = array + w->offset};
-        memcpy(to[i].dim, w->dim, sizeof w->dim);
-        if (!to[i].name)
-            return FAIL(WEFT_NOMEM, "not enough memory for the names of tensors");
+    return array == 0 ? t->model->params.weights + t->spans[own->span].first : t->moments[array - 1] + own->moment;
+}
+
+static size_t span_bytes(const struct weft_learner *t, int64_t span)
+{
+    return (size_t)t->spans[span].count * sizeof(float);
+}
+
+/* A weight's sum, from those of its spans, of which *span is the first; then it is the first of the next weight's. */
+static uint64_t sum_of(const struct saving *s, const struct weft_param *w, int array, int64_t *span)
+{
+    uint64_t sum = 0;
+    for (int64_t done = 0; done < w->count; done += s->t->spans[(*span)++].count)
+        sum = weft_checksum_join(sum, s->sums[*span][array], span_bytes(s->t, *span));
+    return sum;
+}
+
+/* Every weight's part of each array, under its name behind a prefix. */
+static enum weft_status list_entries(struct saving *s, const struct values *v, struct weft_entry **entries)
+{
+    const struct weft_params *p = &s->t->model->params;
+    struct weft_entry *to = *entries =
+        weft_arena_alloc(&s->arena, (size_t)(v->end - v->first) * (size_t)p->count * sizeof *to);
+    if (!to)
+        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
+    for (int array = v->first; array < v->end; array++) {
+        const float *values = array == 0 ? p->weights : s->t->moments[array - 1];
+        int64_t span = 0;
+        for (int i = 0; i < p->count; i++, to++) {
+            const struct weft_param *w = &p->list[i];
+            *to = (struct weft_entry){.name = weft_arena_print(&s->arena, "%s%s", prefixes[array], w->name),
+                                      .dtype = WEFT_F32,
+                                      .ndim = w->ndim,
+                                      .data = s->sums ? NULL : values + w->offset,
+                                      .sum = s->sums ? sum_of(s, w, array, &span) : 0};
+            memcpy(to->dim, w->dim, sizeof w->dim);
+            if (!to->name)
+                return FAIL(WEFT_NOMEM, "not enough memory for the names of tensors");
+        }
     }
     return WEFT_OK;
 }
 
-static enum weft_status save_model(const struct weft_learner *t, const char *path, const struct weft_binding *binding,
-                                   struct weft_arena *arena)
+/* What this rank owns of them. */
+static enum weft_status list_pieces(struct saving *s, const struct values *v, struct weft_piece **pieces,
+                                    int64_t *count)
 {
+    const struct weft_learner *t = s->t;
     const struct weft_params *p = &t->model->params;
-    struct weft_entry *entries = weft_arena_alloc(arena, (size_t)p->count * sizeof *entries);
-    const char *metadata[2 * WEFT_BINDING_FIELDS + 1] = {0};
-    if (!entries)
-        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
-    weft_binding_metadata(binding, metadata);
-    TRY(add_array(p, p->weights, "", arena, entries));
-    TRY(weft_safetensors_write(path, entries, p->count, metadata));
+    struct weft_piece *to = *pieces =
+        weft_arena_alloc(&s->arena, (size_t)(v->end - v->first) * (size_t)t->own_count * sizeof *to + 1);
+    if (!to)
+        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of pieces");
+    for (int array = v->first; array < v->end; array++)
+        for (int64_t i = 0, w = 0; i < t->own_count; i++, to++) {
+            int64_t span = t->own[i].span, first = t->spans[span].first;
+            while (first >= p->list[w].offset + p->list[w].count)
+                w++;
+            *to = (struct weft_piece){(array - v->first) * p->count + (int)w,
+                                      (size_t)(first - p->list[w].offset) * sizeof(float),
+                                      own_values(t, array, &t->own[i]), span_bytes(t, span)};
+        }
+    *count = to - *pieces;
     return WEFT_OK;
 }
 
-static enum weft_status save_optimizer(const struct weft_learner *t, const char *path, const struct weft_origin *origin,
-                                       const struct weft_binding *binding, struct weft_arena *arena)
+static void name_file(const struct saving *s, const char *name, char path[ROOM + 32])
 {
-    const struct weft_params *p = &t->model->params;
-    struct weft_entry *entries = weft_arena_alloc(arena, 2 * (size_t)p->count * sizeof *entries);
+    snprintf(path, ROOM + 32, "%s/%s", s->folder, name);
+}
+
+static enum weft_status fill_file(struct saving *s, const struct values *v)
+{
+    char path[ROOM + 32];
+    struct weft_entry *entries;
+    struct weft_piece *pieces;
+    int64_t count = 0;
+    name_file(s, v->name, path);
+    TRY(list_entries(s, v, &entries));
+    TRY(list_pieces(s, v, &pieces, &count));
+    TRY(weft_safetensors_fill(path, entries, (v->end - v->first) * s->t->model->params.count, pieces, count));
+    return WEFT_OK;
+}
+
+/* ---- the files: by rank 0 */
+
+static enum weft_status write_file(struct saving *s, const struct values *v, const char *const *metadata)
+{
+    char path[ROOM + 32];
+    struct weft_entry *entries;
+    name_file(s, v->name, path);
+    TRY(list_entries(s, v, &entries));
+    TRY(weft_safetensors_write(path, entries, (v->end - v->first) * s->t->model->params.count, metadata));
+    return WEFT_OK;
+}
+
+static enum weft_status write_model(struct saving *s)
+{
+    const char *metadata[2 * WEFT_BINDING_FIELDS + 1] = {0};
+    weft_binding_metadata(&s->binding, metadata);
+    TRY(write_file(s, &model, metadata));
+    return WEFT_OK;
+}
+
+static enum weft_status write_optimizer(struct saving *s)
+{
+    const struct weft_learner *t = s->t;
     char samples[NUMBER], loss[NUMBER], seconds[NUMBER];
-    if (!entries)
-        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's list of tensors");
-    snprintf(samples, sizeof samples, "%" PRId64, next_sample(t));
+    snprintf(samples, sizeof samples, "%" PRId64, t->step * t->recipe->micro_batches * t->model->spec->batch);
     snprintf(loss, sizeof loss, "%.17g", t->loss);
     snprintf(seconds, sizeof seconds, "%.3f", t->seconds);
-    TRY(add_array(p, t->moments[0], "moments.0.", arena, entries));
-    TRY(add_array(p, t->moments[1], "moments.1.", arena, entries + p->count));
     enum { OWN = 6 };
     const char *metadata[OWN + 2 * (WEFT_ORIGINS + WEFT_BINDING_FIELDS) + 1] = {"samples", samples,   "loss",
                                                                                 loss,      "seconds", seconds};
     for (int i = 0; i < WEFT_ORIGINS; i++) {
         metadata[OWN + 2 * i] = weft_origin_name(i);
-        metadata[OWN + 2 * i + 1] = origin->text[i];
+        metadata[OWN + 2 * i + 1] = s->origin->text[i];
     }
-    weft_binding_metadata(binding, metadata + OWN + 2 * WEFT_ORIGINS);
-    TRY(weft_safetensors_write(path, entries, 2 * p->count, metadata));
+    weft_binding_metadata(&s->binding, metadata + OWN + 2 * WEFT_ORIGINS);
+    TRY(write_file(s, &optimizer, metadata));
     return WEFT_OK;
 }
 
-/* What a checkpoint is made of, besides the trainer's state. */
-struct saving {
-    const char *config, *tokenizer; /* their texts; tokenizer: NULL: there is none */
-    size_t tokenizer_bytes;
-    const struct weft_origin *origin;
-    struct weft_binding binding;
-};
-
-static void begin_saving(struct saving *s, const struct weft_learner *t, const char *config,
-                         const struct weft_origin *origin)
-{
-    const struct weft_task *task = t->recipe->task;
-    *s = (struct saving){.config = config, .origin = origin};
-    if (task->tokenizer)
-        s->tokenizer = task->tokenizer(t->recipe->task_options, &s->tokenizer_bytes);
-    weft_binding_make(&s->binding, t, config, s->tokenizer, s->tokenizer_bytes);
-}
-
-static enum weft_status save_files(const struct weft_learner *t, const char *folder, const struct saving *s,
-                                   struct weft_arena *arena)
+static enum weft_status write_files(struct saving *s)
 {
     char path[ROOM + 32];
-    snprintf(path, sizeof path, "%s/config.json", folder);
+    name_file(s, "config.json", path);
     TRY(weft_file_replace(path, s->config, strlen(s->config)));
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    TRY(save_model(t, path, &s->binding, arena));
-    snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    TRY(save_optimizer(t, path, s->origin, &s->binding, arena));
-    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    TRY(write_model(s));
+    TRY(write_optimizer(s));
+    name_file(s, "tokenizer.json", path);
     if (s->tokenizer)
         TRY(weft_file_replace(path, s->tokenizer, s->tokenizer_bytes));
     return WEFT_OK;
 }
 
-static enum weft_status save_checkpoint(const struct weft_learner *t, const char *run, const struct saving *s)
+/* ---- the whole, by all ranks */
+
+struct summing {
+    const struct weft_learner *t;
+    uint64_t (*sums)[ARRAYS];
+};
+
+static void sum_span(void *context, int64_t tile, int thread)
 {
-    char folder[ROOM];
-    struct weft_arena arena = {0};
-    TRY(weft_ckpt_begin(run, t->step, folder, sizeof folder));
-    enum weft_status status = save_files(t, folder, s, &arena);
-    weft_arena_release(&arena);
-    TRY(status);
-    TRY(weft_ckpt_commit(run, t->step, (int)t->recipe->keep));
+    (void)thread;
+    const struct summing *s = context;
+    const struct weft_own *own = &s->t->own[tile];
+    for (int array = 0; array < ARRAYS; array++)
+        s->sums[own->span][array] = weft_checksum_piece(own_values(s->t, array, own), span_bytes(s->t, own->span));
+}
+
+static enum weft_status share_sums(struct saving *s)
+{
+    const struct weft_learner *t = s->t;
+    if (t->comm->size == 1)
+        return WEFT_OK;
+    s->sums = weft_arena_alloc(&s->arena, (size_t)t->span_count * sizeof *s->sums);
+    if (!s->sums)
+        return FAIL(WEFT_NOMEM, "not enough memory for a checkpoint's checksums");
+    weft_parallel(t->own_count, sum_span, &(struct summing){t, s->sums});
+    TRY(weft_ranks_spans(t, s->sums, sizeof *s->sums));
+    return WEFT_OK;
+}
+
+static enum weft_status begin_folder(struct saving *s, const char *run)
+{
+    TRY(weft_ckpt_begin(run, s->t->step, s->folder, sizeof s->folder));
+    TRY(write_files(s));
+    return WEFT_OK;
+}
+
+static enum weft_status fill_files(struct saving *s, const char *run)
+{
+    snprintf(s->folder, sizeof s->folder, "%s/.writing-%09" PRId64, run, s->t->step);
+    TRY(fill_file(s, &model));
+    TRY(fill_file(s, &optimizer));
+    return WEFT_OK;
+}
+
+static enum weft_status save_checkpoint(struct saving *s, const char *run)
+{
+    struct weft_comm *c = s->t->comm;
+    bool first = c->rank == 0;
+    c->phase = "saving a checkpoint";
+    TRY(share_sums(s));
+    TRY(weft_comm_join(c, first ? begin_folder(s, run) : WEFT_OK));
+    if (s->sums)
+        TRY(weft_comm_join(c, fill_files(s, run)));
+    TRY(weft_comm_join(c, first ? weft_ckpt_commit(run, s->t->step, (int)s->t->recipe->keep) : WEFT_OK));
+    return WEFT_OK;
+}
+
+static enum weft_status begin_saving(struct saving *s, const struct weft_learner *t, const char *config,
+                                     const struct weft_origin *origin)
+{
+    const struct weft_task *task = t->recipe->task;
+    *s = (struct saving){.t = t, .config = config, .origin = origin};
+    if (task->tokenizer)
+        s->tokenizer = task->tokenizer(t->recipe->task_options, &s->tokenizer_bytes);
+    TRY(weft_binding_make(&s->binding, t, config, s->tokenizer, s->tokenizer_bytes));
     return WEFT_OK;
 }
 
@@ -142,15 +262,16 @@ static enum weft_status record_checkpoint(const struct weft_learner *t, struct w
     return WEFT_OK;
 }
 
-enum weft_status weft_state_save(const struct weft_learner *t, struct weft_record *record, bool due)
+enum weft_status weft_state_save(const struct weft_learner *t, const char *run, struct weft_record *record, bool due)
 {
     struct saving s;
-    begin_saving(&s, t, record->config, &record->origin);
-    TRY(record_checkpoint(t, record, &s.binding, due));
-    if (record->replays)
+    TRY(begin_saving(&s, t, record ? record->config : "", record ? &record->origin : NULL));
+    TRY(weft_comm_join(t->comm, record ? record_checkpoint(t, record, &s.binding, due) : WEFT_OK));
+    if (record && record->replays)
         return WEFT_OK;
-    TRY(save_checkpoint(t, record->folder, &s));
-    return WEFT_OK;
+    enum weft_status status = save_checkpoint(&s, run);
+    weft_arena_release(&s.arena);
+    return status;
 }
 
 enum weft_status weft_state_save_alone(const struct weft_learner *t, const char *run, const char *config)
@@ -158,248 +279,9 @@ enum weft_status weft_state_save_alone(const struct weft_learner *t, const char 
     struct saving s;
     struct weft_origin origin;
     TRY(weft_origin_find(&origin, t->recipe, 0));
-    begin_saving(&s, t, config, &origin);
+    TRY(begin_saving(&s, t, config, &origin));
     memset(s.binding.chain, '0', sizeof s.binding.chain - 1);
-    TRY(save_checkpoint(t, run, &s));
-    return WEFT_OK;
-}
-
-/* ---- loading */
-
-struct loading {
-    struct weft_learner *t;
-    struct weft_origin *origin;
-    struct weft_binding *binding;
-};
-
-static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_params *p, float *array,
-                                   const char *prefix)
-{
-    for (int i = 0; i < p->count; i++) {
-        const struct weft_param *w = &p->list[i];
-        char name[NAME];
-        struct weft_tensor to = {.data = array + w->offset, .dtype = WEFT_F32, .ndim = w->ndim};
-        memcpy(to.dim, w->dim, sizeof w->dim);
-        snprintf(name, sizeof name, "%s%s", prefix, w->name);
-        TRY(weft_safetensors_read(f, name, &to));
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status read_number(const struct weft_safetensors *f, const char *name, double *number)
-{
-    const char *text = weft_safetensors_metadata(f, name);
-    char *end = NULL;
-    *number = text ? strtod(text, &end) : 0;
-    if (!text || end == text || *end)
-        return FAIL(WEFT_FORMAT, "%s is missing, or is not a number", name);
-    return WEFT_OK;
-}
-
-static enum weft_status read_count(const struct weft_safetensors *f, const char *name, int64_t *count)
-{
-    const char *text = weft_safetensors_metadata(f, name);
-    if (!text || !weft_text_int(text, count) || *count < 0 || *count > MOST)
-        return FAIL(WEFT_FORMAT, "%s is missing, or is not a number from 0 to %" PRId64, name, MOST);
-    return WEFT_OK;
-}
-
-/* Checkpoints of before it was kept have none. */
-static void read_origin(const struct weft_safetensors *f, struct weft_origin *origin)
-{
-    for (int i = 0; i < WEFT_ORIGINS; i++) {
-        const char *text = weft_safetensors_metadata(f, weft_origin_name(i));
-        snprintf(origin->text[i], sizeof origin->text[i], "%s", text ? text : "");
-    }
-}
-
-static enum weft_status read_binding(const struct weft_safetensors *f, const char *name, struct weft_binding *binding)
-{
-    if (!weft_binding_read(f, binding))
-        return FAIL(WEFT_FORMAT, "%s has not all of the hashes that bind it to the run", name);
-    return WEFT_OK;
-}
-
-static enum weft_status compare_bindings(const struct weft_binding *model, const struct weft_binding *optimizer)
-{
-    const char *name = weft_binding_differs(model, optimizer);
-    if (name)
-        return FAIL(WEFT_FORMAT, "model.safetensors and optimizer.safetensors are of different checkpoints: %s differs",
-                    name);
-    return WEFT_OK;
-}
-
-static enum weft_status read_optimizer(const struct loading *l, const struct weft_safetensors *f)
-{
-    struct weft_learner *t = l->t;
-    const struct weft_params *p = &t->model->params;
-    int64_t step, samples, each = step_samples(t);
-    TRY(read_count(f, "step", &step));
-    TRY(read_count(f, "samples", &samples));
-    TRY(read_number(f, "loss", &t->loss));
-    TRY(read_number(f, "seconds", &t->seconds));
-    if (samples % each || samples / each != step) /* a product might not fit */
-        return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
-                    step, each);
-    TRY(read_binding(f, "optimizer.safetensors", l->binding));
-    t->step = step;
-    memcpy(t->stream, l->binding->stream, sizeof t->stream);
-    memcpy(t->loss_chain, l->binding->losses, sizeof t->loss_chain);
-    read_origin(f, l->origin);
-    TRY(read_array(f, p, t->moments[0], "moments.0."));
-    TRY(read_array(f, p, t->moments[1], "moments.1."));
-    return WEFT_OK;
-}
-
-static enum weft_status read_model(const struct loading *l, const struct weft_safetensors *f)
-{
-    const struct weft_params *p = &l->t->model->params;
-    struct weft_binding binding;
-    TRY(read_binding(f, "model.safetensors", &binding));
-    TRY(compare_bindings(&binding, l->binding));
-    TRY(read_array(f, p, p->weights, ""));
-    return WEFT_OK;
-}
-
-static enum weft_status load_file(const struct loading *l, const char *folder, const char *name,
-                                  enum weft_status (*read)(const struct loading *, const struct weft_safetensors *))
-{
-    char path[ROOM + 32];
-    struct weft_safetensors *f;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    TRY(weft_safetensors_open(&f, path));
-    enum weft_status status = read(l, f);
-    weft_safetensors_close(f);
+    enum weft_status status = save_checkpoint(&s, run);
+    weft_arena_release(&s.arena);
     return status;
-}
-
-/* To verify a checkpoint is to load it: each byte is read once. */
-static enum weft_status load(const char *folder, void *loading)
-{
-    TRY(load_file(loading, folder, "optimizer.safetensors", read_optimizer));
-    TRY(load_file(loading, folder, "model.safetensors", read_model));
-    const struct loading *l = loading;
-    TRY(weft_binding_check_texts(l->binding, folder));
-    TRY(weft_binding_check_weights(l->binding, &l->t->model->params, folder));
-    TRY(weft_binding_check_moments(l->binding, l->t, folder));
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder, struct weft_origin *origin,
-                                      struct weft_binding *binding)
-{
-    TRY(load(folder, &(struct loading){t, origin, binding}));
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint)
-{
-    struct weft_origin origin;
-    struct weft_binding binding;
-    TRY(weft_state_load_from(t, checkpoint, &origin, &binding));
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *folder, struct weft_origin *origin,
-                                 struct weft_binding *binding)
-{
-    struct loading loading = {t, origin, binding};
-    int64_t any, good;
-    TRY(weft_ckpt_latest(run, NULL, NULL, &any, folder, ROOM));
-    TRY(weft_ckpt_latest(run, load, &loading, &good, folder, ROOM));
-    if (any >= 0 && good < 0)
-        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: start again, in another folder", run);
-    if (good >= 0 && good != t->step)
-        return FAIL(WEFT_FORMAT, "%s holds step %" PRId64 ", which is not the step in its name", folder, t->step);
-    if (good < 0)
-        *folder = 0;
-    return WEFT_OK;
-}
-
-/* False: there is no such file, or it is not bound. */
-static enum weft_status find_binding(const char *folder, const char *name, struct weft_binding *binding, bool *bound)
-{
-    char path[ROOM + 32];
-    struct weft_safetensors *f;
-    *bound = false;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (access(path, F_OK))
-        return WEFT_OK;
-    TRY(weft_safetensors_open(&f, path));
-    *bound = weft_binding_read(f, binding);
-    weft_safetensors_close(f);
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params)
-{
-    struct weft_binding binding, other;
-    bool bound, both;
-    TRY(find_binding(checkpoint, "model.safetensors", &binding, &bound));
-    TRY(find_binding(checkpoint, "optimizer.safetensors", &other, &both));
-    if (!bound)
-        weft_note_once("binding", "%s has no hashes: nothing shows that its weights are as they were saved",
-                       checkpoint);
-    if (both)
-        TRY(compare_bindings(&binding, &other));
-    if (!bound)
-        return WEFT_OK;
-    TRY(weft_binding_check_texts(&binding, checkpoint));
-    TRY(weft_binding_check_weights(&binding, params, checkpoint));
-    return WEFT_OK;
-}
-
-/* ---- looking */
-
-static enum weft_status verify_model(const char *folder, void *context)
-{
-    char path[ROOM + 32];
-    (void)context;
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    TRY(weft_safetensors_check(path));
-    return WEFT_OK;
-}
-
-/* Step and hash in the metadata of the weights' file; -1: it has none. */
-static enum weft_status read_found(const char *path, int64_t *step, char hash[65])
-{
-    struct weft_safetensors *f;
-    TRY(weft_safetensors_open(&f, path));
-    const char *found = weft_safetensors_metadata(f, "weights_sha256");
-    if (!found || read_count(f, "step", step) != WEFT_OK)
-        *step = -1;
-    snprintf(hash, 65, "%s", found ? found : "");
-    weft_safetensors_close(f);
-    weft_error_clear();
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin)
-{
-    char path[ROOM + 32];
-    struct weft_safetensors *f;
-    *origin = (struct weft_origin){0};
-    snprintf(path, sizeof path, "%s/optimizer.safetensors", checkpoint);
-    if (access(path, F_OK))
-        return WEFT_OK;
-    TRY(weft_safetensors_open(&f, path));
-    read_origin(f, origin);
-    weft_safetensors_close(f);
-    return WEFT_OK;
-}
-
-enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65])
-{
-    char folder[ROOM], path[ROOM + 32];
-    hash[0] = 0;
-    snprintf(path, sizeof path, "%s/model.safetensors", run);
-    if (access(path, F_OK) == 0) { /* a checkpoint itself */
-        TRY(weft_safetensors_check(path));
-        return read_found(path, step, hash);
-    }
-    TRY(weft_ckpt_latest(run, verify_model, NULL, step, folder, sizeof folder));
-    if (*step < 0)
-        return WEFT_OK;
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    return read_found(path, step, hash);
 }

@@ -145,7 +145,8 @@ static void square_span(void *context, int64_t tile, int thread)
 static enum weft_status gradient_norm(struct weft_learner *t, double *norm)
 {
     weft_parallel(t->own_count, square_span, t);
-    TRY(weft_ranks_squares(t));
+    t->comm->phase = "sharing the norm of the gradient";
+    TRY(weft_ranks_spans(t, t->squares, sizeof *t->squares));
     for (int64_t step = 1; step < t->span_count; step *= 2)
         for (int64_t i = 0; i + step < t->span_count; i += 2 * step)
             t->squares[i] += t->squares[i + step];

@@ -262,11 +262,14 @@ struct weft_record;
 struct weft_loop {
     struct weft_learner *trainer;
     struct weft_progress progress; /* as it is now */
-    struct weft_record *record;    /* NULL: nothing is written */
+    const char *folder;            /* where checkpoints are saved; NULL: nothing is written */
+    struct weft_record *record;    /* of the folder; NULL on other ranks than the first, too */
     weft_progress_fn *report;      /* called after every step; may be NULL */
     void *context;
-    atomic_int *stop; /* stop when it is not 0; another thread or a signal handler may set it; NULL: nobody does */
-    double deadline;  /* by weft_seconds; stop before it; 0: none */
+    /* Stop when it is not 0; another thread or a signal handler may set it; NULL: nobody does. What one rank decides
+     * the others follow. */
+    atomic_int *stop;
+    double deadline; /* by weft_seconds; stop before it; 0: none */
 };
 
 /* A loop from where the trainer is, with the work that is left in `progress`; the other fields are the caller's. */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * module.c - joins the other processes of a job: finds out who started this one, and loads the module of that MPI.
+ *
+ * A process that a launcher of another MPI started finds itself alone in its world, and would train a model of its own
+ * beside those of the others: so the size of the world must be the one that the launcher says.
+ */
+#define _GNU_SOURCE
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What launchers set for each process. `weft launch` sets the first. */
+static const char *const sizes[] = {"WEFT_RANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+static const char *const modules[] = {"weft-openmpi.so", "weft-mpich.so"};
+
+bool weft_comm_launched(int *size)
+{
+    *size = 1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && *size < 2; i++) {
+        const char *text = getenv(sizes[i]);
+        *size = text ? atoi(text) : 1;
+    }
+    return *size > 1;
+}
+
+/* MPICH's launcher, and not Open MPI's. */
+static bool started_by_mpich(void) { return getenv("PMI_SIZE") && !getenv("OMPI_COMM_WORLD_SIZE"); }
+
+/* Modules are beside the program, or in lib/weft beside its folder; WEFT_MODULES names another folder. */
+static bool name_module(int place, const char *name, char *path, size_t room)
+{
+    const char *folder = getenv("WEFT_MODULES");
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(program, '/');
+    if (slash)
+        *slash = 0;
+    if (place == 0 && folder)
+        snprintf(path, room, "%s/%s", folder, name);
+    else if (place == 1)
+        snprintf(path, room, "%s/%s", program, name);
+    else if (place == 2)
+        snprintf(path, room, "%s/../lib/weft/%s", program, name);
+    else
+        return false;
+    return access(path, R_OK) == 0;
+}
+
+/* Open MPI loads parts of itself, which need its symbols: they are global. */
+static enum weft_status load_module(const char *path, const struct weft_comm_module **module)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    const struct weft_comm_module *m = handle ? dlsym(handle, "weft_comm_module") : NULL;
+    if (!m)
+        return FAIL(WEFT_IO, "%s cannot be loaded: %s", path, dlerror());
+    if (m->version != WEFT_COMM_MODULE)
+        return FAIL(WEFT_INVALID, "%s is of another version of Weft: build it again", path);
+    *module = m;
+    return WEFT_OK;
+}
+
+static enum weft_status find_module(const struct weft_comm_module **module)
+{
+    char path[2 * PATH_MAX];
+    for (int i = 0; i < 2; i++)
+        for (int place = 0; place < 3; place++)
+            if (name_module(place, modules[started_by_mpich() ? 1 - i : i], path, sizeof path))
+                return load_module(path, module);
+    return FAIL(WEFT_INVALID,
+                "no module for MPI was found beside the program: build it with `make mpi` (tools/deps.sh has the "
+                "packages), or name its folder in WEFT_MODULES. One process alone needs none");
+}
+
+enum weft_status weft_comm_start(struct weft_comm *c)
+{
+    const struct weft_comm_module *module;
+    int asked;
+    *c = (struct weft_comm){.size = 1};
+    weft_comm_launched(&asked);
+    TRY(find_module(&module));
+    const char *wrong = module->start(&c->backend, &c->state, &c->rank, &c->size);
+    if (wrong)
+        return FAIL(WEFT_IO, "MPI does not start: %s", wrong);
+    if (c->size != asked)
+        return FAIL(WEFT_INVALID,
+                    "the launcher started %d processes, but %s sees %d: it is another MPI's launcher, or srun without "
+                    "--mpi=pmix",
+                    asked, c->backend.name, c->size);
+    return WEFT_OK;
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# ranks.sh - training on several ranks by MPI: the same weights, log and files as alone; resuming on another number; what
+# is refused. tests/long/ranks.sh has more of them.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+source tests/mpi/mpi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+small=(--threads 1 --json)
+for one in layers=2 width=32 heads=2 context=32 recall_length=16 steps=12 batch=2 micro_batches=8 dropout=0.1 \
+    checkpoint_every=4 keep=9 eval_samples=32; do
+    small+=(--set "$one")
+done
+"$weft" train gpt2 "${small[@]}" --out "$scratch/alone" >"$scratch/json" 2>"$scratch/err"
+result $? "alone"
+hash=$(field weights_sha256 <"$scratch/json")
+
+# same NAME FOLDER: the last answer has the hash of the run alone; the folder's records and values are its own.
+same() {
+    [[ $(field weights_sha256 <"$scratch/json") == "$hash" ]]
+    result $? "$1: the same weights"
+    cmp <(records "$scratch/alone") <(records "$2") >&2
+    result $? "$1: the same log"
+    for file in model optimizer; do # without the header, whose length the first 8 bytes are
+        for folder in "$scratch/alone" "$2"; do
+            path=$folder/step-000000012/$file.safetensors
+            tail -c +$((9 + $(od -An -tu8 -N8 "$path"))) "$path" | sha256sum
+        done
+    done | uniq | wc -l | grep -qx 2
+    result $? "$1: the same values in its files"
+}
+
+for kind in openmpi mpich; do
+    if ! has $kind; then
+        skip "ranks with $kind" "it is not installed: tools/deps.sh"
+        continue
+    fi
+    for number in 2 3; do
+        ranks $kind $number train gpt2 "${small[@]}" --out "$scratch/$kind$number" >"$scratch/json" 2>"$scratch/err" ||
+            tail -n 5 "$scratch/err"
+        same "$number ranks with $kind" "$scratch/$kind$number"
+        [[ $(field ranks <"$scratch/json") == "$number" ]]
+        result $? "it says $number ranks"
+    done
+    "$weft" audit "$scratch/${kind}3" >/dev/null 2>"$scratch/err"
+    result $? "an audit alone of 3 ranks with $kind"
+
+    rm -r "$scratch/${kind}3"/step-0000000{08,12}
+    ranks $kind 4 train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
+    grep -q 'resuming .* from step 4' "$scratch/err"
+    result $? "3 ranks with $kind, resumed on 4"
+    same "3 ranks with $kind, resumed on 4" "$scratch/${kind}3"
+    rm -r "$scratch/${kind}3"/step-0000000{08,12}
+    "$weft" train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
+    same "3 ranks with $kind, resumed alone" "$scratch/${kind}3"
+
+    # A damaged checkpoint is left out by all ranks, whoever owns what is damaged.
+    rm -r "$scratch/${kind}3/step-000000012"
+    printf 'damage' | dd of="$scratch/${kind}3/step-000000008/optimizer.safetensors" bs=1 seek=40000 conv=notrunc 2>/dev/null
+    ranks $kind 2 train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
+    grep -q 'skipping the damaged checkpoint .*step-000000008' "$scratch/err" && grep -q 'from step 4' "$scratch/err"
+    result $? "a damaged checkpoint is skipped with $kind"
+    same "and the one before is used" "$scratch/${kind}3"
+
+    ranks $kind 3 train gpt2 "${small[@]}" --set micro_batches=2 >/dev/null 2>"$scratch/err"
+    (($? != 0)) && grep -q '3 ranks share the 2 groups' "$scratch/err"
+    result $? "more ranks than groups are refused with $kind"
+done
+
+if has openmpi && has mpich; then
+    # A launcher of another MPI: each process is alone in its world.
+    mkdir "$scratch/modules"
+    cp "$(dirname "$(readlink -f "$weft")")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
+    WEFT_MODULES=$scratch/modules ranks mpich 2 train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
+    (($? != 0)) && grep -q "the launcher started 2 processes, but MPI sees 1" "$scratch/err"
+    result $? "a launcher of another MPI is refused"
+fi
+if has openmpi; then
+    # Ranks that do not ask for the same.
+    WEFT_RANKS='' mpirun.openmpi --oversubscribe --bind-to none -n 1 "$weft" train gpt2 "${small[@]}" : \
+        -n 1 "$weft" train gpt2 "${small[@]}" --set lr=0.5 >/dev/null 2>"$scratch/err"
+    (($? != 0)) && grep -q 'rank 1 of 2 has another config than rank 0' "$scratch/err"
+    result $? "ranks with other options are refused"
+fi
+WEFT_RANKS=2 WEFT_MODULES=$scratch "$weft" train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
+(($? == 1)) && grep -q 'MPI' "$scratch/err"
+result $? "ranks without MPI are refused"
+finish
