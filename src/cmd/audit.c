@@ -41,7 +41,7 @@ struct view {
 };
 
 struct total {
-    int64_t runs, failed, segments, segments_done, segments_before, steps, steps_done;
+    int64_t runs, failed, segments, segments_done, segments_before, steps, steps_done, changes;
 };
 
 static void print_segment(void *context, int64_t first, int64_t last)
@@ -58,41 +58,10 @@ static void print_progress(void *context, const struct weft_progress *now)
                    (long long)v->last);
 }
 
-/* The run as its config says, which its records must agree with, and as it is repeated: with data elsewhere. */
-struct runs {
-    struct weft_common recorded, repeated;
-};
-
-static enum weft_status init(struct runs *r, const char *folder, const char *data)
+static enum weft_status repeat(const struct args *a, struct weft_audit *audit, struct view *v)
 {
-    char setting[4200];
-    r->recorded.model = r->repeated.model = folder;
-    TRY(weft_common_init(&r->recorded));
-    snprintf(setting, sizeof setting, "data=%.4095s", data ? data : "");
-    if (data && strcmp(r->recorded.recipe.task->name, "text") == 0)
-        TRY(weft_settings_add(&r->repeated.settings, setting));
-    TRY(weft_common_init(&r->repeated));
-    return WEFT_OK;
-}
-
-static void release(struct runs *r)
-{
-    struct weft_common *const both[] = {&r->recorded, &r->repeated};
-    for (int i = 0; i < 2; i++) {
-        struct weft_common *c = both[i];
-        weft_recipe_release(&c->recipe);
-        weft_spec_release(&c->spec);
-        weft_settings_release(&c->settings);
-    }
-}
-
-static enum weft_status repeat(const struct args *a, struct runs *r, struct weft_audit *audit, struct view *v)
-{
-    TRY(init(r, v->folder, a->data));
-    *audit = (struct weft_audit){.spec = &r->repeated.spec,
-                                 .recipe = &r->repeated.recipe,
-                                 .settings = &r->recorded.settings,
-                                 .folder = v->folder,
+    *audit = (struct weft_audit){.folder = v->folder,
+                                 .data = a->data,
                                  .segments = a->segments,
                                  .seed = (uint64_t)a->seed,
                                  .passed = a->resume,
@@ -107,18 +76,17 @@ static enum weft_status repeat(const struct args *a, struct runs *r, struct weft
 /* A run that comes out differently is reported, and the others are audited, too. */
 static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
 {
-    struct runs runs = {0};
     struct weft_audit audit = {0};
     struct view view = {.folder = folder};
     weft_line_init(&view.line, 0);
-    enum weft_status status = repeat(a, &runs, &audit, &view);
-    release(&runs);
+    enum weft_status status = repeat(a, &audit, &view);
     total->runs++;
     total->segments += audit.segments_there;
     total->segments_done += audit.segments_done;
     total->segments_before += audit.segments_before;
     total->steps += audit.steps_there;
     total->steps_done += audit.steps_done;
+    total->changes += audit.changes;
     if (status == WEFT_NOMEM)
         return status;
     total->failed += status != WEFT_OK;
@@ -152,6 +120,7 @@ static enum weft_status print(const struct args *a, const struct total *t)
     weft_result_int(r, "segments_passed_before", t->segments_before);
     weft_result_int(r, "steps", t->steps);
     weft_result_int(r, "steps_repeated", t->steps_done);
+    weft_result_int(r, "changes", t->changes);
     weft_result_real(r, "forged_segment_passes", t->segments ? 1 - (double)t->segments_done / (double)t->segments : 1);
     weft_result_int(r, "seed", a->seed);
     weft_result_text(r, "isa", weft_dnn_path());
@@ -170,8 +139,8 @@ static enum weft_status run(void *args)
     TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
     TRY(print(a, &total));
     if (total.failed)
-        return FAIL(WEFT_CHECK, "%lld of %lld runs are not what their folders say; the lines above name them",
-                    (long long)total.failed, (long long)total.runs);
+        return FAIL(WEFT_CHECK, "%lld of %lld runs did not pass; the lines above say why", (long long)total.failed,
+                    (long long)total.runs);
     return WEFT_OK;
 }
 
@@ -181,7 +150,8 @@ const struct weft_cmd weft_cmd_audit = {
     .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
            "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
            "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
-           "machine and any number of threads will do. Nothing in the folder is changed.",
+           "machine and any number of threads will do. A run that was resumed with other options is repeated with "
+           "those that it had at the time. Nothing in the folder is changed.",
     .notes =
         "forged_segment_passes is the probability that a run with one forged segment passes: the share of segments "
         "that were not repeated. What an audit cannot show is that no other runs were made and thrown away.",

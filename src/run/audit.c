@@ -3,11 +3,12 @@
  * audit.c - a run again, and its log against what comes of it.
  *
  * A segment begins at a checkpoint (the first one at the initial weights) and ends at the next. The log has the hashes
- * of weights and moments at both ends, and that of the loss of every step between them.
+ * of weights and moments at both ends, and that of the loss of every step between them. Where the log says that the run
+ * was stopped, or resumed with other options, training stops and is resumed here, too.
  */
 #include "run/audit.h"
 #include "ckpt/ckpt.h"
-#include "train/record.h"
+#include "run/eras.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,67 +17,143 @@
 
 enum { ROOM = 4096 };
 
+/* What the folder has. */
+struct found {
+    int64_t *step; /* of every checkpoint */
+    int count;
+    struct weft_configured_eras eras;
+};
+
 /* ---- one segment */
 
 struct replay {
     struct weft_audit *audit;
-    int64_t last;
+    struct found *found;
+    struct weft_learner *t;
+    struct weft_record record;
+    int era;
+    int64_t end; /* where training stops next */
     atomic_int stop;
 };
 
 static void follow(void *context, const struct weft_progress *now)
 {
     struct replay *r = context;
-    if (now->step >= r->last)
+    if (now->step >= r->end)
         atomic_store(&r->stop, 1);
     r->audit->steps_done++;
     if (r->audit->on_progress)
         r->audit->on_progress(r->audit->context, now);
 }
 
-static enum weft_status train(struct replay *r, struct weft_learner *t, struct weft_record *record)
+/* To a step; what is recorded when training is stopped there must be in the log, too. */
+static enum weft_status train(struct replay *r, int64_t end)
 {
     struct weft_loop loop;
     struct weft_scores scores;
     bool finished;
-    TRY(weft_loop_init(&loop, t));
-    loop.folder = record->folder;
-    loop.record = record;
+    int64_t steps = r->t->recipe->steps;
+    if (end < r->t->step || end > steps || (end == r->t->step && end == steps))
+        return FAIL(WEFT_CHECK,
+                    "the log of %s says that the run was at step %" PRId64 ", but it was at step %" PRId64
+                    " of %" PRId64,
+                    r->audit->folder, end, r->t->step, steps);
+    TRY(weft_loop_init(&loop, r->t));
+    loop.folder = r->record.folder;
+    loop.record = &r->record;
     loop.report = follow;
     loop.context = r;
     loop.stop = &r->stop;
+    r->end = end;
+    atomic_store(&r->stop, end == r->t->step);
     TRY(weft_loop_run(&loop, &finished, &scores));
-    TRY(weft_record_replayed(record, r->last));
     return WEFT_OK;
 }
 
-static enum weft_status replay(struct weft_audit *a, struct weft_learner *t, int64_t first, int64_t last)
+/* The bits do not depend on how the model is planned, so it is kept. */
+static enum weft_status change(struct replay *r)
 {
-    struct weft_record record = {0};
-    struct replay r = {.audit = a, .last = last};
-    char checkpoint[ROOM];
-    snprintf(checkpoint, sizeof checkpoint, "%s/step-%09" PRId64, a->folder, first);
-    enum weft_status status = weft_record_replay(&record, a->folder, first ? checkpoint : NULL, t, a->settings);
-    if (status == WEFT_OK)
-        status = train(&r, t, &record);
-    weft_record_close(&record);
-    return status;
+    struct weft_configured_era *next = &r->found->eras.list[++r->era];
+    r->record.expected = r->record.expected->next;
+    TRY(weft_configured_eras_open(&r->found->eras, r->era));
+    TRY(weft_record_change(&r->record, &next->recorded.settings));
+    r->t->recipe = &next->repeated.recipe;
+    if (r->t->recipe->steps < r->t->step)
+        return FAIL(WEFT_CHECK, "the log of %s says that steps became %" PRId64 " after step %" PRId64,
+                    r->audit->folder, r->t->recipe->steps, r->t->step);
+    return WEFT_OK;
 }
 
-static enum weft_status replay_segment(struct weft_audit *a, int64_t first, int64_t last)
+/* The next record, up to a step, of training being stopped or changed. */
+static const struct weft_expected_record *find_mark(const struct weft_record *record, int64_t last)
+{
+    const struct weft_expected_record *e = record->expected;
+    while (e && e->kind == WEFT_RECORD_STEP)
+        e = e->next;
+    return e && e->step <= last ? e : NULL;
+}
+
+static enum weft_status train_all(struct replay *r, int64_t last)
+{
+    const struct weft_expected_record *mark;
+    while ((mark = find_mark(&r->record, last))) {
+        if (mark->step != r->t->step)
+            TRY(train(r, mark->step));
+        else if (mark != r->record.expected)
+            return weft_record_replayed(&r->record, INT64_MAX);
+        else if (mark->kind == WEFT_RECORD_STOPPED)
+            TRY(train(r, mark->step));
+        else
+            TRY(change(r));
+    }
+    if (r->t->step != last)
+        TRY(train(r, last));
+    TRY(weft_record_replayed(&r->record, last));
+    return WEFT_OK;
+}
+
+static enum weft_status replay(struct replay *r, int64_t first, int64_t last)
+{
+    const struct weft_audit *a = r->audit;
+    char checkpoint[ROOM];
+    int there = 0;
+    snprintf(checkpoint, sizeof checkpoint, "%s/step-%09" PRId64, a->folder, first);
+    TRY(weft_record_replay(&r->record, a->folder, first ? checkpoint : NULL, r->t,
+                           &r->found->eras.list[r->era].recorded.settings));
+    TRY(train_all(r, last));
+    for (int i = 0; i < r->found->count; i++)
+        there += r->found->step[i] <= last && (!first || r->found->step[i] > first);
+    if (r->record.checkpoints != there)
+        return FAIL(WEFT_CHECK, "%s has %d checkpoints up to step %" PRId64 " that its log has no record of", a->folder,
+                    there - r->record.checkpoints, last);
+    return WEFT_OK;
+}
+
+static enum weft_status begin(struct replay *r, struct weft_nn **model, int64_t first)
+{
+    char checkpoint[ROOM];
+    snprintf(checkpoint, sizeof checkpoint, "%s/step-%09" PRId64, r->audit->folder, first);
+    if (first)
+        TRY(weft_eras_find(&r->found->eras.eras, checkpoint, &r->era));
+    struct weft_configured *c = &r->found->eras.list[r->era].repeated;
+    TRY(weft_configured_eras_open(&r->found->eras, r->era));
+    TRY(weft_nn_create(model, &c->spec));
+    TRY(weft_recipe_weights(&c->recipe, *model, NULL, NULL));
+    TRY(weft_learner_create(&r->t, *model, &c->recipe, NULL));
+    return WEFT_OK;
+}
+
+static enum weft_status replay_segment(struct weft_audit *a, struct found *f, int64_t first, int64_t last)
 {
     struct weft_nn *model = NULL;
-    struct weft_learner *t = NULL;
+    struct replay r = {.audit = a, .found = f};
     if (a->on_segment)
         a->on_segment(a->context, first, last);
-    enum weft_status status = weft_nn_create(&model, a->spec);
+    enum weft_status status = begin(&r, &model, first);
     if (status == WEFT_OK)
-        status = weft_recipe_weights(a->recipe, model, NULL, NULL);
-    if (status == WEFT_OK)
-        status = weft_learner_create(&t, model, a->recipe, NULL);
-    if (status == WEFT_OK)
-        status = replay(a, t, first, last);
-    weft_learner_free(t);
+        status = replay(&r, first, last);
+    weft_record_close(&r.record);
+    weft_learner_free(r.t);
     weft_nn_free(model);
     return status;
 }
@@ -134,14 +211,14 @@ static void draw(int64_t *list, int64_t count, int64_t wanted, uint64_t seed)
 }
 
 /* `wanted` of the segments, in the order given. */
-static enum weft_status replay_list(struct weft_audit *a, const int64_t *ends, const int64_t *order, int64_t wanted)
+static enum weft_status replay_list(struct weft_audit *a, struct found *f, const int64_t *order, int64_t wanted)
 {
     for (int64_t i = 0; i < wanted; i++) {
-        int64_t first = order[i] ? ends[order[i] - 1] : 0, last = ends[order[i]];
+        int64_t first = order[i] ? f->step[order[i] - 1] : 0, last = f->step[order[i]];
         bool before;
         TRY(passed_before(a, first, last, &before));
         if (!before) {
-            TRY(replay_segment(a, first, last));
+            TRY(replay_segment(a, f, first, last));
             TRY(note_passed(a, first, last));
         }
         a->segments_before += before;
@@ -150,41 +227,47 @@ static enum weft_status replay_list(struct weft_audit *a, const int64_t *ends, c
     return WEFT_OK;
 }
 
-static enum weft_status replay_some(struct weft_audit *a, const int64_t *ends, int64_t *order)
+static enum weft_status replay_some(struct weft_audit *a, struct found *f)
 {
-    int64_t wanted = a->segments ? weft_min(a->segments, a->segments_there) : a->segments_there;
-    for (int64_t i = 0; i < a->segments_there; i++)
+    int64_t wanted = a->segments ? weft_min(a->segments, f->count) : f->count;
+    int64_t *order = malloc((size_t)f->count * sizeof *order);
+    if (!order)
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of segments");
+    for (int64_t i = 0; i < f->count; i++)
         order[i] = i;
     if (a->segments)
-        draw(order, a->segments_there, wanted, a->seed);
-    return replay_list(a, ends, order, wanted);
+        draw(order, f->count, wanted, a->seed);
+    enum weft_status status = replay_list(a, f, order, wanted);
+    free(order);
+    return status;
 }
 
-/* From the start to the end: no checkpoint needs to be read. */
-static enum weft_status replay_all(struct weft_audit *a, int64_t last)
+/* From the start to the end: no checkpoint needs to be loaded. */
+static enum weft_status replay_all(struct weft_audit *a, struct found *f)
 {
-    TRY(replay_segment(a, 0, last));
+    TRY(replay_segment(a, f, 0, a->steps_there));
     a->segments_done = a->segments_there;
+    return WEFT_OK;
+}
+
+static enum weft_status replay_found(struct weft_audit *a, struct found *f)
+{
+    TRY(weft_ckpt_steps(a->folder, &f->step, &f->count));
+    if (f->count == 0)
+        return FAIL(WEFT_INVALID, "%s has no checkpoint: there is nothing to compare with", a->folder);
+    a->segments_there = f->count;
+    a->steps_there = f->step[f->count - 1];
+    TRY(weft_configured_eras_init(&f->eras, a->folder, a->steps_there, a->data));
+    a->changes = f->eras.eras.newest;
+    TRY(a->segments || a->passed ? replay_some(a, f) : replay_all(a, f));
     return WEFT_OK;
 }
 
 enum weft_status weft_audit_run(struct weft_audit *a)
 {
-    int64_t *ends = NULL;
-    int count = 0;
-    TRY(weft_recipe_open(a->recipe, a->spec));
-    TRY(weft_ckpt_steps(a->folder, &ends, &count));
-    if (count == 0) {
-        free(ends);
-        return FAIL(WEFT_INVALID, "%s has no checkpoint: there is nothing to compare with", a->folder);
-    }
-    a->segments_there = count;
-    a->steps_there = ends[count - 1];
-    int64_t *order = malloc((size_t)count * sizeof *order);
-    enum weft_status status = order ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a list of segments");
-    if (status == WEFT_OK)
-        status = a->segments || a->passed ? replay_some(a, ends, order) : replay_all(a, ends[count - 1]);
-    free(order);
-    free(ends);
+    struct found f = {0};
+    enum weft_status status = replay_found(a, &f);
+    weft_configured_eras_release(&f.eras);
+    free(f.step);
     return status;
 }

@@ -10,10 +10,8 @@
 
 struct weft_audit {
     /* ---- what is wanted */
-    const struct weft_spec *spec;
-    struct weft_recipe *recipe; /* for the spec; its data are opened here */
-    const struct weft_settings *settings;
     const char *folder;
+    const char *data; /* where the data of task=text are; NULL: where they were */
     int64_t segments; /* that many of those between checkpoints, drawn at random; 0: the whole run, from the start */
     uint64_t seed;    /* of the draw */
     /* A file of segments that passed before: these are left out, and others that pass are added. NULL: none. */
@@ -26,6 +24,7 @@ struct weft_audit {
     /* ---- what came of it */
     int64_t segments_there, segments_done, segments_before; /* segments_before: of those done, by `passed` */
     int64_t steps_there, steps_done;                        /* up to the newest checkpoint; repeated */
+    int64_t changes; /* of options or origin when it was resumed, up to the newest checkpoint */
 };
 
 /* WEFT_CHECK: something comes out differently; the message names the step. */

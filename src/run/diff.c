@@ -39,7 +39,7 @@ static void compare_records(struct weft_diff *d, const struct weft_expected_reco
     d->record = -1;
     for (; a && d->record < 0; a = a->next) {
         const struct weft_expected_record *other = find(b, a->text, a->step);
-        if (a->step == 0 || !other || strcmp(a->text, other->text) == 0)
+        if (a->step == 0 || a->kind != WEFT_RECORD_STEP || !other || strcmp(a->text, other->text) == 0)
             continue;
         d->record = a->step;
         snprintf(d->text[0], sizeof d->text[0], "%s}", a->text);

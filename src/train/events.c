@@ -114,7 +114,7 @@ static long next_record(FILE *f, int64_t step)
         if (event[i] < 128)
             break;
     }
-    return of <= (uint64_t)step ? (long)(HEAD + n + TAIL) : 0;
+    return step >= 0 && of <= (uint64_t)step ? (long)(HEAD + n + TAIL) : 0;
 }
 
 enum weft_status weft_events_open(struct weft_record *record, int64_t step)

@@ -12,6 +12,13 @@
 const char *weft_origin_name(int i);
 enum weft_status weft_origin_find(struct weft_origin *o, const struct weft_recipe *r, int gates_failed);
 
+/* ---- the folder (record.c) */
+
+/* In the record's arena; NULL: there is not enough memory. */
+const char *weft_record_path(struct weft_record *record, const char *name);
+/* Notes what is another than before; refuses other data. */
+enum weft_status weft_record_compare_origin(struct weft_record *record, const struct weft_origin *before);
+
 /* ---- initial weights (initial.c) */
 
 /* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
@@ -50,7 +57,7 @@ enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder
 /* ---- records (log.c) */
 
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_learner *t);
-/* Of run->changes; not again where the log ends with just this record. */
+/* Of record->changes. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step);
 enum weft_status weft_log_losses(struct weft_record *record, const struct weft_learner *t,
                                  const struct weft_progress *now);
@@ -62,17 +69,36 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
  * stopped. */
 enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_learner *t, struct weft_binding *b,
                                      bool due);
-/* Drops all records after the step of a checkpoint (NULL: there is none), whose own record the log must have; gives the
- * number of bytes that are left. What is dropped must come again. */
-enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step, int64_t *kept);
+/* Drops all records after that of a checkpoint, which the log must have (NULL: all records). What is dropped must come
+ * again. */
+enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step);
 /* Takes up all records behind a checkpoint (NULL: all) of a log whose chain is intact, to be compared with what is
  * recorded from now on. */
 enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step);
 
+/* ---- what changed when a run was resumed (change.c) */
+
+/* Adds to record->changes. */
+enum weft_status weft_change_add(struct weft_record *record, const char *name, const char *before, const char *now);
+/* Calls `each` for every change that a record's text says, until it returns false. False: it did, or the text is not
+ * one that Weft writes. */
+typedef bool weft_change_fn(void *context, const char *name, const char *before, const char *now);
+bool weft_change_read(const char *text, weft_change_fn *each, void *context);
+/* The index of an option that may change, else -1. */
+int weft_change_option(const char *name);
+/* Whether a change of the origin is possible: of all but data and numbers. */
+bool weft_change_is_origin(const char *name);
+
+/* ---- a checkpoint of a run that is repeated (saved.c) */
+
+/* Compares a checkpoint that would be saved now with that of the folder. */
+enum weft_status weft_saved_compare(const struct weft_learner *t, struct weft_record *record,
+                                    const struct weft_binding *binding);
+
 /* ---- TensorBoard (events.c) */
 
 #define WEFT_EVENTS "events.out.tfevents.weft"
-/* Opens the file, without what is after the step. */
+/* Opens the file, without what is after the step; -1: without all. */
 enum weft_status weft_events_open(struct weft_record *record, int64_t step);
 enum weft_status weft_events_add(struct weft_record *record, int64_t step, const char *tag, double value);
 

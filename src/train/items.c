@@ -244,14 +244,38 @@ enum weft_status weft_items_load(struct weft_items *t, const char *path)
 
 /* ---- of a run */
 
-static enum weft_status compare(const struct weft_items *t, const char *path)
+/* The file has the items of the last test: a run that was resumed with more steps is tested again. */
+static bool is_tested_later(const struct weft_record *record)
+{
+    const struct weft_expected_record *e = record->expected; /* the record of this test, which is not yet made */
+    for (e = e ? e->next : NULL; e; e = e->next)
+        if (e->kind == WEFT_RECORD_STEP && strstr(e->text, ", \"test_loss\": "))
+            return true;
+    return false;
+}
+
+/* Where the run was resumed, a later test may have replaced the file, and its record may have been cut. */
+static bool is_resumed_later(const struct weft_record *record)
+{
+    for (const struct weft_expected_record *e = record->expected; e; e = e->next)
+        if (e->kind == WEFT_RECORD_CHANGE)
+            return true;
+    return false;
+}
+
+static enum weft_status compare(const struct weft_items *t, const char *path, bool decided)
 {
     struct weft_items found;
     enum weft_status status = weft_items_load(&found, path);
-    if (status == WEFT_OK && (found.count != t->count || strcmp(found.items_sha256, t->items_sha256) != 0 ||
-                              memcmp(found.nll, t->nll, (size_t)t->count * sizeof *t->nll) != 0 ||
-                              memcmp(found.tokens, t->tokens, (size_t)t->count * sizeof *t->tokens) != 0))
-        status = FAIL(WEFT_CHECK, "%s is not what the model of this run gives", path);
+    bool same = status == WEFT_OK && found.count == t->count && strcmp(found.items_sha256, t->items_sha256) == 0 &&
+                memcmp(found.nll, t->nll, (size_t)t->count * sizeof *t->nll) == 0 &&
+                memcmp(found.tokens, t->tokens, (size_t)t->count * sizeof *t->tokens) == 0;
+    if (status == WEFT_OK && !same)
+        status = decided ? FAIL(WEFT_CHECK, "%s is not what the model of this run gives", path)
+                         : FAIL(WEFT_INVALID,
+                                "%s is not of the last test in the log: it cannot be decided whether it is of a later "
+                                "one, or was edited. Resume the run until it is finished",
+                                path);
     weft_items_release(&found);
     return status;
 }
@@ -263,7 +287,7 @@ enum weft_status weft_items_record(const struct weft_items *t, const struct weft
         return FAIL(WEFT_INVALID, "the path of the run's folder is too long");
     if (!record->replays)
         return t->count ? weft_items_save(t, path) : WEFT_OK;
-    if (record->may_differ || access(path, F_OK)) /* runs of earlier programs have none */
+    if (is_tested_later(record) || access(path, F_OK)) /* runs of earlier programs have none */
         return WEFT_OK;
-    return compare(t, path);
+    return compare(t, path, !is_resumed_later(record));
 }

@@ -6,7 +6,7 @@
  * (chain.c). What else is worth knowing, program, machine, times and what changed when a run was resumed, stands in
  * records with "environment", which are in the chain but differ between runs of one definition. So the log of a run
  * that was killed and resumed is, but for those, that of one never killed. What is cut off when a run is resumed must
- * come again as it was.
+ * come again as it was. A record "change" directly follows that of the checkpoint which the run was resumed from.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -22,14 +22,14 @@
 struct draft {
     struct weft_record *record;
     int64_t step;
-    bool environment;
+    bool compared; /* with what is expected */
     struct weft_result *r;
     enum weft_status status; /* of the events */
 };
 
 static struct draft begin(struct weft_record *record, int64_t step)
 {
-    struct draft draft = {record, step, false, weft_result_create(), WEFT_OK};
+    struct draft draft = {record, step, true, weft_result_create(), WEFT_OK};
     weft_result_int(draft.r, "step", step);
     return draft;
 }
@@ -37,7 +37,7 @@ static struct draft begin(struct weft_record *record, int64_t step)
 static struct draft begin_environment(struct weft_record *record, int64_t step, const char *of)
 {
     struct draft draft = begin(record, step);
-    draft.environment = true;
+    draft.compared = false;
     weft_result_text(draft.r, "environment", of);
     return draft;
 }
@@ -64,19 +64,38 @@ static void add_int(struct draft *draft, const char *group, const char *name, in
 
 /* ---- what was cut off */
 
-static bool is_environment(const char *text) { return strstr(text, ", \"environment\": ") != NULL; }
+static enum weft_record_kind find_kind(const char *text)
+{
+    static const char mark[] = ", \"environment\": \"";
+    const char *of = strstr(text, mark);
+    if (!of)
+        return WEFT_RECORD_STEP;
+    of += sizeof mark - 1;
+    if (strncmp(of, "stopped\"", 8) == 0)
+        return WEFT_RECORD_STOPPED;
+    return strncmp(of, "change\"", 7) == 0 ? WEFT_RECORD_CHANGE : WEFT_RECORD_OTHER;
+}
 
-/* Takes up what a resumed run had recorded behind its checkpoint. */
-static enum weft_status expect(struct weft_record *record, const char *text, size_t bytes, int64_t step)
+/* Takes up what comes behind a checkpoint. */
+static enum weft_status expect(struct weft_record *record, struct weft_expected_record found, size_t bytes)
 {
     struct weft_expected_record *e = weft_arena_alloc(&record->arena, sizeof *e);
-    char *copy = e ? weft_arena_print(&record->arena, "%.*s", (int)bytes, text) : NULL;
-    if (!copy)
+    found.text = e ? weft_arena_print(&record->arena, "%.*s", (int)bytes, found.text) : NULL;
+    if (!found.text)
         return FAIL(WEFT_NOMEM, "not enough memory for the records of %s/log.jsonl", record->folder);
-    *e = (struct weft_expected_record){.step = step, .text = copy};
+    *e = found;
     *record->expected_end = e;
     record->expected_end = &e->next;
     return WEFT_OK;
+}
+
+static enum weft_status comes_otherwise(const struct weft_record *record, int64_t step, const char *before,
+                                        const char *now)
+{
+    return FAIL(WEFT_CHECK,
+                "step %lld of %s does not come out as its log says: the log was edited, or one of the computers made "
+                "an error. The log has %s%s, now it is %s}",
+                (long long)step, record->folder, before ? before : "nothing", before ? "}" : "", now);
 }
 
 /* The same definition gives the same numbers, on any machine. With other options other steps may be recorded; another
@@ -87,14 +106,11 @@ static enum weft_status compare_expected(struct weft_record *record, const char 
     while (e && e->step < step && !record->replays)
         e = e->next;
     record->expected = e;
-    if (record->replays ? !e : !e || e->step > step)
+    if (!record->replays && (!e || e->step > step))
         return WEFT_OK;
-    if (strcmp(e->text, text) != 0)
-        return FAIL(
-            WEFT_CHECK,
-            "step %lld of %s does not come out as its log says: the log was edited, or one of the computers made "
-            "an error. The log has %s}, now it is %s}",
-            (long long)step, record->folder, e->text, text);
+    if (!e || strcmp(e->text, text) != 0)
+        return comes_otherwise(record, step, e ? e->text : NULL, text);
+    memcpy(record->matched, e->chain, sizeof e->chain);
     record->expected = e->next;
     return WEFT_OK;
 }
@@ -122,7 +138,7 @@ static enum weft_status finish(struct draft *draft)
     char *text = NULL;
     size_t bytes = 0;
     enum weft_status status = print(draft, &text, &bytes);
-    if (status == WEFT_OK && !draft->environment)
+    if (status == WEFT_OK && draft->compared)
         status = compare_expected(record, text, draft->step);
     if (status == WEFT_OK && !weft_chain_write(&record->chain, text, bytes, record->log))
         status = FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
@@ -156,20 +172,13 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     return finish(&draft);
 }
 
-/* A kill may have come between this record and the change. */
+/* The hash shows whoever undoes the changes, to find the options of before, that they were read rightly. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
-    char *text = NULL;
-    size_t bytes = 0;
     struct draft draft = begin_environment(record, step, "change");
     weft_result_text(draft.r, "changed", record->changes);
-    enum weft_status status = print(&draft, &text, &bytes);
-    bool again = status == WEFT_OK && record->last && strcmp(text, record->last) == 0;
-    free(text);
-    if (status == WEFT_OK && !again)
-        return finish(&draft);
-    weft_result_free(draft.r);
-    return status;
+    weft_result_text(draft.r, "config_sha256", record->config_sha256);
+    return finish(&draft);
 }
 
 static enum weft_status log_time(struct weft_record *record, const struct weft_learner *t, double tokens_per_s)
@@ -246,12 +255,13 @@ enum weft_status weft_log_checkpoint(struct weft_record *record, const struct we
                                      bool due)
 {
     struct draft draft = due ? begin(record, t->step) : begin_environment(record, t->step, "stopped");
+    draft.compared = due || record->replays;
     weft_result_text(draft.r, "weights_sha256", b->weights);
     weft_result_text(draft.r, "optimizer_sha256", b->optimizer);
     weft_result_text(draft.r, "stream_sha256", b->stream);
     weft_result_text(draft.r, "losses_sha256", b->losses);
     TRY(finish(&draft));
-    memcpy(b->chain, record->chain.head, sizeof b->chain);
+    memcpy(b->chain, record->replays ? record->matched : record->chain.head, sizeof b->chain);
     return WEFT_OK;
 }
 
@@ -268,100 +278,96 @@ static bool has_binding(const char *line, const struct weft_binding *b)
 }
 
 /* What is read of the log: up to the checkpoint's record, and from there on. */
-struct cutting {
+struct reading {
     struct weft_record *record;
     const struct weft_binding *from; /* the checkpoint; NULL: from the start */
-    int64_t step, kept;
-    bool found, ended; /* the checkpoint's record; what is kept */
+    int64_t kept;
+    bool found, whole; /* the checkpoint's record; all that comes behind it */
+    struct weft_chain behind;
 };
 
-static enum weft_status cut_line(struct cutting *c, const char *line, size_t bytes)
+static enum weft_status read_kept(struct reading *r, const char *line, size_t bytes)
 {
-    struct weft_record *record = c->record;
-    struct weft_chain before = record->chain;
-    long long of;
+    struct weft_record *record = r->record;
+    long long of, number = record->chain.lines + 1;
     size_t text;
-    if (!weft_chain_read(&record->chain, line, bytes, &text) || sscanf(line, "{\"step\": %lld", &of) != 1) {
-        if (!c->found)
-            return FAIL(WEFT_FORMAT, "line %lld of %s/log.jsonl is not what was written there: the log was edited",
-                        (long long)before.lines + 1, record->folder);
-        record->chain = before;
-        c->ended = true;
-        return WEFT_OK;
-    }
-    if (c->from && !c->found && strcmp(record->chain.head, c->from->chain) == 0)
-        c->found = has_binding(line, c->from);
-    if (c->found && of > c->step) {
-        record->chain = before;
-        c->ended = true;
-        return WEFT_OK;
-    }
-    c->kept += (int64_t)bytes;
-    free(record->last);
-    record->last = strndup(line, text);
+    if (!weft_chain_read(&record->chain, line, bytes, &text) || sscanf(line, "{\"step\": %lld", &of) != 1)
+        return FAIL(WEFT_FORMAT, "line %lld of %s/log.jsonl is not what was written there: the log was edited", number,
+                    record->folder);
+    r->kept += (int64_t)bytes;
+    r->found = strcmp(record->chain.head, r->from->chain) == 0 && has_binding(line, r->from);
+    r->behind = record->chain;
     return WEFT_OK;
 }
 
-/* Behind what is kept: records that must come again, as far as they are whole. */
-static enum weft_status keep_in_mind(struct weft_record *record, struct weft_chain *chain, const char *line,
-                                     size_t bytes, bool *whole)
+/* What is cut off may have been made with options, or by an engine, that are not those of now. */
+static bool note_other(void *context, const char *name, const char *before, const char *now)
 {
+    struct weft_record *record = context;
+    bool isa = strcmp(name, weft_origin_name(WEFT_ORIGIN_ISA)) == 0;
+    record->may_differ |= weft_change_option(name) >= 0 || (isa && !weft_dnn_same_bits(before, now));
+    return true;
+}
+
+/* Behind what is kept: records that must come again, as far as they are whole. */
+static enum weft_status read_behind(struct reading *r, const char *line, size_t bytes)
+{
+    struct weft_record *record = r->record;
+    enum weft_record_kind kind = find_kind(line);
     long long of;
     size_t text;
-    *whole = *whole && weft_chain_read(chain, line, bytes, &text) && sscanf(line, "{\"step\": %lld", &of) == 1;
-    if (*whole && !is_environment(line))
-        TRY(expect(record, line, text, of));
+    r->whole = r->whole && weft_chain_read(&r->behind, line, bytes, &text) && sscanf(line, "{\"step\": %lld", &of) == 1;
+    if (!r->whole || kind == WEFT_RECORD_OTHER)
+        return WEFT_OK;
+    if (kind == WEFT_RECORD_CHANGE && !record->replays)
+        record->may_differ |= !weft_change_read(line, note_other, record);
+    struct weft_expected_record e = {.kind = kind, .step = of, .text = line};
+    memcpy(e.chain, r->behind.head, sizeof e.chain);
+    if (kind == WEFT_RECORD_STEP || record->replays)
+        TRY(expect(record, e, text));
     return WEFT_OK;
 }
 
 /* Reads a log: up to the checkpoint's record, and from there on what must come again. */
-static enum weft_status read_log(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step,
-                                 int64_t *kept, bool *whole)
+static enum weft_status read_log(struct reading *r, FILE *log, int64_t step)
 {
-    struct cutting c = {.record = record, .from = from, .step = step, .found = !from};
-    struct weft_chain behind = {0};
+    struct weft_record *record = r->record;
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
     enum weft_status status = WEFT_OK;
-    *whole = true;
+    r->found = !r->from;
+    r->whole = true;
     record->expected_end = &record->expected;
     weft_chain_start(&record->chain);
+    r->behind = record->chain;
     rewind(log);
-    while (status == WEFT_OK && (n = getline(&line, &room, log)) > 0) {
-        if (!c.ended) {
-            status = cut_line(&c, line, (size_t)n);
-            behind = record->chain;
-        }
-        if (status == WEFT_OK && c.ended)
-            status = keep_in_mind(record, &behind, line, (size_t)n, whole);
-    }
+    while (status == WEFT_OK && (n = getline(&line, &room, log)) > 0)
+        status = r->found ? read_behind(r, line, (size_t)n) : read_kept(r, line, (size_t)n);
     free(line);
     TRY(status);
-    if (!c.found)
+    if (!r->found)
         return FAIL(WEFT_FORMAT,
                     "%s/log.jsonl does not have the record of the checkpoint of step %" PRId64
                     ": the log was cut or replaced",
                     record->folder, step);
-    *kept = c.kept;
     return WEFT_OK;
 }
 
-enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step, int64_t *kept)
+enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step)
 {
-    bool whole;
-    TRY(read_log(record, record->log, from, step, kept, &whole));
-    if (ftruncate(fileno(record->log), *kept) || fseek(record->log, 0, SEEK_END))
+    struct reading r = {.record = record, .from = from};
+    TRY(read_log(&r, record->log, step));
+    if (ftruncate(fileno(record->log), r.kept) || fseek(record->log, 0, SEEK_END))
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", record->folder, strerror(errno));
     return WEFT_OK;
 }
 
 enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const struct weft_binding *from, int64_t step)
 {
-    int64_t kept;
-    bool whole;
-    TRY(read_log(record, log, from, from ? step : -1, &kept, &whole));
-    if (!whole)
+    struct reading r = {.record = record, .from = from};
+    TRY(read_log(&r, log, step));
+    if (!r.whole)
         return FAIL(WEFT_FORMAT,
                     "%s/log.jsonl is not what was written there behind step %" PRId64 ": its chain is broken",
                     record->folder, step);

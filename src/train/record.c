@@ -21,10 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const may_change[] = {"steps",          "log_every",        "eval_every", "eval_samples",
-                                         "diagnose_every", "checkpoint_every", "keep",       "recompute"};
-
-static const char *in_folder(struct weft_record *record, const char *name)
+const char *weft_record_path(struct weft_record *record, const char *name)
 {
     return weft_arena_print(&record->arena, "%s/%s", record->folder, name);
 }
@@ -49,7 +46,7 @@ static enum weft_status check_empty(const char *folder)
 /* The log is the lock: the system lets go of it however the process ends. */
 static enum weft_status open_log(struct weft_record *record)
 {
-    const char *path = in_folder(record, "log.jsonl");
+    const char *path = weft_record_path(record, "log.jsonl");
     int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
     if (fd < 0 && errno == ELOOP)
         return FAIL(WEFT_INVALID, "%s/log.jsonl is a symbolic link: what it points to is not written to",
@@ -91,13 +88,6 @@ enum weft_status weft_record_config(const struct weft_settings *settings, char *
     return WEFT_OK;
 }
 
-static void note_change(struct weft_record *record, const char *name, const char *before, const char *now)
-{
-    size_t used = strlen(record->changes);
-    snprintf(record->changes + used, sizeof record->changes - used, "%s%s %s -> %s", used ? ", " : "", name, before,
-             now);
-}
-
 /* The folder's config against the settings. */
 struct comparison {
     struct weft_record *record;
@@ -108,12 +98,10 @@ struct comparison {
 
 static enum weft_status differ(struct weft_record *record, const char *name, const char *before, const char *now)
 {
-    for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++)
-        if (strcmp(name, may_change[i]) == 0) {
-            note_change(record, name, before, now);
-            record->may_differ = true;
-            return WEFT_OK;
-        }
+    if (weft_change_option(name) >= 0) {
+        record->may_differ = true;
+        return weft_change_add(record, name, before, now);
+    }
     return FAIL(WEFT_INVALID,
                 "the run in %s has %s=%s, this is %s: to continue it, run `weft train %s --resume`, or give another "
                 "folder",
@@ -151,15 +139,15 @@ static void compare_new(void *context, const struct weft_opt *opt, const char *v
         c->status = differ(c->record, opt->name, opt->initial, value);
 }
 
-/* A kill may have come before the config was written; then nothing else was either. */
+/* A kill may have come before the config was written; then no checkpoint was either. */
 static enum weft_status compare_config(struct weft_record *record, const char *path)
 {
     struct comparison c = {.record = record};
     if (!path)
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
-    *record->changes = 0;
-    record->may_differ = false;
-    if (access(path, F_OK))
+    record->changes = "";
+    record->may_differ = access(path, F_OK) != 0;
+    if (record->may_differ)
         return WEFT_OK;
     TRY(weft_json_load(path, compare_entry, &c));
     weft_settings_each(record->settings, &c, compare_new);
@@ -191,21 +179,35 @@ static enum weft_status check_newest(const struct weft_record *record, int64_t s
 
 /* ---- the origin */
 
+static enum weft_status other_data(const struct weft_record *record)
+{
+    return FAIL(WEFT_INVALID,
+                "the data are not those that the run in %s was trained on: bring those back, or give another folder",
+                record->folder);
+}
+
 /* Other data are refused, other changes noted. */
-static enum weft_status compare_origin(struct weft_record *record, const struct weft_origin *before)
+enum weft_status weft_record_compare_origin(struct weft_record *record, const struct weft_origin *before)
 {
     for (int i = 0; i < WEFT_ORIGINS; i++) {
         const char *was = before->text[i], *is = record->origin.text[i];
         if (!*was || strcmp(was, is) == 0)
             continue;
         if (i == WEFT_ORIGIN_DATA)
-            return FAIL(WEFT_INVALID,
-                        "the data are not those that the run in %s was trained on: bring those back, or give another "
-                        "folder",
-                        record->folder);
-        note_change(record, weft_origin_name(i), was, is);
+            return other_data(record);
+        TRY(weft_change_add(record, weft_origin_name(i), was, is));
         record->may_differ |= i == WEFT_ORIGIN_ISA && !weft_dnn_same_bits(was, is);
     }
+    return WEFT_OK;
+}
+
+/* A run without a checkpoint begins again; the log's head has the hash of its data. */
+static enum weft_status check_first_data(const struct weft_record *record)
+{
+    const struct weft_expected_record *head = record->expected;
+    const char *data = record->origin.text[WEFT_ORIGIN_DATA];
+    if (head && head->step == 0 && *data && !strstr(head->text, data))
+        return other_data(record);
     return WEFT_OK;
 }
 
@@ -214,36 +216,36 @@ static enum weft_status compare_origin(struct weft_record *record, const struct 
 enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
                                   const struct weft_recipe *recipe, const struct weft_settings *settings)
 {
-    *record = (struct weft_record){.folder = folder, .settings = settings};
+    *record = (struct weft_record){.folder = folder, .settings = settings, .changes = ""};
     TRY(weft_record_config(settings, &record->config, record->config_sha256));
     TRY(weft_folder_make(folder));
     if (!resume)
         TRY(check_empty(folder));
     TRY(open_log(record));
-    TRY(compare_config(record, in_folder(record, "config.json")));
+    TRY(compare_config(record, weft_record_path(record, "config.json")));
     TRY(check_newest(record, recipe->steps));
     return WEFT_OK;
 }
 
 enum weft_status weft_record_begin(struct weft_record *record, struct weft_learner *t)
 {
-    int64_t kept;
     char from[4096];
     struct weft_origin before = {0};
     struct weft_binding binding = {0};
-    const char *path = in_folder(record, "config.json"), *initial = in_folder(record, "initial.json");
+    const char *path = weft_record_path(record, "config.json"), *initial = weft_record_path(record, "initial.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
     TRY(weft_state_load(t, record->folder, from, &before, &binding));
     if (*from) /* the one config that hashes vouch for */
         TRY(compare_config(record, weft_arena_print(&record->arena, "%s/config.json", from)));
-    TRY(compare_origin(record, &before));
+    TRY(weft_record_compare_origin(record, &before));
     if (t->step == 0 && initial)
         TRY(weft_initial_save(t->model, initial));
-    TRY(weft_log_cut(record, *from ? &binding : NULL, t->step, &kept));
-    TRY(weft_events_open(record, t->step));
-    if (kept == 0)
+    TRY(weft_log_cut(record, *from ? &binding : NULL, t->step));
+    TRY(*from ? WEFT_OK : check_first_data(record));
+    TRY(weft_events_open(record, *from ? t->step : -1));
+    if (!*from)
         TRY(weft_log_head(record, t));
-    if (*record->changes)
+    else if (*record->changes)
         TRY(weft_log_change(record, t->step));
     if (!path || !initial)
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
@@ -253,78 +255,12 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_learn
     return WEFT_OK;
 }
 
-/* ---- a replay: the trainer's model has its initial weights */
-
-static enum weft_status begin_replay(struct weft_record *record, const char *checkpoint, struct weft_learner *t,
-                                     FILE *log)
-{
-    struct weft_origin before = {0};
-    struct weft_binding binding = {0};
-    const char *initial = in_folder(record, "initial.json");
-    TRY(initial ? weft_initial_check(t->model, initial) : FAIL(WEFT_NOMEM, "not enough memory for a path"));
-    record->log = tmpfile();
-    record->events = tmpfile();
-    if (!record->log || !record->events)
-        return FAIL(WEFT_IO, "no temporary file could be made: %s", strerror(errno));
-    TRY(weft_origin_find(&record->origin, t->recipe, 0));
-    if (checkpoint) {
-        TRY(weft_state_load_from(t, checkpoint, &before, &binding));
-        TRY(compare_origin(record, &before));
-        if (strcmp(binding.config, record->config_sha256) != 0)
-            return FAIL(WEFT_INVALID, "%s was saved with other options than the run has now", checkpoint);
-    }
-    TRY(weft_log_expect(record, log, checkpoint ? &binding : NULL, t->step));
-    if (!checkpoint)
-        TRY(weft_log_head(record, t));
-    return WEFT_OK;
-}
-
-static enum weft_status open_old_log(struct weft_record *record, FILE **log)
-{
-    const char *path = in_folder(record, "log.jsonl");
-    if (!path)
-        return FAIL(WEFT_NOMEM, "not enough memory for a path");
-    TRY(weft_input_open(path, log));
-    return WEFT_OK;
-}
-
-enum weft_status weft_record_read(struct weft_record *record, const char *folder)
-{
-    FILE *log;
-    *record = (struct weft_record){.folder = folder, .replays = true};
-    TRY(open_old_log(record, &log));
-    enum weft_status status = weft_log_expect(record, log, NULL, 0);
-    fclose(log);
-    return status;
-}
-
-enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
-                                    struct weft_learner *t, const struct weft_settings *settings)
-{
-    FILE *log;
-    *record = (struct weft_record){.folder = folder, .settings = settings, .replays = true};
-    TRY(weft_record_config(settings, &record->config, record->config_sha256));
-    TRY(open_old_log(record, &log));
-    enum weft_status status = begin_replay(record, checkpoint, t, log);
-    fclose(log);
-    return status;
-}
-
-enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step)
-{
-    const struct weft_expected_record *e = record->expected;
-    if (e && e->step <= step)
-        return FAIL(WEFT_CHECK, "%s/log.jsonl has a record of step %" PRId64 " that does not come: %s}", record->folder,
-                    e->step, e->text);
-    return WEFT_OK;
-}
-
 void weft_record_close(struct weft_record *record)
 {
     struct stat st;
     /* Where nothing was ever written no folder is left behind. */
     if (record->log && !record->replays && fstat(fileno(record->log), &st) == 0 && st.st_size == 0) {
-        unlink(in_folder(record, "log.jsonl"));
+        unlink(weft_record_path(record, "log.jsonl"));
         rmdir(record->folder);
     }
     if (record->log)
@@ -332,7 +268,6 @@ void weft_record_close(struct weft_record *record)
     if (record->events)
         fclose(record->events);
     free(record->config);
-    free(record->last);
     weft_arena_release(&record->arena);
     *record = (struct weft_record){0};
 }

@@ -38,10 +38,20 @@ bool weft_chain_read(struct weft_chain *c, const char *line, size_t bytes, size_
 
 /* ---- the folder (record.c, log.c, events.c) */
 
+/* Records are functions of the step, but for those of the environment; of these, two matter when a run is repeated. */
+enum weft_record_kind {
+    WEFT_RECORD_STEP,
+    WEFT_RECORD_STOPPED, /* a checkpoint that was saved only because training was stopped */
+    WEFT_RECORD_CHANGE,  /* what changed when training was resumed */
+    WEFT_RECORD_OTHER,
+};
+
 struct weft_expected_record {
     struct weft_expected_record *next;
+    enum weft_record_kind kind;
     int64_t step;
-    const char *text;
+    const char *text; /* without its chain and the closing brace */
+    char chain[65];
 };
 
 struct weft_record {
@@ -52,10 +62,11 @@ struct weft_record {
     FILE *log, *events;
     int gates_checks, gates_failed; /* for the first record of the log; set before weft_record_begin */
     struct weft_origin origin;      /* of the bits from here on */
-    char changes[1024]; /* of options and origin, from what the folder says to what is asked for now; "": none */
-    char *last;         /* the record that the log ends with, without its chain, to be freed; NULL: none */
+    const char *changes; /* of options and origin, from what the folder says to what is asked for now; "": none */
     struct weft_chain chain;
     struct weft_expected_record *expected, **expected_end; /* records that must come again, see log.c */
+    char matched[65];                                      /* the chain of the last one that came */
+    int checkpoints;                                       /* of the folder that a replay has compared */
     bool may_differ; /* and yet need not: options were changed, or another engine computes */
     bool replays;    /* nothing is written into the folder; all that is expected must come, in order */
     struct weft_arena arena;
@@ -71,15 +82,46 @@ enum weft_status weft_record_open(struct weft_record *record, const char *folder
  */
 enum weft_status weft_record_begin(struct weft_record *record, struct weft_learner *t);
 void weft_record_close(struct weft_record *record);
+
+/* ---- a replay (replay.c) */
+
 /* Instead of open and begin, to repeat a run that is in a folder from one of its checkpoints (NULL: from the start).
  * The trainer's model has its initial weights. Nothing is written there. What is recorded from now on must be what the
- * log has; a step that comes out differently ends training with WEFT_CHECK. */
+ * log has; a step that comes out differently ends training with WEFT_CHECK. A checkpoint that the folder has must be
+ * what would be saved now. */
 enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
                                     struct weft_learner *t, const struct weft_settings *settings);
-/* Only reads the log of a run: `expected` is the list of its records that are functions of the step. */
+/* The options from here on, where the run was resumed with others. */
+enum weft_status weft_record_change(struct weft_record *record, const struct weft_settings *settings);
+/* Only reads the log of a run: `expected` is the list of its records but for WEFT_RECORD_OTHER. */
 enum weft_status weft_record_read(struct weft_record *record, const char *folder);
 /* Behind a step, after a replay: whether the log has records up to it that did not come. */
 enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step);
+
+/* ---- eras (era.c): a run that was resumed with other options has several, one after the other */
+
+enum { WEFT_CHANGES = 8 }; /* options that may change */
+struct weft_era {
+    int64_t step;                    /* that it begins after */
+    const char *value[WEFT_CHANGES]; /* NULL: as in the config of the newest checkpoint */
+    const char *text;                /* of the record that it begins with; NULL: the first */
+    char config_sha256[65];          /* that the log says; "": it does not */
+};
+struct weft_eras {
+    struct weft_era *list; /* count of them; what follows the newest checkpoint belongs to list[newest] or later ones */
+    int count, newest;
+    bool only_begun; /* nothing was recorded in the last one */
+    struct weft_record log;
+    struct weft_arena arena;
+};
+/* Reads them out of the log of a run. `settings` are those of the config of its newest checkpoint, which is in the
+ * folder `checkpoint`. WEFT_CHECK: such changes are not possible. Release also after a failure. */
+enum weft_status weft_eras_read(struct weft_eras *eras, const char *folder, const char *checkpoint,
+                                const struct weft_settings *settings);
+void weft_eras_release(struct weft_eras *eras);
+/* Which of them a checkpoint was saved in. */
+enum weft_status weft_eras_find(const struct weft_eras *eras, const char *checkpoint, int *era);
+const char *weft_may_change(int i); /* the name of an option */
 
 /* ---- checkpoints (state.c, state_load.c) */
 

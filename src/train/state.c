@@ -268,7 +268,7 @@ enum weft_status weft_state_save(const struct weft_learner *t, const char *run, 
     TRY(begin_saving(&s, t, record ? record->config : "", record ? &record->origin : NULL));
     TRY(weft_comm_join(t->comm, record ? record_checkpoint(t, record, &s.binding, due) : WEFT_OK));
     if (record && record->replays)
-        return WEFT_OK;
+        return weft_saved_compare(t, record, &s.binding);
     enum weft_status status = save_checkpoint(&s, run);
     weft_arena_release(&s.arena);
     return status;

@@ -1,6 +1,10 @@
 """forger.py - changes the folder of a run and then all hashes that would show it: what only training again can find.
 
     forger.py records RUN CODE      runs CODE on every record r of the log that is a function of the step
+    forger.py all RUN CODE          runs CODE on every record
+    forger.py head RUN NAME=VALUE.. the log begins with the config that has these values
+    forger.py saved RUN STEP NAME VALUE  sets an option in the config of one checkpoint
+    forger.py metadata RUN STEP NAME VALUE  sets an entry in the metadata of one checkpoint
     forger.py weights RUN STEP AT   flips a bit of a checkpoint's weights, in byte AT of them; prints tensor and element
     forger.py config RUN NAME VALUE sets an option in all configs
 """
@@ -88,11 +92,29 @@ def change_weights(run, step, at):
         ledger.write_text(ledger.read_text().replace(before, after))
 
 
+def with_option(text, name, value):
+    return re.sub(rf'("{name}": )[^,\n]*', rf"\g<1>{value}", text)
+
+
+def change_head(run, *options):
+    text = (run / "config.json").read_text()
+    for option in options:
+        text = with_option(text, *option.split("="))
+    hash_of_it = sha(text.encode())
+    rewrite_log(run, lambda r: r.update(config_sha256=hash_of_it) if "numbers" in r else None)
+
+
+def change_saved(run, step, name, value):
+    path = run / f"step-{int(step):09d}" / "config.json"
+    path.write_text(with_option(path.read_text(), name, value))
+    set_metadata(path.parent, config_sha256=sha(path.read_bytes()))
+
+
 def change_config(run, name, value):
     old, new = None, None
     for path in [*map(pathlib.Path, glob.glob(f"{run}/step-*/config.json")), run / "config.json"]:
         text = path.read_text()
-        path.write_text(re.sub(rf'("{name}": )[^,\n]*', rf"\g<1>{value}", text))
+        path.write_text(with_option(text, name, value))
         old, new = sha(text.encode()), sha(path.read_bytes())
         if path.parent != run:
             set_metadata(path.parent, config_sha256=new)
@@ -109,6 +131,14 @@ if __name__ == "__main__":
     run = pathlib.Path(run).resolve()
     if command == "records":
         rewrite_log(run, lambda r: "environment" in r or exec(rest[0], {}, {"r": r}))
+    elif command == "all":
+        rewrite_log(run, lambda r: exec(rest[0], {}, {"r": r}))
+    elif command == "head":
+        change_head(run, *rest)
+    elif command == "saved":
+        change_saved(run, *rest)
+    elif command == "metadata":
+        set_metadata(run / f"step-{int(rest[0]):09d}", **{rest[1]: rest[2]})
     elif command == "weights":
         change_weights(run, *rest)
     else:
