@@ -16,6 +16,13 @@ static const char *const names[] = {
     [WEFT_TREND_GROWS] = "gain grows",
     [WEFT_TREND_SHRINKS] = "gain shrinks",
 };
+/* Of an arm that needs more compute than the first on every rung: a multiplier that grows comes nearer to 1. */
+static const char *const names_worse[] = {
+    [WEFT_TREND_UNKNOWN] = "worse on every rung, cannot decide whether more so with size",
+    [WEFT_TREND_HOLDS] = "worse on every rung, by the same factor",
+    [WEFT_TREND_GROWS] = "worse on every rung, less so with size",
+    [WEFT_TREND_SHRINKS] = "worse on every rung, more so with size",
+};
 
 /* ---- reading */
 
@@ -81,6 +88,15 @@ static double compute(const struct weft_rungs *l, int r, int i)
     return l->rung[r].arm[i].flops * l->rung[r].arm[i].tokens;
 }
 
+/* Without a curve nothing is known. */
+static const char *name_verdict(const struct weft_ladder *of)
+{
+    bool worse = !isnan(of->trend.interval.low);
+    for (int r = 0; r < of->rungs; r++)
+        worse = worse && of->multiplier[r].interval.high < 0;
+    return (worse ? names_worse : names)[of->verdict];
+}
+
 static void describe(const struct weft_rungs *l, const struct weft_rung_arm *arm, char text[WEFT_VERDICT_TEXT])
 {
     const struct weft_ladder *of = &arm->ladder;
@@ -93,7 +109,7 @@ static void describe(const struct weft_rungs *l, const struct weft_rung_arm *arm
         text, WEFT_VERDICT_TEXT,
         "%s: on the largest rung %s would need %.3g times [%.3g, %.3g] the compute for its loss, which changes by a "
         "factor of %.3g [%.3g, %.3g] per tenfold compute",
-        names[of->verdict], l->rung[0].arm[0].name, exp(m->value), exp(m->interval.low), exp(m->interval.high),
+        arm->verdict, l->rung[0].arm[0].name, exp(m->value), exp(m->interval.low), exp(m->interval.high),
         pow(10, of->trend.value), pow(10, of->trend.interval.low), pow(10, of->trend.interval.high));
 }
 
@@ -121,7 +137,7 @@ static enum weft_status judge(struct weft_rungs *l, int i)
         return WEFT_NOMEM;
     TRY(weft_ladder(&arm->ladder));
     arm->judged = true;
-    arm->verdict = names[arm->ladder.verdict];
+    arm->verdict = name_verdict(&arm->ladder);
     describe(l, arm, text);
     arm->text = weft_arena_print(&l->arena, "%s", text);
     return arm->text ? WEFT_OK : WEFT_NOMEM;

@@ -9,14 +9,15 @@ weft=$(realpath "${WEFT:-build/weft}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# rungs NAME GROWTH: studies NAME-1 to NAME-4; the second arm is as good as the first with 1.5 C^GROWTH times the compute.
+# rungs NAME GROWTH [GAIN]: studies NAME-1 to NAME-4; the second arm is as good as the first with GAIN C^GROWTH times the
+# compute, by default 1.5.
 python3 tests/cli/study.py "$scratch/base" 2 5 >"$scratch/log" || cat "$scratch/log"
 rungs() {
     for rung in 1 2 3 4; do
         cp -r "$scratch/base" "$scratch/$1-$rung"
-        python3 - "$scratch/$1-$rung" "$rung" "$2" <<'END'
+        python3 - "$scratch/$1-$rung" "$rung" "$2" "${3:-1.5}" <<'END'
 import json, sys
-folder, rung, growth = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+folder, rung, growth, gain = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
 study = json.load(open(folder + "/study.json"))
 compute = 4.0 ** (rung - 1)
 for arm in study["arms"]:
@@ -26,7 +27,7 @@ runs = [json.loads(line) for line in open(folder + "/runs.jsonl")]
 first = study["arms"][0]["name"]
 for run in runs:
     noise = 0.001 * ((run["seed"] * 7 + rung * 3) % 5 - 2) + (0 if run["arm"] == first else 0.0004 * ((run["seed"] * 3 + rung) % 5 - 2))
-    run["test_loss"] = 2 + 2 * (compute * (1 if run["arm"] == first else 1.5 * compute ** growth)) ** -0.25 + noise
+    run["test_loss"] = 2 + 2 * (compute * (1 if run["arm"] == first else gain * compute ** growth)) ** -0.25 + noise
 with open(folder + "/runs.jsonl", "w") as to:
     for run in runs:
         to.write(json.dumps(run) + "\n")
@@ -47,6 +48,12 @@ assert d[arm + ".multiplier_4_low"] < truth < d[arm + ".multiplier_4_high"] and 
 assert abs(d[arm + ".change_per_tenfold"] / 10 ** float(growth) - 1) < 0.05 and abs(d[arm + ".prediction_error"]) < 0.02, d
 END
     result $? "a gain that ${kind%:*} is found, with its multiplier"
+done
+for kind in "more so with size:-0.15:0.7" "less so with size:0.15:0.3" "by the same factor:0:0.5"; do
+    IFS=: read -r words growth gain <<<"$kind"
+    rungs "$growth" "$growth" "$gain"
+    ladder "$growth" >"$scratch/out" && grep -q ": worse on every rung, $words: on the largest rung" "$scratch/out" && ! grep -q 'gain' "$scratch/out"
+    result $? "an arm that is worse on every rung, $words"
 done
 ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
     grep -q 'predicted from the smaller ones, is off by' "$scratch/out" &&
