@@ -68,7 +68,7 @@ static void put_charts(const struct curves *c, FILE *to)
         "to zoom, and double-click to reset.</p>\n"
         "<noscript><p>The charts need JavaScript; the tables below them do not.</p></noscript>\n",
         to);
-    weft_html_legend("Losses in the chart", names, 2, to);
+    weft_html_legend("Losses in the chart", names, c->band[1].count < 2 ? 1 : 2, to); /* a point is not a curve */
     for (int i = 0; i < CHARTS; i++)
         if (weft_chart_is_drawn(&c->chart[i]))
             weft_html_chart(&c->chart[i], to);

@@ -250,6 +250,10 @@ cp -r "$run" "$scratch/run"
     well_formed run 'id="plot-loss"' 'id="plot-norm"' 'id="plot-rate"' '<p class="headline">gpt2 on recall: test loss' '"y":"loss, nats"' \
         '"x":"step (512 tokens each)"' '<th scope="row">width</th><td>128</td>' && grep -q '^| Test loss | 0\.' "$scratch/run/report.md" && [[ ! -e $scratch/run/report.csv ]]
 result $? "a single run is reported, with its curves, figures and settings"
+legend() { sed -n '/class="legend"/,/<\/div>/p' "$scratch/$1/report.html" | grep -o '</svg> [a-z]*' | tr -d '\n'; }
+cp -r "$run" "$scratch/once" && tac "$run/log.jsonl" | awk '!/"val_loss"/ || !n++' | tac >"$scratch/once/log.jsonl" && "$weft" report "$scratch/once" >/dev/null 2>&1 &&
+    [[ $(legend run) == '</svg> training</svg> validation' && $(legend once) == '</svg> training' ]] && well_formed once 'Validation was scored only at the end'
+result $? "the legend names validation where it has a curve"
 cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
     cmp "$scratch"/{run,elsewhere}/report.md && OMP_NUM_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 &&
     OMP_NUM_THREADS=2 "$weft" report "$scratch/elsewhere" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
