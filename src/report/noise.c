@@ -67,19 +67,20 @@ static enum weft_status take_first(struct pool *p, const double *weight, int64_t
     return WEFT_OK;
 }
 
-static enum weft_status pool_add(struct pool *p, const double *cost, const double *weight, int64_t items,
-                                 const char *hash, struct weft_arena *arena)
+/* A set of items, with its noise. */
+static enum weft_status pool_add(struct pool *p, const double *cost, const double *weight, const struct weft_items *t,
+                                 struct weft_item_noise noise, struct weft_arena *arena)
 {
     for (int64_t i = 0; i < p->sets; i++)
-        *(strcmp(p->hash[i], hash) ? &p->same : &p->different) = false;
+        *(strcmp(p->hash[i], t->items_sha256) ? &p->same : &p->different) = false;
     if (!p->sets)
-        TRY(take_first(p, weight, items, arena));
-    for (int64_t i = 0; p->same && i < items; i++) {
-        p->same = items == p->items && p->weight[i] == weight[i]; /* else the hash is not theirs */
+        TRY(take_first(p, weight, t->count, arena));
+    for (int64_t i = 0; p->same && i < t->count; i++) {
+        p->same = t->count == p->items && p->weight[i] == weight[i]; /* else the hash is not theirs */
         p->cost[i] += p->same ? cost[i] : 0;
     }
-    p->noise[p->sets] = weft_item_noise(cost, weight, items);
-    snprintf(p->hash[p->sets++], sizeof *p->hash, "%s", hash);
+    p->noise[p->sets] = noise;
+    snprintf(p->hash[p->sets++], sizeof *p->hash, "%s", t->items_sha256);
     return WEFT_OK;
 }
 
@@ -116,15 +117,14 @@ static const struct weft_finished *find_pair(const struct arm_noise *n, const st
 static enum weft_status add_pair(struct arm_noise *n, const struct weft_finished *run, const struct weft_items *a,
                                  const struct weft_items *b, bool counts, struct weft_item_noise *noise)
 {
-    enum weft_status status = weft_items_noise(a, b, false, noise);
-    if (status == WEFT_INVALID)
+    if (!weft_items_same(a, b))
         return FAIL(WEFT_FORMAT, "with seed %lld it was not scored on the same items as %s", (long long)run->seed,
                     n->r->arm[0].name);
-    TRY(status);
     for (int64_t i = 0; i < a->count; i++)
         n->cost[i] = a->nll[i] - b->nll[i];
+    *noise = weft_item_noise(n->cost, n->weight, a->count);
     if (counts)
-        TRY(pool_add(&n->difference, n->cost, n->weight, a->count, a->items_sha256, &n->r->arena));
+        TRY(pool_add(&n->difference, n->cost, n->weight, a, *noise, &n->r->arena));
     return WEFT_OK;
 }
 
@@ -137,7 +137,7 @@ static enum weft_status add_items(struct arm_noise *n, const struct weft_finishe
         n->weight[i] = a->tokens[i];
     n->arm->found.test.kind = a->kind;
     noise->loss = weft_item_noise(a->nll, n->weight, a->count);
-    TRY(pool_add(&n->loss, a->nll, n->weight, a->count, a->items_sha256, &n->r->arena));
+    TRY(pool_add(&n->loss, a->nll, n->weight, a, noise->loss, &n->r->arena));
     if (!pair)
         return WEFT_OK;
     bool missing, counts = n->difference.sets < n->arm->found.against.seeds;

@@ -56,8 +56,10 @@ enum weft_status weft_items_save(const struct weft_items *t, const char *path);
 enum weft_status weft_items_load(struct weft_items *t, const char *path);
 /* The mean over all of them, which is the test loss. */
 double weft_items_loss(const struct weft_items *t);
+/* Whether both are of the same items (items_noise.c). */
+bool weft_items_same(const struct weft_items *a, const struct weft_items *b);
 /* The noise of the loss or, with `base`, of the difference from it, item by item: refuses a base with other items.
- * `norm`: by the second cost (items_noise.c). */
+ * `norm`: by the second cost. */
 struct weft_item_noise;
 enum weft_status weft_items_noise(const struct weft_items *t, const struct weft_items *base, bool norm,
                                   struct weft_item_noise *noise);

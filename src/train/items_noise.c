@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_same(const struct weft_items *a, const struct weft_items *b)
+bool weft_items_same(const struct weft_items *a, const struct weft_items *b)
 {
     return a->count == b->count && strcmp(a->items_sha256, b->items_sha256) == 0 &&
            memcmp(a->tokens, b->tokens, (size_t)a->count * sizeof *a->tokens) == 0;
@@ -17,7 +17,7 @@ static bool is_same(const struct weft_items *a, const struct weft_items *b)
 enum weft_status weft_items_noise(const struct weft_items *t, const struct weft_items *base, bool norm,
                                   struct weft_item_noise *noise)
 {
-    if (base && !is_same(t, base))
+    if (base && !weft_items_same(t, base))
         return FAIL(WEFT_INVALID, "they were not scored on the same items");
     if (norm && (!t->norm || (base && !base->norm)))
         return FAIL(WEFT_INVALID, "they have no costs per byte");
