@@ -2,9 +2,9 @@
  *
  * exact.c - loss and gradients, with dropout, have the same bits with any number of threads and at every
  * instruction-set level of this processor, on the twin and, with two numbers of threads and, where there is time, at
- * two levels, on the model itself.
+ * two levels, on the model itself. Steps of the twin have the same bits on any number of ranks (ranked.c).
  */
-#include "check/gate.h"
+#include "check/stepped.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +93,7 @@ static enum weft_status check(const struct weft_trial *t, const struct weft_nn *
 {
     const struct weft_net_size size = {.sequences = SEQUENCES, .length = model->spec->context};
     TRY(check_threads(t, model, one));
+    TRY(weft_check_ranks(t));
     for (int below = 1; below <= levels_below(); below++)
         TRY(check_level(t, model, size, one, below, "tensors"));
     return WEFT_OK;

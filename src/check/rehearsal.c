@@ -48,7 +48,7 @@ static enum weft_status set_recipe(struct weft_rehearsal *s, const struct weft_o
 
 enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_nn *twin,
                                      const struct weft_optim *optim, double dropout, int64_t micro_batches,
-                                     int64_t groups)
+                                     int64_t groups, struct weft_comm *comm)
 {
     *s = (struct weft_rehearsal){.spec = *twin->spec, .model = *twin};
     s->spec.dropout = dropout;
@@ -61,7 +61,7 @@ enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft
     TRY(set_recipe(s, optim));
     s->recipe.micro_batches = micro_batches;
     s->recipe.grad_groups = groups;
-    TRY(weft_learner_create(&s->trainer, &s->model, &s->recipe, NULL));
+    TRY(weft_learner_create(&s->trainer, &s->model, &s->recipe, comm));
     return WEFT_OK;
 }
 

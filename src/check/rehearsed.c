@@ -115,7 +115,7 @@ static void follow(void *context, const struct weft_progress *now)
 static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t, const struct weft_nn *twin)
 {
     const struct weft_recipe *own = t->itself->recipe;
-    TRY(weft_rehearsal_open(s, twin, own->optim, DROPOUT, MICRO_BATCHES, GROUPS));
+    TRY(weft_rehearsal_open(s, twin, own->optim, DROPOUT, MICRO_BATCHES, GROUPS, NULL));
     s->settings.preset_name = twin->spec->preset;
     s->recipe.steps = STEPS;
     s->recipe.choice.schedule = own->choice.schedule;

@@ -83,7 +83,7 @@ enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batc
     char what[96];
     snprintf(what, sizeof what, "%lld micro-batches, %lld groups%s", (long long)micro_batches, (long long)groups,
              dropout > 0 ? ", dropout" : "");
-    enum weft_status status = weft_rehearsal_open(&s, t->model, weft_optim_at(0), dropout, micro_batches, groups);
+    enum weft_status status = weft_rehearsal_open(&s, t->model, weft_optim_at(0), dropout, micro_batches, groups, NULL);
     if (status == WEFT_OK)
         status = weft_trial_refused(t, take_steps(t, &s, &plain, &u, what), what);
     weft_updates_close(&u);
@@ -121,7 +121,7 @@ static enum weft_status check_precision(const struct weft_trial *t)
     struct weft_sums plain = {0};
     spec.compute = WEFT_F32;
     model.spec = &spec;
-    enum weft_status status = weft_rehearsal_open(&s, &model, weft_optim_at(0), 0, 3, 2);
+    enum weft_status status = weft_rehearsal_open(&s, &model, weft_optim_at(0), 0, 3, 2, NULL);
     if (status == WEFT_OK)
         status = check_f64(t, &s, &plain);
     if (status == WEFT_OK)
@@ -173,7 +173,7 @@ static enum weft_status check_optim(const struct weft_trial *t, const struct wef
 {
     struct weft_rehearsal s;
     struct weft_updates u = {0};
-    enum weft_status status = weft_rehearsal_open(&s, t->model, optim, 0, 1, 1);
+    enum weft_status status = weft_rehearsal_open(&s, t->model, optim, 0, 1, 1, NULL);
     if (status == WEFT_OK)
         status = make_updates(t, &s, &u);
     weft_updates_close(&u);

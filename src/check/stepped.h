@@ -21,11 +21,15 @@ struct weft_rehearsal {
     struct weft_learner *trainer;
 };
 
-/* All options have their defaults. To be closed even when this fails. */
+/* All options have their defaults; comm NULL: alone. To be closed even when this fails. */
 enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft_nn *twin,
                                      const struct weft_optim *optim, double dropout, int64_t micro_batches,
-                                     int64_t groups);
+                                     int64_t groups, struct weft_comm *comm);
 void weft_rehearsal_close(struct weft_rehearsal *s);
+
+/* ---- several ranks (ranked.c) */
+
+enum weft_status weft_check_ranks(const struct weft_trial *t);
 
 /* ---- gradients and losses (sums.c) */
 

@@ -160,20 +160,17 @@ struct updating {
     void (*fn)(const void *options, const struct weft_update *u, const struct weft_span *span);
 };
 
-/* With arrays that begin where the span does: its moments may be elsewhere than its weights. */
+/* Moments may be elsewhere than the weights: they are given so that the span begins at its first element. */
 static void work_on_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct updating *u = context;
     const struct weft_own *own = &u->t->own[tile];
-    struct weft_span span = u->t->spans[own->span];
+    const struct weft_span *span = &u->t->spans[own->span];
     struct weft_update update = u->update;
-    update.weights += span.first;
-    update.grads += span.first;
-    update.moments[0] += own->moment;
-    update.moments[1] += own->moment;
-    span.first = 0;
-    u->fn(u->t->recipe->optim_options, &update, &span);
+    update.moments[0] += own->moment - span->first;
+    update.moments[1] += own->moment - span->first;
+    u->fn(u->t->recipe->optim_options, &update, span);
 }
 
 static void work_on_spans(struct updating *u,
