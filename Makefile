@@ -135,7 +135,7 @@ TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tes
 ALL ?= no
 ifneq ($(ALL),yes)
 TEST_SRC := $(filter-out $(if $(filter asan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
-TEST_SRC := $(if $(filter tsan,$(FLAVOUR)),$(filter tests/ops.c $(addprefix tests/unit/,api.c dnn.c engine.c infer.c queue.c run.c \
+TEST_SRC := $(if $(filter tsan,$(FLAVOUR)),$(filter tests/ops.c $(addprefix tests/unit/,api.c dnn.c engine.c infer.c queue.c ranks.c run.c \
 	score.c tasks.c threads.c tokenizer.c train.c),$(TEST_SRC)),$(TEST_SRC))
 CLI_tsan := $(addprefix tests/cli/,data.sh tokenizer.sh)
 CLI_asan := $(addprefix tests/cli/,data.sh eval.sh examples.sh kconfig.sh pipes.sh report.sh tokenizer.sh usage.sh)

@@ -109,7 +109,8 @@ void weft_exec_step(struct weft_exec *exec, struct step *step)
     }
 }
 
-static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, int count)
+static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, int count, weft_step_fn *fn,
+                                  void *context)
 {
     enum weft_status status = WEFT_OK;
     struct weft_threads_scope scope;
@@ -117,6 +118,8 @@ static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, in
     for (int s = 0; s < count && status == WEFT_OK; s++) {
         weft_exec_step(exec, &steps[s]);
         status = weft_deferred();
+        if (fn)
+            fn(context, s);
     }
     weft_threads_leave(&scope);
     return status;
@@ -124,10 +127,30 @@ static enum weft_status run_steps(struct weft_exec *exec, struct step *steps, in
 
 enum weft_status weft_exec_prepare(struct weft_exec *exec)
 {
-    return run_steps(exec, exec->prepare, exec->prepare_count);
+    return run_steps(exec, exec->prepare, exec->prepare_count, NULL, NULL);
 }
 
-enum weft_status weft_exec_run(struct weft_exec *exec) { return run_steps(exec, exec->run, exec->run_count); }
+enum weft_status weft_exec_run(struct weft_exec *exec)
+{
+    return run_steps(exec, exec->run, exec->run_count, NULL, NULL);
+}
+
+enum weft_status weft_exec_run_watched(struct weft_exec *exec, weft_step_fn *fn, void *context)
+{
+    return run_steps(exec, exec->run, exec->run_count, fn, context);
+}
+
+int weft_exec_last_write(const struct weft_exec *exec, const struct weft_value *v)
+{
+    for (int s = exec->run_count - 1; s >= 0; s--) {
+        struct weft_value *list[MAX_TOUCHED];
+        int n = weft_node_writes(exec->run[s].node, list);
+        for (int i = 0; i < n; i++)
+            if (weft_value_root(list[i]) == weft_value_root(v))
+                return s;
+    }
+    return -1;
+}
 
 static bool untouched(const char *bytes, size_t n)
 {

@@ -179,6 +179,11 @@ void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
 struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v);
 enum weft_status weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
 enum weft_status weft_exec_run(struct weft_exec *exec);
+/* Runs, and calls fn after each step of it, with the step's number. */
+typedef void weft_step_fn(void *context, int step);
+enum weft_status weft_exec_run_watched(struct weft_exec *exec, weft_step_fn *fn, void *context);
+/* The last step of a run that writes a value; -1: none does. */
+int weft_exec_last_write(const struct weft_exec *exec, const struct weft_value *v);
 size_t weft_exec_bytes(const struct weft_exec *exec); /* of the one buffer */
 /* After guarded runs: the name of the first value or scratch with overwritten guard bytes, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);

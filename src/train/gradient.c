@@ -76,12 +76,19 @@ static void make_digests(const struct weft_learner *t, char (*to)[64])
     }
 }
 
-static enum weft_status run(struct weft_learner *t, int64_t micro_batch, float weight, struct weft_sum *sum)
+/* What a run does besides adding to its sum. `last` is NULL but for the last run of one of several ranks. */
+struct last_run {
+    const struct weft_tree_node *nodes;
+    int open;
+};
+
+static enum weft_status run(struct weft_learner *t, int64_t micro_batch, float weight, struct weft_sum *sum,
+                            const struct last_run *last)
 {
     int64_t mine = micro_batch - weft_rank_micro_batch(t, t->comm->rank);
     set_inputs(t, micro_batch, weight);
     make_digests(t, t->digests + t->comm->rank * t->digest_room + mine * t->model->spec->batch);
-    TRY(weft_exec_run(t->exec));
+    TRY(last ? weft_sharing_run(t, last->nodes, last->open) : weft_exec_run(t->exec));
     add_losses(t, &sum->losses);
     return WEFT_OK;
 }
@@ -125,12 +132,20 @@ static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
-static enum weft_status sum_group(struct weft_learner *t, int64_t group, float weight, struct weft_sum *sum)
+static enum weft_status sum_group(struct weft_learner *t, int64_t group, float weight, struct weft_sum *sum,
+                                  const struct last_run *last)
 {
+    int64_t end = weft_group_micro_batch(t, group + 1);
     begin_sum(t, sum);
-    for (int64_t m = weft_group_micro_batch(t, group); m < weft_group_micro_batch(t, group + 1); m++)
-        TRY(run(t, m, weight, sum));
+    for (int64_t m = weft_group_micro_batch(t, group); m < end; m++)
+        TRY(run(t, m, weight, sum, m + 1 == end ? last : NULL));
     return WEFT_OK;
+}
+
+static void join_losses(void *context, int to)
+{
+    const struct weft_learner *t = context;
+    weft_losses_add(&t->sums[to].losses, &t->sums[to + 1].losses);
 }
 
 static void join(void *context, int to)
@@ -138,7 +153,7 @@ static void join(void *context, int to)
     const struct weft_learner *t = context;
     struct weft_sum *sum = &t->sums[to];
     weft_parallel(t->span_count, add_span, &(struct adding){t, sum[0].grads, sum[1].grads});
-    weft_losses_add(&sum[0].losses, &sum[1].losses);
+    join_losses(context, to);
 }
 
 /* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
@@ -171,20 +186,22 @@ static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored
 enum weft_status weft_learner_gradient(struct weft_learner *t)
 {
     const int rank = t->comm->rank, ranks = t->comm->size;
-    const int64_t groups = weft_recipe_groups(t->recipe);
+    const int64_t groups = weft_recipe_groups(t->recipe), end = weft_rank_first(groups, rank + 1, ranks);
     struct weft_tree_node open[WEFT_TREE_NODES];
     int count = 0;
     int64_t scored = count_scored(t, weft_rank_micro_batch(t, rank), weft_rank_micro_batch(t, rank + 1));
     TRY(weft_ranks_count(t, &scored));
     TRY(weft_exec_prepare(t->exec));
-    for (int64_t g = weft_rank_first(groups, rank, ranks); g < weft_rank_first(groups, rank + 1, ranks); g++) {
-        TRY(sum_group(t, g, token_weight(scored), &t->sums[count]));
-        count = weft_tree_add(open, count, (struct weft_tree_node){g, 1}, join, t);
+    for (int64_t g = weft_rank_first(groups, rank, ranks); g < end; g++) {
+        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined on their way */
+        open[count] = (struct weft_tree_node){g, 1};
+        TRY(sum_group(t, g, token_weight(scored), &t->sums[count], last ? &(struct last_run){open, count + 1} : NULL));
+        count = weft_tree_add(open, count, open[count], last ? join_losses : join, t);
     }
     if (ranks == 1)
         weft_tree_finish(open, count, join, t);
     else
-        TRY(weft_ranks_gradient(t));
+        TRY(weft_ranks_losses(t));
     extend_stream(t);
     return WEFT_OK;
 }

@@ -108,6 +108,7 @@ enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_
     TRY(weft_exec_create(&t->exec, t->net.g, WEFT_FAST));
     weft_net_bind(&t->net, t->exec, model, t->sums[0].grads);
     weft_net_plain_rows(&t->net, t->exec, model->spec->batch, t->length);
+    TRY(weft_sharing_create(t));
     return WEFT_OK;
 }
 
@@ -115,6 +116,7 @@ void weft_learner_free(struct weft_learner *t)
 {
     if (!t)
         return;
+    weft_sharing_free(t->sharing);
     weft_exec_free(t->exec);
     weft_net_release(&t->net);
     for (int i = 0; i < t->sum_count; i++)
