@@ -20,6 +20,7 @@ struct args {
     const char *out;
     bool resume, unsafe;
     double minutes; /* 0: no limit */
+    int64_t verify_every;
 };
 
 static const struct weft_arg table[] = {
@@ -31,6 +32,9 @@ static const struct weft_arg table[] = {
      .help = "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR"},
     {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
      .help = "Save and stop before this many minutes have passed", .min = 1e-6, .max = 1e9},
+    {"verify-every", 0, "STEPS", WEFT_ARG_INT, offsetof(struct args, verify_every),
+     .help = "On several ranks, compute one group of the next rank again and compare, every so many steps", .min = 0,
+     .max = 1e12},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
      .help = "Train even if a gate fails; the result says so"},
     {0},
@@ -174,6 +178,12 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_int(r, "threads", weft_threads());
     weft_result_int(r, "ranks", run->comm ? run->comm->size : 1);
     weft_result_text(r, "isa", weft_dnn_path());
+    weft_result_int(r, "moment_bytes", run->moment_bytes);
+    if (run->comm) {
+        weft_result_int(r, "comm_bytes", run->comm->bytes_sent);
+        weft_result_real(r, "comm_s", run->comm->seconds);
+        weft_result_real(r, "comm_hidden_s", run->comm->hidden);
+    }
     weft_result_real(r, "gates_seconds", run->gates_seconds);
     weft_result_int(r, "gates_failed", run->gates_failed);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
@@ -332,6 +342,7 @@ static enum weft_status run_command(void *args)
                            .settings = &a->common.settings,
                            .resume = a->resume,
                            .unsafe = a->unsafe,
+                           .verify_every = a->verify_every,
                            .deadline = a->minutes > 0 ? weft_seconds() + 60 * a->minutes : 0,
                            .stop = &caught,
                            .context = &view,

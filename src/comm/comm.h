@@ -50,7 +50,7 @@ struct weft_comm {
     void *state;
     int64_t bytes_sent, messages; /* so far */
     double seconds;               /* in calls so far */
-    double exposed;               /* of these, in which the rank did nothing else: by whoever waits for them */
+    double hidden;                /* of these, while the rank did something else */
     const char *phase;            /* what calls are for now, for messages about them */
     bool other_failed;            /* weft_comm_join failed because of another rank, which has more to say */
     _Atomic double waits_since;   /* by weft_seconds; 0: in no call now */

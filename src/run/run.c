@@ -98,6 +98,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     struct weft_loop loop;
     if (run->folder)
         TRY(join(run, "resuming", record ? resume(run, record, t) : weft_state_follow(t)));
+    t->verify_every = run->verify_every;
     TRY(weft_loop_init(&loop, t));
     loop.folder = run->folder;
     loop.record = record;
@@ -112,6 +113,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     run->progress = loop.progress;
     run->progress.diagnosis = NULL; /* the trainer's, which ends here */
     run->loss = t->loss;
+    run->moment_bytes = 2 * t->moment_count * (int64_t)sizeof(float);
     run->seconds = t->seconds;
     memcpy(run->stream_sha256, t->stream, sizeof t->stream);
     return status;

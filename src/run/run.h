@@ -32,6 +32,7 @@ struct weft_run {
     const struct weft_settings *settings; /* both were taken from; only read with a folder, for its config.json */
     const char *folder;                   /* NULL: nothing is written */
     struct weft_comm *comm;               /* the ranks that train together, each with the same wishes; NULL: alone */
+    int64_t verify_every;                 /* steps, on several ranks: see train/neighbour.c; 0: never */
     bool resume;                          /* continue the run in the folder; begin one if there is none */
     bool unsafe;                          /* train even if a gate fails */
     double deadline;                      /* by weft_seconds: save and stop before it; 0: none */
@@ -53,6 +54,7 @@ struct weft_run {
     double loss, seconds;          /* of the last step; of training, over all processes that had a part in it */
     bool finished;                 /* all steps are done; if not, it was stopped, and saved where there is a folder */
     struct weft_scores scores;     /* where finished */
+    int64_t moment_bytes;          /* of this rank */
     char weights_sha256[65];
     char chain[65];         /* that the log in its folder ends with; "": it has no folder */
     char stream_sha256[65]; /* of all samples it read, see weft_learner */

@@ -76,19 +76,22 @@ static void make_digests(const struct weft_learner *t, char (*to)[64])
     }
 }
 
-/* What a run does besides adding to its sum. `last` is NULL but for the last run of one of several ranks. */
-struct last_run {
-    const struct weft_tree_node *nodes;
+/* What the runs of a group are for. */
+struct purpose {
+    float weight;                       /* of a scored token in the loss */
+    bool other;                         /* the group is another rank's: what is read is not noted */
+    const struct weft_tree_node *nodes; /* of the last group of one of several ranks, `open` of them; else NULL */
     int open;
 };
 
-static enum weft_status run(struct weft_learner *t, int64_t micro_batch, float weight, struct weft_sum *sum,
-                            const struct last_run *last)
+static enum weft_status run(struct weft_learner *t, int64_t micro_batch, struct weft_sum *sum, const struct purpose *p,
+                            bool last)
 {
     int64_t mine = micro_batch - weft_rank_micro_batch(t, t->comm->rank);
-    set_inputs(t, micro_batch, weight);
-    make_digests(t, t->digests + t->comm->rank * t->digest_room + mine * t->model->spec->batch);
-    TRY(last ? weft_sharing_run(t, last->nodes, last->open) : weft_exec_run(t->exec));
+    set_inputs(t, micro_batch, p->weight);
+    if (!p->other)
+        make_digests(t, t->digests + t->comm->rank * t->digest_room + mine * t->model->spec->batch);
+    TRY(last && p->nodes ? weft_sharing_run(t, p->nodes, p->open) : weft_exec_run(t->exec));
     add_losses(t, &sum->losses);
     return WEFT_OK;
 }
@@ -132,13 +135,12 @@ static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
-static enum weft_status sum_group(struct weft_learner *t, int64_t group, float weight, struct weft_sum *sum,
-                                  const struct last_run *last)
+static enum weft_status sum_group(struct weft_learner *t, int64_t group, struct weft_sum *sum, const struct purpose *p)
 {
     int64_t end = weft_group_micro_batch(t, group + 1);
     begin_sum(t, sum);
     for (int64_t m = weft_group_micro_batch(t, group); m < end; m++)
-        TRY(run(t, m, weight, sum, m + 1 == end ? last : NULL));
+        TRY(run(t, m, sum, p, m + 1 == end));
     return WEFT_OK;
 }
 
@@ -183,25 +185,54 @@ static int64_t count_scored(const struct weft_learner *t, int64_t first, int64_t
 /* Of a scored token in the loss. */
 static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored); }
 
-enum weft_status weft_learner_gradient(struct weft_learner *t)
+/* The groups of this rank. In the end *count sums are open, but for one of several ranks, whose gradients are shared
+ * with the last run, or when *own, the hash of one group, is wanted before they are. */
+static enum weft_status sum_groups(struct weft_learner *t, float weight, struct weft_tree_node *open, int *count,
+                                   char own[65])
 {
     const int rank = t->comm->rank, ranks = t->comm->size;
     const int64_t groups = weft_recipe_groups(t->recipe), end = weft_rank_first(groups, rank + 1, ranks);
+    for (int64_t g = weft_rank_first(groups, rank, ranks); g < end; g++) {
+        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined on their way */
+        struct weft_sum *sum = &t->sums[*count];
+        open[*count] = (struct weft_tree_node){g, 1};
+        TRY(sum_group(t, g, sum, &(struct purpose){weight, false, last && !own ? open : NULL, *count + 1}));
+        if (own && g == weft_neighbour_group(t, rank))
+            weft_sum_hash(t, sum, own);
+        if (own && last)
+            TRY(weft_sharing_finish(t, open, *count + 1));
+        *count = weft_tree_add(open, *count, open[*count], last ? join_losses : join, t);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status sum_other(struct weft_learner *t, int64_t group, struct weft_sum *sum)
+{
+    return sum_group(t, group, sum, &(struct purpose){.weight = t->weight, .other = true});
+}
+
+enum weft_status weft_learner_gradient(struct weft_learner *t)
+{
+    const int rank = t->comm->rank, ranks = t->comm->size;
+    const bool verify = weft_neighbour_due(t);
     struct weft_tree_node open[WEFT_TREE_NODES];
+    char own[65] = "", next[65] = "";
     int count = 0;
     int64_t scored = count_scored(t, weft_rank_micro_batch(t, rank), weft_rank_micro_batch(t, rank + 1));
     TRY(weft_ranks_count(t, &scored));
+    t->weight = token_weight(scored);
     TRY(weft_exec_prepare(t->exec));
-    for (int64_t g = weft_rank_first(groups, rank, ranks); g < end; g++) {
-        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined on their way */
-        open[count] = (struct weft_tree_node){g, 1};
-        TRY(sum_group(t, g, token_weight(scored), &t->sums[count], last ? &(struct last_run){open, count + 1} : NULL));
-        count = weft_tree_add(open, count, open[count], last ? join_losses : join, t);
+    if (verify) {
+        TRY(sum_other(t, weft_neighbour_group(t, (rank + 1) % ranks), &t->sums[0]));
+        weft_sum_hash(t, &t->sums[0], next);
     }
+    TRY(sum_groups(t, t->weight, open, &count, verify ? own : NULL));
     if (ranks == 1)
         weft_tree_finish(open, count, join, t);
     else
         TRY(weft_ranks_losses(t));
+    if (verify)
+        TRY(weft_neighbour_compare(t, own, next, sum_other));
     extend_stream(t);
     return WEFT_OK;
 }

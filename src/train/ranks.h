@@ -32,5 +32,17 @@ void weft_sharing_free(struct weft_sharing *s);
  * it goes on, what is known of the gradients is joined and sent: when it returns, sums[0] has those of the rank's own
  * spans, of the whole step. */
 enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
+/* The same when the run is over. */
+enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
+
+/* ---- what a neighbour computes, computed again (neighbour.c) */
+
+typedef enum weft_status weft_group_fn(struct weft_learner *t, int64_t group, struct weft_sum *sum);
+bool weft_neighbour_due(const struct weft_learner *t);
+int64_t weft_neighbour_group(const struct weft_learner *t, int rank); /* of that rank, which is computed twice */
+void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, char hex[65]);
+/* The hash of the rank's own group against what the rank before it has of it; all sums are lost where they differ. */
+enum weft_status weft_neighbour_compare(struct weft_learner *t, const char own[65], const char next[65],
+                                        weft_group_fn *sum_group);
 
 #endif

@@ -190,29 +190,49 @@ static void note_done(struct weft_sharing *s, int done)
 
 static void note_step(void *context, int step) { note_done(context, step + 1); }
 
-enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree_node *nodes, int open)
+static void begin(struct weft_sharing *s, const struct weft_tree_node *nodes, int open, int done)
 {
-    struct weft_sharing *s = t->sharing;
     struct weft_tree_node after[WEFT_TREE_NODES];
-    pthread_t thread;
     memcpy(after, nodes, (size_t)open * sizeof *nodes);
     s->open = open;
     s->joins = open - weft_tree_add(after, open - 1, nodes[open - 1], NULL, NULL);
-    s->done = 0;
+    s->done = done;
     s->status = WEFT_OK;
+}
+
+static enum weft_status end(struct weft_sharing *s)
+{
+    enum weft_status status = s->status;
+    if (status != WEFT_OK)
+        status = FAIL(status, "%s", s->error ? s->error : "");
+    free(s->error);
+    s->error = NULL;
+    return status;
+}
+
+enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree_node *nodes, int open)
+{
+    struct weft_sharing *s = t->sharing;
+    double before = t->comm->seconds;
+    pthread_t thread;
+    begin(s, nodes, open, 0);
     if (pthread_create(&thread, NULL, share_buckets, s))
         return FAIL(WEFT_NOMEM, "no thread for the messages between ranks could be started");
     enum weft_status status = weft_exec_run_watched(t->exec, note_step, s);
     note_done(s, status == WEFT_OK ? INT_MAX : -1);
     double start = weft_seconds();
     pthread_join(thread, NULL);
-    t->comm->exposed += weft_seconds() - start;
+    double hidden = t->comm->seconds - before - (weft_seconds() - start);
+    t->comm->hidden += hidden > 0 ? hidden : 0;
     TRY(status);
-    if (s->status != WEFT_OK)
-        status = FAIL(s->status, "%s", s->error ? s->error : "");
-    free(s->error);
-    s->error = NULL;
-    return status;
+    return end(s);
+}
+
+enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_tree_node *nodes, int open)
+{
+    begin(t->sharing, nodes, open, INT_MAX);
+    share_buckets(t->sharing);
+    return end(t->sharing);
 }
 
 /* ---- making it */

@@ -149,7 +149,7 @@ enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 
-/* ---- a step (step.c, gradient.c, ranks.c, sharing.c, diagnose.c) */
+/* ---- a step (step.c, gradient.c, ranks.c, sharing.c, neighbour.c, diagnose.c) */
 
 /* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
  * names, "logits_z" where it is trained. */
@@ -194,9 +194,11 @@ struct weft_learner {
     int64_t own_count;
     float *moments[2]; /* of its own spans: alone, in the order of the weights */
     int64_t moment_count;
+    int64_t verify_every;         /* steps, on several ranks: see neighbour.c; 0: never */
     struct weft_sharing *sharing; /* of gradients, with other ranks; NULL: alone */
     char (*digests)[64];          /* of a step's samples, for `next_stream`; the same room for each rank */
     int64_t digest_room;
+    float weight;           /* of a scored token in the loss of the step */
     int64_t step;           /* done so far */
     double loss, grad_norm; /* of the last step; the norm is the one before the clip */
     /* Hash of all samples read by the steps done so far, and by the gradient on top of them: a chain, in order of their

@@ -3,7 +3,9 @@
  * ranks.c - training on several ranks, which are threads here: the same bits as alone, and who owns what.
  */
 #include "train/ranks.h"
+#include "check/mutants/mutants.h"
 #include "comm/comm.h"
+#include "ops/ops.h"
 #include "stage.h"
 
 #include <pthread.h>
@@ -119,6 +121,90 @@ static void more_ranks_than_groups_are_refused(void **state)
     struct training tr = {"gpt2", "batch=1 micro_batches=2", 1, of};
     assert_int_equal(weft_comm_loopback(3, train_rank, &tr), WEFT_INVALID);
     assert_non_null(strstr(weft_error(), "3 ranks share the 2 groups"));
+}
+
+/* ---- a rank whose arithmetic is broken */
+
+static _Thread_local bool broken_here; /* the rank of this thread */
+static struct fault {
+    enum weft_op_id op;
+    bool backward;
+    int bit;      /* of an f32, or bf16 */
+    int64_t from; /* the fault is of elements from there on */
+} fault;
+
+static void flip(const struct weft_tensor *t)
+{
+    if (!t || !t->data)
+        return;
+    for (int64_t i = fault.from; i < weft_tensor_count(t); i++)
+        if (t->dtype == WEFT_F32)
+            ((uint32_t *)t->data)[i] ^= 1u << fault.bit;
+        else if (t->dtype == WEFT_BF16)
+            ((uint16_t *)t->data)[i] ^= (uint16_t)(1u << fault.bit % 7);
+}
+
+static void run_broken(const struct weft_call *call)
+{
+    const struct weft_op *sound = weft_sound_op(fault.op);
+    (fault.backward ? sound->bwd.run : sound->fwd.run)(call);
+    for (int i = 0; broken_here && i < WEFT_MAX_ARGS; i++)
+        flip(fault.backward ? call->gin[i] : call->out[i]);
+}
+
+enum { VERIFY_EVERY = 2, RANKS = 4, GROUPS_EACH = 2 };
+
+struct verified {
+    int broken;          /* rank */
+    int64_t step[RANKS]; /* of each rank in the end */
+};
+
+static enum weft_status train_verified(struct weft_comm *c, void *context)
+{
+    struct verified *v = context;
+    struct training tr = {"gpt2", "batch=1 micro_batches=8 layers=2 dropout=0.1 ffn=gelu", 1, NULL};
+    struct stage s = {0};
+    struct weft_losses losses;
+    struct weft_threads_scope scope;
+    weft_threads_enter(&scope, 1);
+    broken_here = c->rank == v->broken;
+    enum weft_status status = open_rank(&s, &tr, c);
+    if (status == WEFT_OK)
+        s.t->verify_every = VERIFY_EVERY;
+    for (int i = 0; status == WEFT_OK && i < 3 * VERIFY_EVERY * GROUPS_EACH; i++)
+        status = weft_learner_step(s.t, &losses);
+    v->step[c->rank] = s.t ? s.t->step : -1;
+    weft_threads_leave(&scope);
+    close_stage(&s);
+    return status;
+}
+
+static void a_broken_rank_is_found(void **state)
+{
+    (void)state;
+    static const struct fault faults[] = {
+        {WEFT_OP_linear, false},       {WEFT_OP_layernorm, false}, {WEFT_OP_layernorm, true}, {WEFT_OP_gelu, false},
+        {WEFT_OP_gelu, true},          {WEFT_OP_attention, false}, {WEFT_OP_attention, true}, {WEFT_OP_embed, false},
+        {WEFT_OP_cross_entropy, true}, {WEFT_OP_linear, false}};
+    struct verified v = {.broken = -1};
+    check(weft_comm_loopback(RANKS, train_verified, &v));
+    for (int i = 0; i < 20; i++) {
+        char wanted[64];
+        v.broken = i % RANKS;
+        fault = faults[i % 10];
+        fault.bit = 4 + i;
+        fault.from = i / 10;
+        struct weft_op *op = weft_break_op(fault.op);
+        *(fault.backward ? &op->bwd.run : &op->fwd.run) = run_broken;
+        enum weft_status status = weft_comm_loopback(RANKS, train_verified, &v);
+        weft_mutants_restore();
+        snprintf(wanted, sizeof wanted, "has other bits on rank %d:", v.broken);
+        print_message("%s %s, bit %d: found at step %lld\n", weft_op(fault.op)->name,
+                      fault.backward ? "backward" : "forward", fault.bit, (long long)v.step[v.broken] + 1);
+        assert_int_equal(status, WEFT_CHECK);
+        assert_non_null(strstr(weft_error(), wanted));
+        assert_true(v.step[v.broken] < VERIFY_EVERY * GROUPS_EACH);
+    }
 }
 
 /* ---- the tree */
@@ -246,6 +332,7 @@ int main(void)
         cmocka_unit_test(failures_reach_all),
         cmocka_unit_test(any_number_of_ranks_gives_the_same_bits),
         cmocka_unit_test(moments_and_traffic_are_shared_out),
+        cmocka_unit_test(a_broken_rank_is_found),
         cmocka_unit_test(more_ranks_than_groups_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
