@@ -87,7 +87,7 @@ static enum weft_status compare(const struct weft_trial *t, const struct weft_re
     char name[160];
     int64_t batch = s->recipe.eval_samples < 100 ? 3 : 33; /* the last one is not full */
     TRY(weft_score_plainly(s, first, &plain));
-    TRY(weft_evaluate(&s->model, &s->recipe, batch, first, &real));
+    TRY(weft_evaluate(&s->model, &s->recipe, NULL, batch, first, &real));
     double n = (double)weft_max(1, plain.tokens), error = weft_score_loss_error(&plain, real.loss);
     snprintf(name, sizeof name, "loss of %lld %s samples against a plain score", (long long)s->recipe.eval_samples,
              which);

@@ -312,8 +312,8 @@ static enum weft_status score_task(struct args *a, const struct weft_nn *model, 
     struct weft_scores scores;
     const struct weft_recipe *recipe = &a->common.recipe;
     double start = weft_seconds();
-    TRY(weft_evaluate(model, recipe, batch_of(a), WEFT_HELD_OUT, &scores.val));
-    TRY(weft_evaluate_test(model, recipe, batch_of(a), &scores.test, items));
+    TRY(weft_evaluate(model, recipe, NULL, batch_of(a), WEFT_HELD_OUT, &scores.val));
+    TRY(weft_evaluate_test(model, recipe, NULL, batch_of(a), &scores.test, items));
     if (!isfinite(scores.val.loss) || !isfinite(scores.test.loss))
         return refuse_not_finite();
     struct weft_result *r = weft_result_create();

@@ -65,7 +65,7 @@ static enum weft_status test(struct weft_loop *l, struct weft_score *score)
 {
     const struct weft_learner *t = l->trainer;
     struct weft_items items = {0};
-    enum weft_status status = weft_evaluate_test(t->model, t->recipe, t->model->spec->batch, score, &items);
+    enum weft_status status = weft_evaluate_test(t->model, t->recipe, t->comm, t->model->spec->batch, score, &items);
     if (status == WEFT_OK && l->record)
         status = weft_items_record(&items, l->record);
     weft_items_release(&items);
@@ -76,7 +76,7 @@ static enum weft_status evaluate(struct weft_loop *l, struct weft_scores *scores
 {
     const struct weft_learner *t = l->trainer;
     double start = weft_seconds();
-    TRY(weft_evaluate(t->model, t->recipe, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));
+    TRY(weft_evaluate(t->model, t->recipe, t->comm, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));
     if (t->step == t->recipe->steps)
         TRY(test(l, &scores->test));
     pace->score = longer(pace->score, (weft_seconds() - start) / scored_samples(t, t->step));

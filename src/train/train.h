@@ -240,13 +240,14 @@ struct weft_scores {
     struct weft_score val, test; /* choices are made on validation; the test is scored once, at the end */
 };
 /* Of the recipe's held-out samples from WEFT_HELD_OUT or WEFT_TEST on, without dropout. `batch` of them run side by
- * side; the score does not depend on it. */
-enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t batch,
-                               uint64_t first, struct weft_score *score);
+ * side, on each of the ranks of `comm` (NULL: alone); the score depends on neither. */
+enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *recipe, struct weft_comm *comm,
+                               int64_t batch, uint64_t first, struct weft_score *score);
 /* The same of the test, and what each of its items costs (items.h); release these, also after a failure. */
 struct weft_items;
-enum weft_status weft_evaluate_test(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t batch,
-                                    struct weft_score *score, struct weft_items *items);
+enum weft_status weft_evaluate_test(const struct weft_nn *model, const struct weft_recipe *recipe,
+                                    struct weft_comm *comm, int64_t batch, struct weft_score *score,
+                                    struct weft_items *items);
 
 /* ---- the loop (loop.c) */
 

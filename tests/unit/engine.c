@@ -96,8 +96,8 @@ static void scores_and_sessions_end_with_an_error(void **state)
     double nll = 0;
     open_stage(&s, "gpt2", "batch=2", NULL);
     atomic_store(&failing, 3);
-    assert_int_equal(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score), WEFT_NOMEM);
-    check(weft_evaluate(s.model, &s.recipe, 2, WEFT_HELD_OUT, &score));
+    assert_int_equal(weft_evaluate(s.model, &s.recipe, NULL, 2, WEFT_HELD_OUT, &score), WEFT_NOMEM);
+    check(weft_evaluate(s.model, &s.recipe, NULL, 2, WEFT_HELD_OUT, &score));
     atomic_store(&failing, 2);
     assert_int_equal(weft_learner_diagnose(s.t), WEFT_NOMEM);
     check(weft_scorer_create(&scorer, s.model, 2));

@@ -186,8 +186,8 @@ static void check_items(const struct stage *s, const char *kind, int64_t batch, 
 {
     struct weft_score with, without;
     struct weft_items items;
-    check(weft_evaluate(s->model, &s->recipe, batch, WEFT_TEST, &without));
-    check(weft_evaluate_test(s->model, &s->recipe, batch, &with, &items));
+    check(weft_evaluate(s->model, &s->recipe, NULL, batch, WEFT_TEST, &without));
+    check(weft_evaluate_test(s->model, &s->recipe, NULL, batch, &with, &items));
     int64_t tokens = 0;
     for (int64_t i = 0; i < items.count; i++)
         tokens += items.tokens[i];
@@ -210,7 +210,7 @@ static void try_task(const char *settings, const char *kind, int64_t count, stru
     open_recipe(&s, "gpt2");
     check(weft_recipe_open(&s.recipe, &s.spec));
     check(weft_nn_init(s.model));
-    check(weft_evaluate_test(s.model, &s.recipe, 4, &score, items));
+    check(weft_evaluate_test(s.model, &s.recipe, NULL, 4, &score, items));
     if (count)
         assert_int_equal(items->count, count);
     for (int64_t batch = 1; batch < 9; batch += 2)

@@ -360,10 +360,10 @@ static void held_out_loss_is_cross_entropy(void **state)
     struct weft_score a, b;
     open_stage(&with, "gpt2", "batch=4 eval_samples=10 logits_z=10", NULL);
     open_stage(&without, "gpt2", "batch=4 eval_samples=10", NULL);
-    check(weft_evaluate(with.model, &with.recipe, with.spec.batch, WEFT_HELD_OUT, &a));
-    check(weft_evaluate(without.model, &without.recipe, without.spec.batch, WEFT_HELD_OUT, &b));
+    check(weft_evaluate(with.model, &with.recipe, NULL, with.spec.batch, WEFT_HELD_OUT, &a));
+    check(weft_evaluate(without.model, &without.recipe, NULL, without.spec.batch, WEFT_HELD_OUT, &b));
     assert_true(a.loss == b.loss && a.accuracy == b.accuracy && a.loss > 3);
-    check(weft_evaluate(without.model, &without.recipe, without.spec.batch, WEFT_TEST, &a));
+    check(weft_evaluate(without.model, &without.recipe, NULL, without.spec.batch, WEFT_TEST, &a));
     assert_true(a.loss != b.loss && a.loss > 3);
     close_stage(&with);
     close_stage(&without);
