@@ -22,6 +22,7 @@
 #   make generated          write docs/options.md, docs/ops.md, configs/Kconfig and docs/api.md from tables and header
 #   make man                write man pages of all commands to build/release/man
 #   make install            install under $(DESTDIR)$(PREFIX), by default /usr/local
+#   make install-mpi        install the modules for many ranks
 #   make uninstall          remove what was installed
 #   make clean              remove build/
 #   make help               print this list
@@ -158,7 +159,7 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build mpi help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install \
+.PHONY: all build mpi help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install install-mpi \
 	uninstall clean FORCE
 .DELETE_ON_ERROR:
 
@@ -391,7 +392,14 @@ install: build man
 	install -m 644 src/cmd/shell/weft.zsh $(D)$(DATADIR)/$(word 2,$(COMPLETIONS))
 	install -m 644 src/cmd/shell/weft.fish $(D)$(DATADIR)/$(word 3,$(COMPLETIONS))
 
+# The modules are a package of their own: nothing else depends on MPI.
+install-mpi: mpi
+	install -d $(D)$(LIBDIR)/weft
+	install -m 644 $(MPI_MODULES) $(D)$(LIBDIR)/weft
+
 uninstall:
+	rm -f $(addprefix $(D)$(LIBDIR)/weft/,weft-openmpi.so weft-mpich.so)
+	-test ! -d $(D)$(LIBDIR)/weft || rmdir $(D)$(LIBDIR)/weft
 	rm -f $(addprefix $(D)$(MANDIR)/,$(notdir $(MAN))) $(addprefix $(D)$(DATADIR)/,$(COMPLETIONS))
 	rm -f $(D)$(BINDIR)/weft $(D)$(INCLUDEDIR)/weft.h $(D)$(LIBDIR)/pkgconfig/weft.pc $(addprefix $(D)$(DOCDIR)/,LICENSE LICENSE.uPlot)
 	rm -f $(addprefix $(D)$(LIBDIR)/libweft,.a .so .so.$(SOVERSION) .so.$(VERSION))

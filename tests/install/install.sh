@@ -109,6 +109,15 @@ quiet c++ -std=c++11 -Wall -Wextra -Werror -pedantic "$root/user.cc" -o "$root/c
     [[ $(LD_LIBRARY_PATH=$root/usr/lib "$root/cxx") == 1 ]]
 result $? "a C++ program includes weft.h, links with the library and runs"
 
+if command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null; then
+    quiet make_install install-mpi && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 quiet mpirun.openmpi \
+        --oversubscribe -n 2 "$root/usr/bin/weft" train gpt2 --set layers=1 --set width=32 --set heads=2 --set steps=1 \
+        --set micro_batches=2 --set eval_samples=4
+    result $? "make install-mpi: two ranks find the module and train"
+else
+    skip "make install-mpi" "there is no Open MPI"
+fi
+
 quiet make_install uninstall
 [[ -z $(find "$root/usr" ! -type d) ]]
 result $? "make uninstall leaves nothing"
