@@ -125,6 +125,7 @@ struct weft_threads {
     bool in_tile, even;
     struct weft_team *team; /* borrowed when first needed */
     struct weft_counter *counter;
+    struct weft_observer *observer;
     int levels_below; /* the processor's, see weft_isa_lower */
 };
 struct weft_threads_scope {
@@ -140,6 +141,19 @@ struct weft_counter {
 };
 void weft_counter_set(struct weft_counter *counter);
 struct weft_counter *weft_counter(void);
+/* Sees every call of weft_parallel that this thread makes alone, from here on until the scope is left: what it does
+ * between two calls, and each tile. It predicts what more threads would do, so work is cut for them. NULL: none. */
+struct weft_observer {
+    int threads;                                                                   /* that work is cut for */
+    void (*step)(struct weft_observer *observer, const char *name, bool backward); /* an op begins */
+    void (*call)(struct weft_observer *observer, int64_t tiles);                   /* a call begins */
+    void (*tile)(struct weft_observer *observer);                                  /* a tile has ended */
+};
+void weft_observer_set(struct weft_observer *observer);
+struct weft_observer *weft_observer(void);
+/* For how many threads a computation of the calling thread is cut: its own, or those that an observer asks for. How an
+ * output is cut never changes a sum. */
+int weft_threads_cut(void);
 /* For checks that results do not depend on threads: until the scope is left, every thread computes its own share of
  * each call, and the call waits for all of them. */
 void weft_threads_even(void);

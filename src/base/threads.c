@@ -280,6 +280,12 @@ void weft_counter_set(struct weft_counter *counter) { here.counter = counter; }
 
 struct weft_counter *weft_counter(void) { return here.counter; }
 
+void weft_observer_set(struct weft_observer *observer) { here.observer = observer; }
+
+struct weft_observer *weft_observer(void) { return here.observer; }
+
+int weft_threads_cut(void) { return here.observer ? here.observer->threads : weft_threads(); }
+
 void weft_isa_lower(int levels) { here.levels_below = levels; }
 
 int weft_isa_lowered(void) { return here.levels_below; }
@@ -292,6 +298,19 @@ void weft_threads_leave(const struct weft_threads_scope *scope)
     fesetenv(&scope->floats);
 }
 
+/* Calls from inside a tile are part of it. */
+static void run_observed(int64_t tiles, weft_tile_fn *fn, void *context)
+{
+    struct weft_observer *observer = here.observer;
+    here.observer = NULL;
+    observer->call(observer, tiles);
+    for (int64_t t = 0; t < tiles; t++) {
+        fn(context, t, here.index);
+        observer->tile(observer);
+    }
+    here.observer = observer;
+}
+
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
 {
     struct weft_threads_scope scope;
@@ -302,6 +321,8 @@ void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context)
         here.team = borrow_team(here.count);
     if (!serial && here.team)
         run(here.team, tiles, fn, context);
+    else if (here.observer)
+        run_observed(tiles, fn, context);
     else
         for (int64_t t = 0; t < tiles; t++)
             fn(context, t, here.index);

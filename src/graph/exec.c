@@ -99,6 +99,9 @@ void weft_exec_step(struct weft_exec *exec, struct step *step)
     const struct weft_kernel *k = step->node->backward ? &op->bwd : &op->fwd;
     if (op->is_view && !step->node->backward)
         return;
+    struct weft_observer *observer = weft_observer();
+    if (observer)
+        observer->step(observer, op->name, step->node->backward);
     double start = exec->profiling ? weft_seconds() : 0;
     (weft_mode_is_reference(exec->mode) ? k->ref : k->run)(&step->call);
     if (exec->mode == WEFT_ROUNDED)
