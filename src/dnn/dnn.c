@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.c - the door: which engine serves a dtype, how an output is cut into tiles of work, and where groups lie.
- *
- * Tiles are cut by shape alone: as large as an engine likes, but so many that many cores and calls of one row find
- * work. Cutting finer costs some reuse of caches and an engine's start, and never changes a sum.
+ * dnn.c - the door: which engine serves a dtype, what is packed, and where groups lie. cut.c cuts an output into tiles
+ * of work.
  */
 #include "dnn/engine.h"
 
@@ -13,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILES 64                /* of an output, at least, where it allows it */
-#define TILES_LARGE 16          /* when tiles have to read B again and again from afar */
-#define RESIDENT (1536u * 1024) /* bytes of B that stay in a second-level cache beside A */
-#define PACK_PANELS 16          /* panels in a tile of packing */
+#define PACK_PANELS 16 /* panels in a tile of packing, or row blocks */
 
 /* ---- engines */
 
@@ -99,37 +94,11 @@ const char *weft_dnn_describe(void)
 
 /* ---- tiles of work */
 
-struct cut {
-    int64_t blocks, panels; /* row blocks and panels of a tile */
-    int64_t down, across;   /* tiles of one group's output */
-};
-
-/* When all of B stays in a core's cache, cutting rows costs nothing; else the longer side is cut, so that a tile reads
- * little for what it computes. */
-static struct cut cut_output(const struct weft_dnn_engine *e, int64_t tiles, int64_t rows, int64_t width, bool resident)
-{
-    int64_t blocks = weft_div_up(rows, e->block), panels = weft_div_up(width, e->panel);
-    struct cut c = {.down = weft_div_up(blocks, e->blocks), .across = weft_div_up(panels, e->panels)};
-    for (;;) {
-        c.blocks = weft_div_up(blocks, c.down);
-        c.panels = weft_div_up(panels, c.across);
-        if (c.down * c.across >= tiles || (c.blocks == 1 && c.panels == 1))
-            break;
-        if (c.panels == 1 || (c.blocks > 1 && (resident || c.blocks * e->block >= c.panels * e->panel)))
-            c.down = weft_div_up(blocks, c.blocks / 2);
-        else
-            c.across = weft_div_up(panels, c.panels / 2);
-    }
-    c.down = weft_div_up(blocks, c.blocks);
-    c.across = weft_div_up(panels, c.panels);
-    return c;
-}
-
 struct call {
     const struct weft_dnn_engine *engine;
     struct weft_dnn_job job; /* of group 0 */
-    struct cut cut;
-    size_t a_group, b_group, out_group, addend_group; /* bytes from group to group */
+    struct weft_dnn_cut cut;
+    size_t a_group, b_group, out_group, addend_group, strips_group; /* bytes from group to group */
     int64_t bias_group;
     char *local;
     size_t local_stride;
@@ -145,6 +114,8 @@ static void run_tile(void *context, int64_t tile, int thread)
     size_t group = (size_t)(tile / (c->cut.across * c->cut.down));
     job.a.data = (const char *)job.a.data + group * c->a_group;
     job.b += group * c->b_group;
+    if (job.strips)
+        job.strips += group * c->strips_group;
     job.out = (char *)job.out + group * c->out_group;
     if (job.addend)
         job.addend = (const char *)job.addend + group * c->addend_group;
@@ -174,13 +145,6 @@ static void report(const struct weft_dnn_engine *e, enum weft_status status, int
 
 static void run(struct call *c, int64_t groups)
 {
-    if (c->job.rows == 0)
-        return;
-    bool resident = c->b_group <= RESIDENT, one_block = c->job.rows <= c->engine->block;
-    int64_t tiles = c->job.plan->outer ? c->engine->tiles_outer : resident || one_block ? TILES : TILES_LARGE;
-    if (c->engine->grain && !one_block)
-        tiles = weft_min(tiles, weft_div_up(c->job.rows * c->job.width * c->job.depth * groups, c->engine->grain));
-    c->cut = cut_output(c->engine, weft_div_up(tiles, groups), c->job.rows, c->job.width, resident);
     weft_parallel(groups * c->cut.down * c->cut.across, run_tile, c);
     report(c->engine, atomic_load(&c->status), c->job.depth, c->job.width);
 }
@@ -308,6 +272,8 @@ void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const 
     (void)scratch;
     const struct weft_dnn_shape *s = &p->shape;
     int64_t side = s->batched ? 1 : s->groups, apart = s->batched ? rows : 1;
+    if (rows == 0)
+        return;
     struct call c = {
         .engine = p->engine,
         .job = {.plan = &p->plan,
@@ -330,6 +296,7 @@ void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const 
         .local = local,
         .local_stride = local_stride,
     };
+    c.cut = weft_dnn_cut(c.engine, &c.job, s->groups, c.b_group);
     run(&c, s->groups);
 }
 
@@ -339,7 +306,49 @@ struct weft_dnn_outer {
     const struct weft_dnn_engine *engine;
     struct weft_dnn_shape shape;
     struct weft_dnn_plan plan;
+    size_t strips; /* where those packed ahead are in scratch, behind x */
+    bool packs_ahead;
 };
+
+/* Where several tiles need the same columns of dy, these are packed once for all. */
+static void strip_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    struct call *c = context;
+    const struct weft_dnn_engine *e = c->engine;
+    const struct weft_dnn_job *job = &c->job;
+    int64_t size = PACK_PANELS * e->block, across = weft_div_up(job->rows, size), row = tile % across * size;
+    int64_t down = weft_div_up(job->depth, WEFT_DNN_STRIP), depth = tile / across % down * WEFT_DNN_STRIP;
+    size_t group = (size_t)(tile / (across * down));
+    struct weft_dnn_matrix a = job->a;
+    a.data = (const char *)a.data + group * c->a_group;
+    enum weft_status status =
+        e->pack_rows(job->plan, &a, depth, weft_min(depth + WEFT_DNN_STRIP, job->depth), row,
+                     weft_min(row + size, job->rows), (char *)job->strips + group * c->strips_group);
+    if (status != WEFT_OK)
+        atomic_store(&c->status, status);
+}
+
+static void pack_strips(struct call *c, char *strips, int64_t groups)
+{
+    int64_t across = weft_div_up(c->job.rows, PACK_PANELS * c->engine->block);
+    c->job.strips = strips;
+    weft_parallel(groups * across * weft_div_up(c->job.depth, WEFT_DNN_STRIP), strip_tile, c);
+}
+
+static size_t strips_group(const struct weft_dnn_outer *o)
+{
+    return (size_t)weft_div_up(o->shape.width, o->engine->block) * o->plan.strip_bytes;
+}
+
+/* As it will be cut when there are as many rows as there can be. */
+static bool packs_ahead(const struct weft_dnn_outer *o)
+{
+    const struct weft_dnn_shape *s = &o->shape;
+    struct weft_dnn_job job = {.plan = &o->plan, .rows = s->width, .depth = s->max_rows, .width = s->depth};
+    return o->engine->pack_rows &&
+           weft_dnn_cut(o->engine, &job, s->groups, packed_group(o->engine, &o->plan)).across >= o->engine->pack_ahead;
+}
 
 enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft_arena *arena,
                                      struct weft_dnn_outer **outer, size_t *scratch, size_t *local)
@@ -352,6 +361,13 @@ enum weft_status weft_dnn_outer_plan(const struct weft_dnn_shape *s, struct weft
     TRY(choose_engine(s->dtype, &o->engine));
     TRY(o->engine->plan(&o->plan));
     TRY(packed_bytes(o->engine, &o->plan, s->groups, scratch));
+    o->strips = *scratch;
+    o->packs_ahead = packs_ahead(o);
+    if (o->packs_ahead) {
+        size_t strips;
+        TRY(weft_size_mul(strips_group(o), (size_t)s->groups, &strips));
+        TRY(weft_size_add(*scratch, strips, scratch));
+    }
     *outer = o;
     *local = o->plan.local_bytes;
     return WEFT_OK;
@@ -389,8 +405,12 @@ void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void
         .b_group = packing.b_group,
         .out_group = (size_t)(n * k) * sizeof(float),
         .addend_group = (size_t)(n * k) * sizeof(float),
+        .strips_group = strips_group(o),
         .local = local,
         .local_stride = local_stride,
     };
+    c.cut = weft_dnn_cut(c.engine, &c.job, s->groups, c.b_group);
+    if (o->packs_ahead && c.cut.across >= o->engine->pack_ahead)
+        pack_strips(&c, (char *)scratch + o->strips, s->groups);
     run(&c, s->groups);
 }

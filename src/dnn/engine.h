@@ -21,13 +21,14 @@ struct weft_dnn_matrix {
     bool across;
 };
 
-/* A product of one group as planned. An engine's plan() fills the last three. */
+/* A product of one group as planned. An engine's plan() fills the last four. */
 struct weft_dnn_plan {
     enum weft_dtype dtype;
     int64_t depth, width; /* of the outer product: depth is the most rows */
     bool outer;
     size_t panel_bytes; /* of one packed panel of B, a multiple of 64 */
     size_t local_bytes; /* private scratch of a thread */
+    size_t strip_bytes; /* of one row block of A, packed ahead; a multiple of 64 */
     const void *kernel; /* the engine's own */
 };
 
@@ -36,6 +37,7 @@ struct weft_dnn_job {
     const struct weft_dnn_plan *plan;
     int64_t rows, depth, width;
     struct weft_dnn_matrix a; /* [rows, depth] */
+    const char *strips;       /* row blocks of A, packed ahead, or NULL: a tile packs what it needs itself */
     const char *b;            /* panels */
     const float *bias;        /* or NULL */
     const void *addend;       /* or NULL; shaped and strided as out, may be out */
@@ -45,12 +47,19 @@ struct weft_dnn_job {
     int64_t out_stride;
 };
 
+/* An output in tiles of work. */
+struct weft_dnn_cut {
+    int64_t blocks, panels; /* row blocks and panels of a tile */
+    int64_t down, across;   /* tiles of one group's output */
+};
+
 struct weft_dnn_engine {
     const char *name;
     int64_t block, blocks; /* rows of a row block, and how many of them a tile of work has at most */
     int64_t panel, panels; /* columns of a panel, and how many of them a tile of work has at most */
     int64_t tiles_outer; /* into how many tiles of work an outer product is cut at least, where its output allows it */
     int64_t grain;       /* multiply-adds of a tile of work, at least, where there are several row blocks; 0: any */
+    int64_t edge;        /* what a row or a column of a tile costs besides, in multiply-adds for each step of depth */
     int64_t pack_depth;  /* how much of the depth one call of pack() takes; 0: all of it */
     enum weft_status (*plan)(struct weft_dnn_plan *plan);
     /* Packs depth0 .. depth1-1 of the panel of `columns` columns that begins at `column` of w [depth, width]. With
@@ -58,10 +67,22 @@ struct weft_dnn_engine {
      * reports the failure. */
     enum weft_status (*pack)(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *w, int64_t depth0,
                              int64_t depth1, int64_t column, int64_t columns, void *panel);
+    /* Or NULL. Of an outer product: packs depth0 .. depth1-1 of rows row0 .. row1-1 of A into the strips of their row
+     * blocks; row0 is the first of a block, depth0 a multiple of WEFT_DNN_STRIP. It pays where the rows of a block are
+     * needed by as many tiles as pack_ahead says. */
+    enum weft_status (*pack_rows)(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
+                                  int64_t depth1, int64_t row0, int64_t row1, char *strips);
+    int64_t pack_ahead;
     /* Rows row0 .. row1-1 of panels panel0 .. panel1-1; row0 is the first of a block. */
     enum weft_status (*tile)(const struct weft_dnn_job *job, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
                              void *local);
 };
+
+enum { WEFT_DNN_STRIP = 128 };
+
+/* For the threads of the calling thread; b_bytes: of the packed B of one group (cut.c). */
+struct weft_dnn_cut weft_dnn_cut(const struct weft_dnn_engine *e, const struct weft_dnn_job *job, int64_t groups,
+                                 size_t b_bytes);
 
 extern const struct weft_dnn_engine weft_dnn_amx;
 extern const struct weft_dnn_engine weft_dnn_loop, weft_dnn_loop_v3, weft_dnn_loop_v4;

@@ -198,6 +198,31 @@ static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft
     return WEFT_OK;
 }
 
+/* Strips are [depth][ROWS] in the product's dtype, as they lie. A few lines of depth at a time, so that their columns
+ * are read along. */
+static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
+                                    int64_t depth1, int64_t row0, int64_t row1, char *strips)
+{
+    const int64_t lines = 8, size = (int64_t)weft_dtype_bytes(plan->dtype);
+    for (int64_t d0 = depth0; d0 < depth1; d0 += lines)
+        for (int64_t r = row0; r < row1; r += ROWS) {
+            char *to = strips + r / ROWS * (int64_t)plan->strip_bytes;
+            const char *from = (const char *)a->data + r * size;
+            size_t rest = (size_t)(weft_min(ROWS, row1 - r) * size);
+            for (int64_t d = d0; d < weft_min(d0 + lines, depth1); d++) {
+                if (row1 - r >= ROWS && size == sizeof(float)) {
+                    memcpy(to + d * ROWS * size, from + d * a->stride * size, ROWS * sizeof(float));
+                } else if (row1 - r >= ROWS) {
+                    memcpy(to + d * ROWS * size, from + d * a->stride * size, ROWS * sizeof(uint16_t));
+                } else {
+                    memset(to + d * ROWS * size, 0, (size_t)(ROWS * size));
+                    memcpy(to + d * ROWS * size, from + d * a->stride * size, rest);
+                }
+            }
+        }
+    return WEFT_OK;
+}
+
 /* ---- a tile of work */
 
 struct strip {
@@ -205,12 +230,25 @@ struct strip {
     int64_t row, step;
 };
 
+/* From a strip packed ahead. */
+static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, int64_t depth0, int64_t depth, float *to)
+{
+    const char *at = job->strips + row / ROWS * (int64_t)job->plan->strip_bytes;
+    if (job->plan->dtype == WEFT_F32)
+        return (struct strip){(const float *)at + depth0 * ROWS, 1, ROWS};
+    for (int64_t i = 0; i < depth * ROWS; i += VLANES)
+        vstore_f32(to + i, VLANES, vload_bf16((const uint16_t *)at + depth0 * ROWS + i, VLANES));
+    return (struct strip){to, 1, ROWS};
+}
+
 /* A of one row block over a chunk: where it lies when it is whole f32 rows, else a copy. Rows that are not there are 0.
  */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {
     struct weft_dnn_matrix a = job->a;
+    if (job->strips)
+        return packed_strip(job, row, depth0, depth, to);
     if (a.dtype == WEFT_F32 && rows == ROWS && !a.across)
         return (struct strip){(const float *)a.data + row * a.stride + depth0, a.stride, 1};
     if (!a.across) {
@@ -285,6 +323,8 @@ static enum weft_status plan(struct weft_dnn_plan *p)
 {
     size_t depth = (size_t)weft_round_up(p->depth, 2);
     TRY(weft_size_mul(depth, COLUMNS * (p->dtype == WEFT_BF16 ? sizeof(uint16_t) : sizeof(float)), &p->panel_bytes));
+    TRY(weft_size_mul(depth, ROWS * weft_dtype_bytes(p->dtype), &p->strip_bytes));
+    p->strip_bytes = (p->strip_bytes + 127) / 64 * 64; /* up to a vector is read past its end */
     p->local_bytes = (BLOCKS * ROWS * (PANELS * COLUMNS + CHUNK) + CHUNK * COLUMNS) * sizeof(float);
     return WEFT_OK;
 }
@@ -302,8 +342,11 @@ const struct weft_dnn_engine WEFT_DNN_LEVEL(weft_dnn_loop) = {
     .panel = COLUMNS,
     .panels = PANELS,
     .tiles_outer = 8,
+    .edge = 4,
     .pack_depth = 128,
     .plan = plan,
     .pack = pack,
+    .pack_rows = pack_strips,
+    .pack_ahead = 2,
     .tile = tile,
 };

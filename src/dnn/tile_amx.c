@@ -11,7 +11,8 @@
  * tile of work touches stays in the second-level cache; between chunks the sums wait in scratch, unrounded. So the bits
  * depend on the depth alone. Fewer than 32 rows are fewer rows in the tiles: a row's sums do not know its neighbours.
  *
- * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time.
+ * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time, unless
+ * they have been packed ahead for several tiles.
  */
 #include "dnn/amx.h"
 #include "dnn/store_inl.h"
@@ -141,6 +142,18 @@ static void pack_rows(const struct weft_dnn_matrix *a, int64_t row, int64_t rows
     memcpy(to, v, sizeof v);
 }
 
+/* A strip: the upper and the lower sixteen rows of a block, each all steps of the depth. */
+static int64_t half_strip(const struct weft_dnn_plan *plan) { return weft_div_up(plan->depth, STEP) * TILE_BYTES; }
+
+static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
+                                    int64_t depth1, int64_t row0, int64_t row1, char *strips)
+{
+    for (int64_t d = depth0; d < depth1; d += STEP)
+        for (int64_t r = row0; r < row1; r += 16)
+            pack_rows(a, r, row1 - r, d, depth1, strips + r / 16 * half_strip(plan) + d / STEP * TILE_BYTES);
+    return WEFT_OK;
+}
+
 /* ---- tiles */
 
 struct config {
@@ -256,6 +269,8 @@ static void pack_a(const struct work *w)
 {
     const struct weft_dnn_matrix *a = &w->job->a;
     int64_t from = a->across ? w->depth0 : w->depth1 / STEP * STEP, steps = weft_div_up(w->depth1 - from, STEP);
+    if (w->job->strips)
+        return;
     for (int64_t s = 0; s < steps; s++)
         for (int64_t r = w->row0; r < w->row1; r += 16)
             pack_rows(a, r, w->row1 - r, from + s * STEP, w->depth1,
@@ -267,7 +282,12 @@ static void strips(const struct work *w, int64_t row, struct strip *body, struct
     const struct weft_dnn_matrix *a = &w->job->a;
     int64_t depth = w->depth1 - w->depth0, packed = weft_div_up(a->across ? depth : depth % STEP, STEP);
     const char *copy = w->a + (row - w->row0) / 16 * packed * TILE_BYTES;
-    *tail = (struct strip){copy, copy + packed * TILE_BYTES, 64, TILE_BYTES, packed};
+    int64_t lower = packed * TILE_BYTES;
+    if (w->job->strips) {
+        copy = w->job->strips + (size_t)(row / BLOCK) * w->job->plan->strip_bytes + w->depth0 / STEP * TILE_BYTES;
+        lower = half_strip(w->job->plan);
+    }
+    *tail = (struct strip){copy, copy + lower, 64, TILE_BYTES, packed};
     const char *rows = (const char *)a->data + 2 * (row * a->stride + w->depth0);
     *body = (struct strip){rows, rows + 32 * a->stride, 2 * a->stride, 64, a->across ? 0 : depth / STEP};
 }
@@ -348,6 +368,7 @@ static enum weft_status plan(struct weft_dnn_plan *p)
 {
     size_t steps = (size_t)weft_div_up(p->depth, STEP), a_steps = p->outer ? CHUNK / STEP : 1;
     TRY(weft_size_mul(steps, STEP_BYTES, &p->panel_bytes));
+    p->strip_bytes = p->panel_bytes;
     p->local_bytes = sums_bytes(p) + BLOCKS * BLOCK / 16 * a_steps * TILE_BYTES;
     return WEFT_OK;
 }
@@ -359,9 +380,12 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .panel = BLOCK,
     .panels = PANELS,
     .tiles_outer = 2, /* each packs its part of dY and streams X: few large ones */
+    .edge = 64,       /* reading a row or a column from the third-level cache */
     .grain = 1 << 20, /* some two microseconds; a tile of work sets up the tile registers and ends unoverlapped */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,
+    .pack_rows = pack_strips,
+    .pack_ahead = 3,
     .tile = tile,
 };

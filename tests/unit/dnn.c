@@ -258,6 +258,8 @@ static void test_outer(void **state)
         check_outer((struct weft_dnn_shape){dtype, 40, 33, 1, false, 1100}, 1100);
         check_outer((struct weft_dnn_shape){dtype, 40, 33, 3, false, 50}, 45);
         check_outer((struct weft_dnn_shape){dtype, 17, 48, 3, true, 50}, 50);
+        check_outer((struct weft_dnn_shape){dtype, 1100, 45, 2, false, 40}, 37); /* wide: dy is packed ahead */
+        check_outer((struct weft_dnn_shape){dtype, 900, 17, 3, true, 300}, 290);
     }
 }
 
@@ -308,7 +310,7 @@ static void test_rows_bits(void **state)
 static void test_threads_bits(void **state)
 {
     (void)state;
-    static const int threads[] = {1, 2, 3, 4, 8};
+    static const int threads[] = {1, 2, 3, 4, 8, 29, 64}; /* the output is cut for as many */
     enum { ROWS = 300, DEPTH = 1100, WIDTH = 200 };
     for (int t = 0; t < 2; t++) {
         enum weft_dtype dtype = t ? WEFT_BF16 : WEFT_F32;
@@ -319,7 +321,7 @@ static void test_threads_bits(void **state)
             y[i] = calloc(ROWS * WIDTH, sizeof(float));
             dw[i] = calloc(WIDTH * DEPTH, sizeof(float));
         }
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < 7; i++) {
             struct product p;
             struct weft_threads_scope scope;
             weft_threads_enter(&scope, threads[i]);

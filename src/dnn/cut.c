@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cut.c - how an output is cut into tiles of work. Cutting finer costs some reuse of caches and an engine's start, and
+ * never changes a sum.
+ *
+ * First by shape alone: tiles as large as an engine likes, but so many that several cores and calls of one row find
+ * work. If the threads at hand would not finish such tiles together, the cut with the least time of the last thread is
+ * taken, by a simple account: a tile costs its multiply-adds, and for every row and column of it what reading and
+ * packing that takes.
+ */
+#include "dnn/engine.h"
+
+#define TILES 64                /* of an output, at least, where it allows it */
+#define TILES_LARGE 16          /* when tiles have to read B again and again from afar */
+#define RESIDENT (1536u * 1024) /* bytes of B that stay in a second-level cache beside A */
+#define FINEST (1 << 18)        /* multiply-adds of a tile that is cut for many threads, at least: some microseconds */
+#define IDLE 16                 /* a cut is kept if the threads are idle for less than one in so many of its rounds */
+
+/* When all of B stays in a core's cache, cutting rows costs nothing; else the longer side is cut, so that a tile reads
+ * little for what it computes. */
+static struct weft_dnn_cut by_shape(const struct weft_dnn_engine *e, int64_t tiles, int64_t blocks, int64_t panels,
+                                    bool resident)
+{
+    struct weft_dnn_cut c = {.down = weft_div_up(blocks, e->blocks), .across = weft_div_up(panels, e->panels)};
+    for (;;) {
+        c.blocks = weft_div_up(blocks, c.down);
+        c.panels = weft_div_up(panels, c.across);
+        if (c.down * c.across >= tiles || (c.blocks == 1 && c.panels == 1))
+            break;
+        if (c.panels == 1 || (c.blocks > 1 && (resident || c.blocks * e->block >= c.panels * e->panel)))
+            c.down = weft_div_up(blocks, c.blocks / 2);
+        else
+            c.across = weft_div_up(panels, c.panels / 2);
+    }
+    c.down = weft_div_up(blocks, c.blocks);
+    c.across = weft_div_up(panels, c.panels);
+    return c;
+}
+
+/* What the last thread computes, for one step of the depth. */
+static int64_t cost(const struct weft_dnn_engine *e, const struct weft_dnn_cut *c, int64_t groups, int64_t threads)
+{
+    int64_t rows = c->blocks * e->block, columns = c->panels * e->panel;
+    return weft_div_up(groups * c->down * c->across, threads) * (rows * columns + e->edge * (rows + columns));
+}
+
+static struct weft_dnn_cut by_threads(const struct weft_dnn_engine *e, struct weft_dnn_cut c,
+                                      const struct weft_dnn_job *job, int64_t groups, int64_t threads)
+{
+    int64_t blocks = weft_div_up(job->rows, e->block), panels = weft_div_up(job->width, e->panel);
+    int64_t tiles = groups * c.down * c.across, idle = weft_round_up(tiles, threads) - tiles;
+    int64_t finest = weft_div_up(weft_max(FINEST, e->grain), weft_max(job->depth, 1) * e->block * e->panel);
+    if (idle * IDLE <= tiles || c.blocks * c.panels <= finest)
+        return c;
+    struct weft_dnn_cut best = c;
+    int64_t least = cost(e, &c, groups, threads) * (IDLE - 1) / IDLE;
+    for (int64_t b = 1; b <= c.blocks; b++)
+        for (int64_t p = weft_div_up(finest, b); p <= c.panels; p++) {
+            struct weft_dnn_cut t = {b, p, weft_div_up(blocks, b), weft_div_up(panels, p)};
+            int64_t this = cost(e, &t, groups, threads);
+            if (this < least) {
+                least = this;
+                best = t;
+            }
+        }
+    return best;
+}
+
+struct weft_dnn_cut weft_dnn_cut(const struct weft_dnn_engine *e, const struct weft_dnn_job *job, int64_t groups,
+                                 size_t b_bytes)
+{
+    int64_t blocks = weft_div_up(job->rows, e->block), panels = weft_div_up(job->width, e->panel);
+    bool resident = b_bytes <= RESIDENT, one_block = job->rows <= e->block;
+    int64_t tiles = job->plan->outer ? e->tiles_outer : resident || one_block ? TILES : TILES_LARGE;
+    if (e->grain && !one_block)
+        tiles = weft_min(tiles, weft_div_up(job->rows * job->width * job->depth * groups, e->grain));
+    struct weft_dnn_cut c = by_shape(e, weft_div_up(tiles, groups), blocks, panels, resident);
+    int threads = weft_threads_cut();
+    return one_block || threads == 1 ? c : by_threads(e, c, job, groups, threads);
+}
