@@ -130,14 +130,24 @@ static int products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- backward: the sums over rows */
 
+/* db: the sums of blocks of rows, which threads compute apart, and then the sum of these in order. Blocks also keep
+ * long sums precise. */
+enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
+
+/* The product and db follow each other in the same scratch. */
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
-    if (!max->gin[W])
-        return WEFT_OK;
-    struct weft_dnn_shape s = sizes(max->in[X]->dtype, max->gin[W], weft_tensor_rows(max->in[X]));
-    struct weft_dnn_outer *outer;
-    TRY(weft_dnn_outer_plan(&s, booking->arena, &outer, &booking->scratch, &booking->local));
-    booking->plan = outer;
+    size_t sums = 0;
+    if (max->gin[B])
+        TRY(weft_size_mul((size_t)weft_div_up(weft_tensor_rows(max->in[X]), ROW_BLOCK),
+                          (size_t)weft_tensor_width(max->gout[0]) * sizeof(float), &sums));
+    if (max->gin[W]) {
+        struct weft_dnn_shape s = sizes(max->in[X]->dtype, max->gin[W], weft_tensor_rows(max->in[X]));
+        struct weft_dnn_outer *outer;
+        TRY(weft_dnn_outer_plan(&s, booking->arena, &outer, &booking->scratch, &booking->local));
+        booking->plan = outer;
+    }
+    booking->scratch = sums > booking->scratch ? sums : booking->scratch;
     return WEFT_OK;
 }
 
@@ -169,28 +179,38 @@ static void bwd_ref(const struct weft_call *call)
         weft_parallel(weft_div_up(columns, REFERENCE_TILE), bwd_ref_tile, (void *)call);
 }
 
-/* A tile of db: TILE columns, with rows summed in blocks so that long sums keep their precision. */
-enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
-
-static void add_columns(void *context, int64_t tile, int thread)
+static void add_rows(void *context, int64_t block, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
     const struct weft_tensor *dy = call->gout[0];
-    float *db = call->gin[B]->data;
-    int64_t rows = weft_tensor_rows(dy), n = weft_tensor_width(dy), size = (int64_t)weft_dtype_bytes(dy->dtype);
-    int64_t first = tile * TILE, last = weft_min(first + TILE, n);
-    vf total[TILE / VLANES] = {0};
-    for (int64_t block = 0; block < rows; block += ROW_BLOCK) {
+    int64_t n = weft_tensor_width(dy), size = (int64_t)weft_dtype_bytes(dy->dtype);
+    int64_t row = block * ROW_BLOCK, end = weft_min(row + ROW_BLOCK, weft_tensor_rows(dy));
+    float *sums = (float *)call->scratch + block * n;
+    for (int64_t first = 0; first < n; first += TILE) {
+        int64_t last = weft_min(first + TILE, n);
         vf sum[TILE / VLANES] = {0};
-        for (int64_t r = block; r < weft_min(block + ROW_BLOCK, rows); r++)
+        for (int64_t r = row; r < end; r++)
             for (int64_t i = first; i < last; i += VLANES)
                 sum[(i - first) / VLANES] += vload((const char *)dy->data + r * n * size, dy->dtype, i, last);
-        for (int v = 0; v < TILE / VLANES; v++)
-            total[v] += sum[v];
+        for (int64_t i = first; i < last; i += VLANES)
+            vstore_f32(sums + i, last - i, sum[(i - first) / VLANES]);
     }
-    for (int64_t i = first; i < last; i += VLANES)
-        vstore_f32(db + i, last - i, vload_f32(db + i, last - i) + total[(i - first) / VLANES]);
+}
+
+static void add_blocks(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_call *call = context;
+    float *db = call->gin[B]->data;
+    int64_t n = weft_tensor_width(call->gout[0]), blocks = weft_div_up(weft_tensor_rows(call->gout[0]), ROW_BLOCK);
+    int64_t last = weft_min((tile + 1) * TILE, n);
+    for (int64_t i = tile * TILE; i < last; i += VLANES) {
+        vf total = vset(0);
+        for (int64_t b = 0; b < blocks; b++)
+            total += vload_f32((const float *)call->scratch + b * n + i, last - i);
+        vstore_f32(db + i, last - i, vload_f32(db + i, last - i) + total);
+    }
 }
 
 static void bwd_run(const struct weft_call *call)
@@ -199,8 +219,10 @@ static void bwd_run(const struct weft_call *call)
     if (call->gin[W])
         weft_dnn_outer_run(call->plan, weft_tensor_rows(dy), dy->data, x->data, call->gin[W]->data, call->scratch,
                            call->local, call->local_stride);
-    if (call->gin[B])
-        weft_parallel(weft_div_up(weft_tensor_width(dy), TILE), add_columns, (void *)call);
+    if (call->gin[B]) {
+        weft_parallel(weft_div_up(weft_tensor_rows(dy), ROW_BLOCK), add_rows, (void *)call);
+        weft_parallel(weft_div_up(weft_tensor_width(dy), TILE), add_blocks, (void *)call);
+    }
 }
 
 static double bwd_flops(const struct weft_call *call)
