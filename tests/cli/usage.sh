@@ -69,6 +69,8 @@ says 2 err "did you mean engine?" bench engin
 says 2 err "write NAME=VALUE" bench engine --set layers
 says 2 err "--length is not an option of train" bench train --length 3
 says 2 err "did you mean topk?" bench attention --route topkk
+says 2 err "give GB/s and microseconds" plan gpt2 --network 12.5
+says 1 err "grad_groups and micro_batches to 2" plan gpt2 --ranks 2
 says 2 err "give a whole number from 0 to 4096" show gpt2 --threads many
 says 2 err "give a whole number from 0 up" ablate --config x --run -1
 WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is not a level: use base, v3, v4 or amx" show gpt2

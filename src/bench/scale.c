@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scale.c - the model of scale.h: time, traffic, memory and checkpoints of a step on several ranks.
+ */
+#define _GNU_SOURCE
+#include "bench/scale.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUCKET (32e6)      /* bytes of gradients that are sent together */
+#define BACKWARD (2.0 / 3) /* of a micro-batch's time */
+#define UPDATE 28 /* bytes that an update moves per weight: weight and moments read and written, gradient read */
+#define SAVED 12  /* bytes of a checkpoint per weight */
+
+/* ---- rates */
+
+enum { COPIED = 1 << 26, PIECES = 64, TIMES = 5 };
+
+static void copy_piece(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    char *memory = context;
+    memcpy(memory + COPIED + tile * (COPIED / PIECES), memory + tile * (COPIED / PIECES), COPIED / PIECES);
+}
+
+enum weft_status weft_memory_rate(double *bytes_per_s)
+{
+    char *memory = weft_pages_alloc(2 * (size_t)COPIED);
+    double least = INFINITY;
+    if (!memory)
+        return FAIL(WEFT_NOMEM, "not enough memory to measure its bandwidth");
+    for (int i = 0; i < TIMES; i++) {
+        double start = weft_seconds();
+        weft_parallel(PIECES, copy_piece, memory);
+        least = fmin(least, weft_seconds() - start);
+    }
+    weft_pages_free(memory, 2 * (size_t)COPIED);
+    *bytes_per_s = 2.0 * COPIED / least;
+    return WEFT_OK;
+}
+
+static enum weft_status write_all(int file, const char *from, size_t bytes)
+{
+    for (ssize_t n; bytes; bytes -= (size_t)n, from += n)
+        if ((n = write(file, from, bytes)) <= 0)
+            return FAIL(WEFT_IO, "the speed of the disk cannot be measured: writing failed; give it with --disk");
+    return fsync(file) == 0 ? WEFT_OK : FAIL(WEFT_IO, "the speed of the disk cannot be measured: give it with --disk");
+}
+
+enum weft_status weft_disk_rate(const char *folder, double *bytes_per_s)
+{
+    int file = open(folder, O_TMPFILE | O_WRONLY, 0600);
+    char *bytes = file < 0 ? NULL : weft_pages_alloc(COPIED);
+    if (!bytes) {
+        if (file >= 0)
+            close(file);
+        return FAIL(WEFT_IO, "%s: no file can be written to measure the speed of the disk: give it with --disk",
+                    folder);
+    }
+    memset(bytes, 1, COPIED);
+    double start = weft_seconds();
+    enum weft_status status = write_all(file, bytes, COPIED);
+    *bytes_per_s = COPIED / (weft_seconds() - start);
+    weft_pages_free(bytes, COPIED);
+    close(file);
+    return status;
+}
+
+/* ---- a step */
+
+/* Micro-batches of the rank that has the most: ranks take groups in order, and groups micro-batches. */
+static int64_t most_micro_batches(const struct weft_recipe *r, int64_t ranks)
+{
+    int64_t groups = weft_recipe_groups(r), most = 0;
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        int64_t first = rank * groups / ranks, end = (rank + 1) * groups / ranks;
+        most = weft_max(most, end * r->micro_batches / groups - first * r->micro_batches / groups);
+    }
+    return most;
+}
+
+/* Of the gradients that a backward pass completes before its end: all but those of the embedding. */
+static double early_share(const struct weft_nn *model)
+{
+    int wte = weft_params_find(&model->params, "wte");
+    return wte < 0 ? 1 : 1 - (double)model->params.list[wte].count / (double)model->params.elements;
+}
+
+/* The last bucket of what is early is complete only at the end, too. */
+static void communicate(const struct weft_nn *model, const struct weft_scale_machine *m, struct weft_scale *s)
+{
+    double weights = 4 * (double)model->params.total, others = (double)(s->ranks - 1);
+    double bytes = weights * others / (double)s->ranks, buckets = ceil(weights / BUCKET);
+    double early = fmax(0, early_share(model) - fmin(1, BUCKET / weights));
+    s->sent_bytes = (int64_t)(2 * bytes);
+    s->gradients = bytes / m->network + others * buckets * m->wait;
+    s->weights = bytes / m->network + others * m->wait;
+    s->hidden = fmin(early * s->gradients, BACKWARD * m->micro_batch);
+}
+
+/* Weights and sums of gradients are whole, moments are shared out; two buckets are on their way. */
+static int64_t bytes_per_rank(const struct weft_scale_load *load, int64_t ranks)
+{
+    struct weft_recipe own = *load->recipe;
+    int64_t total = load->model->params.total, moments = 2 * (int64_t)sizeof(float) * total;
+    own.grad_groups = weft_div_up(weft_recipe_groups(load->recipe), ranks);
+    own.micro_batches = most_micro_batches(load->recipe, ranks);
+    return total * weft_recipe_state_bytes(&own) - moments + weft_div_up(moments, ranks) + load->activation_bytes +
+           (ranks > 1 ? 2 * (int64_t)BUCKET : 0);
+}
+
+static double seconds(const struct weft_recipe *recipe, const struct weft_scale_machine *m, struct weft_scale *s)
+{
+    s->compute = (double)most_micro_batches(recipe, s->ranks) * m->micro_batch;
+    return s->compute + s->update + s->gradients + s->weights - s->hidden;
+}
+
+static enum weft_status check_ranks(const struct weft_recipe *recipe, int64_t ranks)
+{
+    int64_t groups = weft_recipe_groups(recipe);
+    if (ranks <= groups)
+        return WEFT_OK;
+    return FAIL(WEFT_INVALID,
+                "%lld ranks for %lld groups of gradients: a rank takes whole groups of a step's micro-batches, so more "
+                "ranks have nothing to do. Set grad_groups and micro_batches to %lld or more, or use fewer ranks",
+                (long long)ranks, (long long)groups, (long long)ranks);
+}
+
+enum weft_status weft_scale_predict(const struct weft_scale_load *load, const struct weft_scale_machine *m,
+                                    int64_t ranks, struct weft_scale *s)
+{
+    const struct weft_nn *model = load->model;
+    double updated = UPDATE * (double)model->params.total / m->memory;
+    struct weft_scale one = {.ranks = 1, .update = updated};
+    TRY(check_ranks(load->recipe, ranks));
+    *s = (struct weft_scale){.ranks = ranks, .update = updated / (double)ranks};
+    communicate(model, m, s);
+    s->step = seconds(load->recipe, m, s);
+    s->efficiency = seconds(load->recipe, m, &one) / ((double)ranks * s->step);
+    s->tokens_per_s = (double)(load->recipe->micro_batches * model->spec->batch * model->spec->context) / s->step;
+    s->bytes_per_rank = bytes_per_rank(load, ranks);
+    s->checkpoint_bytes = SAVED * model->params.elements;
+    s->checkpoint = (double)s->checkpoint_bytes / m->disk;
+    return WEFT_OK;
+}

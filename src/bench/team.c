@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * team.c - what it costs to share work between threads: a call that has nothing to do, and a cache line that goes from
+ * one core to another. The least of many is taken: what else the machine does only ever adds to it.
+ */
+#include "bench/slack.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+enum { CALLS = 2000, MOST_CALLS = 20000, BATCHES = 400, ENOUGH = 20, ROUNDS = 200 };
+#define PATIENCE 1e-3 /* seconds for a batch of rounds: with one core, the other thread does not run meanwhile */
+#define SLOW 1e-5     /* seconds: such a call found both threads on one core, which ends before long */
+#define WAKE 50e-6    /* as base/threads.c has it */
+#define LINE 1e-7     /* as usual on one processor, where two threads never run at the same time */
+
+static void nothing(void *context, int64_t tile, int thread)
+{
+    (void)context;
+    (void)tile;
+    (void)thread;
+}
+
+static double least_call(void)
+{
+    double least = INFINITY;
+    for (int i = 0; i < CALLS || (i < MOST_CALLS && least > SLOW); i++) {
+        double start = weft_seconds();
+        weft_parallel(2, nothing, NULL);
+        least = fmin(least, weft_seconds() - start);
+    }
+    return least;
+}
+
+struct ball {
+    _Alignas(128) _Atomic int at; /* counts the throws: even ones are the first tile's to make */
+    _Alignas(128) double seconds; /* of a batch; INFINITY: it took too long */
+};
+
+static void play(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    struct ball *b = context;
+    double start = weft_seconds();
+    for (int turn = (int)tile; turn < 2 * ROUNDS; turn += 2) {
+        for (int spins = 0; atomic_load(&b->at) != turn; spins++)
+            if (spins % 64 == 63 && weft_seconds() - start > PATIENCE)
+                return;
+        atomic_store(&b->at, turn + 1);
+    }
+    if (tile == 0)
+        b->seconds = weft_seconds() - start;
+}
+
+static double least_line(void)
+{
+    double least = INFINITY;
+    for (int i = 0, good = 0; i < BATCHES && good < ENOUGH; i++) {
+        struct ball ball = {.seconds = INFINITY};
+        weft_parallel(2, play, &ball);
+        least = fmin(least, ball.seconds / (2 * ROUNDS));
+        good += isfinite(ball.seconds);
+    }
+    return isfinite(least) ? least : LINE;
+}
+
+/* Even shares: else the caller would do the other thread's before that one has joined. */
+void weft_team_measure(struct weft_team_cost *cost)
+{
+    struct weft_threads_scope scope;
+    weft_threads_enter(&scope, 2);
+    weft_threads_even();
+    *cost = (struct weft_team_cost){least_call(), least_line(), WAKE};
+    weft_threads_leave(&scope);
+}
