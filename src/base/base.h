@@ -45,8 +45,8 @@ enum weft_status weft_fail(enum weft_status status, const char *file, int line, 
     __attribute__((format(printf, 4, 5), cold));
 void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
-/* The program's exit code for WEFT_STOPPED. */
-enum { WEFT_EXIT_STOPPED = 3 };
+/* The program's exit codes for WEFT_STOPPED, and of a rank that has lost another. */
+enum { WEFT_EXIT_STOPPED = 3, WEFT_EXIT_STALLED = 4 };
 /* For functions that return nothing, such as kernels: weft_defer stores the first error of the calling thread, and
  * weft_deferred returns and clears it. */
 void weft_defer(enum weft_status status);

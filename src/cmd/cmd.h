@@ -8,7 +8,8 @@
  *    and releases them.
  *  - Results go to stdout, everything else to stderr, by weft_say or weft_line where it quotes files or arguments. A
  *    command that does not return WEFT_OK makes main print weft_error() and exit with 1. Wrong usage exits with 2. A
- *    command that was stopped and can be continued prints how, returns WEFT_STOPPED, and exits with 3.
+ *    command that was stopped and can be continued prints how, returns WEFT_STOPPED, and exits with 3. A
+ *    rank that has lost another exits with 4.
  */
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H

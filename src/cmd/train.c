@@ -7,6 +7,7 @@
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
+#include "cmd/ranks.h"
 #include "run/run.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ struct args {
     bool resume, unsafe;
     double minutes; /* 0: no limit */
     int64_t verify_every;
+    double stall;   /* seconds; 0: no limit */
 };
 
 static const struct weft_arg table[] = {
@@ -35,6 +37,9 @@ static const struct weft_arg table[] = {
     {"verify-every", 0, "STEPS", WEFT_ARG_INT, offsetof(struct args, verify_every),
      .help = "On several ranks, compute one group of the next rank again and compare, every so many steps", .min = 0,
      .max = 1e12},
+    {"stall", 0, "SECONDS", WEFT_ARG_REAL, offsetof(struct args, stall),
+     .help = "On several ranks: exit with 4 when one gives no sign of life for so long; 0: wait for ever",
+     .initial = "300", .min = 0, .max = 1e9},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
      .help = "Train even if a gate fails; the result says so"},
     {0},
@@ -285,13 +290,13 @@ static enum weft_status check_model(const struct args *a)
 }
 
 /* Rank 0 speaks for all; the others only say what goes wrong with them. */
-static enum weft_status join_ranks(struct weft_run *run, struct weft_comm *comm)
+static enum weft_status join_ranks(struct weft_run *run, struct weft_comm *comm, double stall)
 {
     int ranks;
     if (!weft_comm_launched(&ranks))
         return WEFT_OK;
-    TRY(weft_comm_start(comm));
     run->comm = comm;
+    TRY(weft_ranks_join(comm, stall));
     if (comm->rank == 0)
         return WEFT_OK;
     weft_log_set(NULL, NULL);
@@ -321,17 +326,6 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct view 
     return run->finished ? WEFT_OK : stop(run);
 }
 
-/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first. */
-static void leave_ranks(struct weft_comm *comm, enum weft_status status)
-{
-    bool failed = status != WEFT_OK && status != WEFT_STOPPED;
-    if (failed && comm->other_failed)
-        sleep(1);
-    if (failed)
-        weft_say(stderr, "weft: rank %d of %d: %s\n", comm->rank, comm->size, weft_error());
-    weft_comm_end(comm, failed);
-}
-
 static enum weft_status run_command(void *args)
 {
     struct args *a = args;
@@ -350,12 +344,12 @@ static enum weft_status run_command(void *args)
                            .on_notice = print_notice,
                            .on_weight = collect_weight,
                            .on_progress = print_progress};
-    enum weft_status status = join_ranks(&run, &comm);
+    enum weft_status status = join_ranks(&run, &comm, a->stall);
     if (status == WEFT_OK)
         status = train(a, &run, &view);
     weft_run_release(&run);
     if (run.comm)
-        leave_ranks(&comm, status);
+        weft_ranks_leave(&comm, status);
     return status;
 }
 
@@ -371,7 +365,9 @@ const struct weft_cmd weft_cmd_train = {
         "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second "
         "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3. With "
         "--init "
-        "the optimiser and the schedule begin anew: see docs/finetuning.md.",
+        "the optimiser and the schedule begin anew: see docs/finetuning.md. Started by `weft launch`, mpirun or srun "
+        "it "
+        "trains on several ranks: see docs/ranks.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -8,6 +8,8 @@
  *  - All ranks make the same calls in the same order. A call returns when its data are sent and received.
  *  - One thread of a rank makes calls at a time.
  *  - What the backend needs is loaded when ranks are asked for: a process alone needs no MPI.
+ *  - A call waits for as long as MPI does. What ends a rank whose call will never return is its watchdog (watch.h),
+ *    which reads the atomic fields from a thread of its own.
  */
 #ifndef WEFT_COMM_H
 #define WEFT_COMM_H
@@ -44,6 +46,8 @@ struct weft_comm_module {
 
 /* ---- a rank's view of all (comm.c) */
 
+struct weft_watch;
+
 struct weft_comm {
     int rank, size;
     struct weft_comm_backend backend;
@@ -51,15 +55,17 @@ struct weft_comm {
     int64_t bytes_sent, messages; /* so far */
     double seconds;               /* in calls so far */
     double hidden;                /* of these, while the rank did something else */
-    const char *phase;            /* what calls are for now, for messages about them */
+    const char *_Atomic phase;    /* what calls are for now, for messages about them */
+    _Atomic int64_t step;         /* of training, counted from 1, likewise; 0: before the first */
     bool other_failed;            /* weft_comm_join failed because of another rank, which has more to say */
     _Atomic double waits_since;   /* by weft_seconds; 0: in no call now */
+    _Atomic int waits_for;        /* a rank, while in a call */
+    _Atomic int64_t calls;        /* messages that were sent and received so far */
+    struct weft_watch *watch;     /* NULL: none */
 };
 
 /* Of any size; cut into as many messages as it takes. Both ranks give the same number of bytes. */
 enum weft_status weft_comm_exchange(struct weft_comm *c, struct weft_message send, struct weft_message receive);
-/* Also after a failure, which it then brings to the other ranks. */
-void weft_comm_end(struct weft_comm *c, bool failed);
 
 /* ---- all ranks together (collect.c) */
 
@@ -74,12 +80,22 @@ enum weft_status weft_comm_join(struct weft_comm *c, enum weft_status mine);
 /* Fails if a rank has another text, of at most 64 bytes, than rank 0. */
 enum weft_status weft_comm_agree(struct weft_comm *c, const char *what, const char *text);
 
-/* ---- starting */
+/* ---- starting and ending */
 
 /* Whether this process was started as one of several, by mpirun or srun, and of how many (module.c). */
 bool weft_comm_launched(int *size);
-/* Loads the module of the MPI it was started with and joins the others. */
-enum weft_status weft_comm_start(struct weft_comm *c);
+/* How long a rank may be silent. */
+struct weft_patience {
+    double seconds; /* 0: for ever */
+    /* Gets the rank that is lost (-1: not known which) and a sentence that names it and the phase. It is called by the
+     * watchdog's thread and ends the process: the thread that waits may never return. */
+    void (*stalled)(void *context, int lost, const char *what);
+    void *context;
+};
+/* Loads the module of the MPI it was started with and joins the others. End it also after a failure. */
+enum weft_status weft_comm_start(struct weft_comm *c, const struct weft_patience *patience);
+/* Also after a failure, which it then brings to the other ranks. */
+void weft_comm_end(struct weft_comm *c, bool failed);
 /* Runs fn once per rank, each on a thread of its own, in this process (loopback.c); the first failure is returned. */
 typedef enum weft_status weft_rank_fn(struct weft_comm *c, void *context);
 enum weft_status weft_comm_loopback(int ranks, weft_rank_fn *fn, void *context);

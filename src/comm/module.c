@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * module.c - joins the other processes of a job: finds out who started this one, and loads the module of that MPI.
+ * module.c - joins and leaves the other processes of a job: finds out who started this one, and loads the module of
+ * that MPI.
  *
  * A process that a launcher of another MPI started finds itself alone in its world, and would train a model of its own
  * beside those of the others: so the size of the world must be the one that the launcher says.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
+#include "comm/watch.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -77,11 +79,10 @@ static enum weft_status find_module(const struct weft_comm_module **module)
                 "packages), or name its folder in WEFT_MODULES. One process alone needs none");
 }
 
-enum weft_status weft_comm_start(struct weft_comm *c)
+static enum weft_status start(struct weft_comm *c)
 {
     const struct weft_comm_module *module;
     int asked;
-    *c = (struct weft_comm){.size = 1};
     weft_comm_launched(&asked);
     TRY(find_module(&module));
     const char *wrong = module->start(&c->backend, &c->state, &c->rank, &c->size);
@@ -93,4 +94,27 @@ enum weft_status weft_comm_start(struct weft_comm *c)
                     "--mpi=pmix",
                     asked, c->backend.name, c->size);
     return WEFT_OK;
+}
+
+enum weft_status weft_comm_start(struct weft_comm *c, const struct weft_patience *patience)
+{
+    *c = (struct weft_comm){.size = 1, .phase = "starting MPI", .waits_for = WEFT_EVERYBODY};
+    atomic_store(&c->waits_since, weft_seconds());
+    TRY(weft_watch_start(c, patience));
+    TRY(start(c));
+    atomic_store(&c->waits_since, 0);
+    TRY(weft_watch_join(c));
+    return WEFT_OK;
+}
+
+void weft_comm_end(struct weft_comm *c, bool failed)
+{
+    c->phase = failed ? "ending the other ranks" : "leaving the other ranks";
+    atomic_store(&c->waits_for, WEFT_EVERYBODY);
+    atomic_store(&c->waits_since, weft_seconds());
+    weft_watch_leave(c, failed);
+    if (c->backend.end)
+        c->backend.end(c->state, failed);
+    weft_watch_end(c);
+    *c = (struct weft_comm){.size = 1};
 }

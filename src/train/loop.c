@@ -128,6 +128,7 @@ static enum weft_status must_stop(const struct weft_loop *l, const struct pace *
     bool mine = l->stop && atomic_load(l->stop);
     mine |= l->deadline > 0 && weft_seconds() + 1.5 * next_round(l->trainer, pace) > l->deadline;
     l->trainer->comm->phase = "between steps";
+    l->trainer->comm->step = l->trainer->step + 1;
     TRY(weft_comm_any(l->trainer->comm, mine, stop));
     return WEFT_OK;
 }

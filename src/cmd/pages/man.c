@@ -76,6 +76,7 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to)
           "*WEFT\\_ISA*\n\tThe widest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
           "*WEFT\\_VERBOSE*\n\t1 is the same as --verbose: errors are printed with the source lines they passed.\n\n"
           "*NO\\_COLOR*\n\tNo colours on the terminal.\n\n"
-          "# EXIT STATUS\n\n0: done. 1: it failed, and standard error says why. 2: wrong usage.\n",
+          "# EXIT STATUS\n\n0: done. 1: it failed, and standard error says why. 2: wrong usage. 3: it was stopped, and "
+          "can be continued. 4: one of several ranks has lost another.\n",
           to);
 }
