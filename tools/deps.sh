@@ -12,6 +12,7 @@ packages=(
     libcmocka-dev libdnnl-dev                                           # unit tests; make ONEDNN=yes
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14            # lint, and the second compiler with its sanitizers
     openmpi-bin libopenmpi-dev mpich libmpich-dev                       # make mpi, and tests of ranks
+    iproute2                                                            # tests of two hosts, as network namespaces
     valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc zsh fish
 )
 [ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * launch - trains on several ranks: prints where they run, starts them by mpirun, and continues a run that failed.
+ */
+#include "launch/launch.h"
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+    struct weft_common common;
+    int64_t ranks, min_ranks, restarts; /* 0: not given */
+    const char *hosts, *mpirun;
+    bool dry_run;
+    struct weft_arg_list words;
+};
+
+static const struct weft_arg table[] = {
+    {"ranks", 'n', "R", WEFT_ARG_INT, offsetof(struct args, ranks),
+     .help = "Ranks; if not given, as many as the hosts have, or one per NUMA node of this computer", .min = 1,
+     .max = 65536},
+    {"hosts", 'H', "LIST", WEFT_ARG_TEXT, offsetof(struct args, hosts),
+     .help = "Run on these hosts: NAME:RANKS,NAME:RANKS"},
+    {"restarts", 0, "N", WEFT_ARG_INT, offsetof(struct args, restarts),
+     .help = "After a failure continue from the newest checkpoint, at most N times", .initial = "10", .max = INFINITY},
+    {"min-ranks", 0, "R", WEFT_ARG_INT, offsetof(struct args, min_ranks),
+     .help = "Continue on as few ranks as this: without the host that was lost, or one rank fewer after two failures "
+             "without a new checkpoint",
+     .min = 1, .max = 65536},
+    {"mpirun", 0, "PROGRAM", WEFT_ARG_TEXT, offsetof(struct args, mpirun),
+     .help = "The launcher of Open MPI or MPICH; if not given, the first of mpirun.openmpi, mpirun and mpirun.mpich"},
+    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Print layout and command only"},
+    {NULL, 0, "-- train", WEFT_ARG_TEXT, offsetof(struct args, words), .many = true,
+     .help = "The command `weft train` with its words, after --",
+     .missing = "what is to be run? Give the command after --: weft launch -n 2 -- train gpt2 --out runs/a"},
+    {0},
+};
+
+/* ---- signals */
+
+static atomic_int caught;
+
+static void catch (int number)
+{
+    (void)number;
+    atomic_fetch_add(&caught, 1);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- what is reported */
+
+static void print_layout(const struct weft_layout *l)
+{
+    char bound[64] = "not bound";
+    if (l->per_node)
+        snprintf(bound, sizeof bound, "bound to NUMA nodes, %d on each", l->per_node);
+    fprintf(stderr,
+            "layout: %d rank%s on %d host%s, at most %d on each (%d cores, %d NUMA node%s), %d thread%s each, %s\n",
+            l->ranks, l->ranks == 1 ? "" : "s", l->hosts, l->hosts == 1 ? "" : "s", l->per_host, l->cores, l->nodes,
+            l->nodes == 1 ? "" : "s", l->threads, l->threads == 1 ? "" : "s", bound);
+    if (l->per_host > l->cores)
+        fputs("there are more ranks than cores: they take turns\n", stderr);
+    else if (l->per_host < l->nodes)
+        fputs("there are more NUMA nodes than ranks: one rank per node is faster\n", stderr);
+}
+
+static void print_command(const char *const *command)
+{
+    fputs("starting: ", stderr);
+    weft_say_words(command);
+    fputc('\n', stderr);
+}
+
+static void print_notice(void *context, const struct weft_job *job, enum weft_job_notice notice)
+{
+    char how[64], at[64] = "before the first checkpoint";
+    (void)context;
+    switch (notice) {
+    case WEFT_JOB_STARTS:
+        print_layout(&job->layout);
+        print_command(job->command);
+        break;
+    case WEFT_JOB_STALLED:
+        if (job->lost >= 0)
+            fprintf(stderr, "weft launch: rank %d is lost\n", job->lost);
+        break;
+    case WEFT_JOB_FAILED:
+        snprintf(how, sizeof how, "exit code %d", job->code);
+        if (job->code > 128)
+            snprintf(how, sizeof how, "signal %d", job->code - 128);
+        if (job->step >= 0)
+            snprintf(at, sizeof at, "with a checkpoint of step %lld", (long long)job->step);
+        fprintf(stderr, "weft launch: the ranks failed (%s) %s; ", how, at);
+        if (job->end)
+            fprintf(stderr, "not started again: %s\n", job->end);
+        else
+            fprintf(stderr, "starting again, %d of at most %d times\n", job->attempt + 1, job->restarts);
+    }
+}
+
+/* ---- the command */
+
+/* The folder of a run, as its words give it: --out, or MODEL with --resume. */
+static const char *find_folder(const char *const *words)
+{
+    const char *folder = NULL, *model = NULL;
+    bool resume = false;
+    for (int i = 1; words[i]; i++) {
+        const char *word = words[i];
+        if ((strcmp(word, "--out") == 0 || strcmp(word, "-o") == 0) && words[i + 1])
+            folder = words[i + 1];
+        else if (strncmp(word, "--out=", 6) == 0)
+            folder = word + 6;
+        else if (!model && weft_is_folder(word))
+            model = word;
+        resume |= strcmp(word, "--resume") == 0;
+    }
+    return folder ? folder : resume ? model : NULL;
+}
+
+static enum weft_status check(const void *args)
+{
+    const struct args *a = args;
+    if (strcmp(a->words.item[0], "train") != 0)
+        return FAIL(WEFT_INVALID, "only `train` runs on several ranks, not `%s`: weft launch -n 2 -- train gpt2 ...",
+                    a->words.item[0]);
+    if (a->ranks && a->min_ranks > a->ranks)
+        return FAIL(WEFT_INVALID, "--min-ranks %lld is more than the %lld ranks", (long long)a->min_ranks,
+                    (long long)a->ranks);
+    return WEFT_OK;
+}
+
+static enum weft_status show_job(const struct weft_job *job)
+{
+    struct weft_layout layout;
+    struct weft_arena arena = {0};
+    const char **command;
+    char *hosts = job->hosts.count ? weft_hosts_print(&job->hosts) : NULL;
+    weft_layout_make(&layout, job->ranks, &job->hosts, "/sys/devices/system/node");
+    print_layout(&layout);
+    enum weft_status status = weft_mpirun_words(&job->mpirun, &layout, hosts, job->words, false, &arena, &command);
+    if (status == WEFT_OK)
+        print_command(command);
+    weft_arena_release(&arena);
+    free(hosts);
+    return status;
+}
+
+static enum weft_status launch(const struct args *a, struct weft_job *job)
+{
+    TRY(weft_hosts_parse(&job->hosts, a->hosts));
+    if (a->ranks && job->hosts.count && a->ranks > job->hosts.slots)
+        return FAIL(WEFT_INVALID, "%lld ranks do not fit on hosts for %d: give numbers as in --hosts a:2,b:2",
+                    (long long)a->ranks, job->hosts.slots);
+    TRY(weft_mpirun_find(&job->mpirun, a->mpirun));
+    if (a->dry_run)
+        return show_job(job);
+    catch_signals();
+    TRY(weft_job_run(job));
+    return WEFT_OK;
+}
+
+static enum weft_status run(void *args)
+{
+    struct args *a = args;
+    struct weft_job job = {.words = a->words.item,
+                           .folder = find_folder(a->words.item),
+                           .ranks = (int)a->ranks,
+                           .min_ranks = (int)a->min_ranks,
+                           .restarts = (int)weft_min(a->restarts, 1000000),
+                           .signal = &caught,
+                           .on_notice = print_notice};
+    enum weft_status status = launch(a, &job);
+    weft_hosts_release(&job.hosts);
+    TRY(status);
+    if (job.code == WEFT_EXIT_STOPPED)
+        return WEFT_STOPPED;
+    if (job.code) /* its ranks have said why */
+        exit(job.code);
+    return WEFT_OK;
+}
+
+const struct weft_cmd weft_cmd_launch = {
+    .name = "launch",
+    .summary = "train on several ranks, and continue after failures",
+    .doc = "Starts `weft train` on several ranks by the launcher of Open MPI or MPICH, on this computer or on --hosts, "
+           "and prints where they run. The weights are those of one process, bit for bit. When ranks fail, the run "
+           "continues from its newest checkpoint (--resume), unless there was no new one since the failure before.",
+    .notes =
+        "Exits with the launcher's code: 0 when the run is finished, 3 when it was stopped, 4 when a rank was lost. "
+        "On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 the ranks save and stop; another one ends them at once. "
+        "OMP_NUM_THREADS, or --threads of `weft train`, sets the threads of a rank. See docs/ranks.md.",
+    .args = table,
+    .check = check,
+    .args_bytes = sizeof(struct args),
+    .run = run,
+};

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# rank-faults.sh - WEFT_KILLS (100) kills of a random rank of 4 at a random moment, and WEFT_CUTS (20) cut links between
+# two hosts: whether all ranks ended within 30 s, the rank (or one of the other host) was named, and `weft launch` then
+# ended with the weights of a run that nothing happened to. Prints the counts as JSON. Links need root and iproute2.
+set -u
+source tests/tap
+weft=$(realpath "${WEFT:-build/weft}")
+source tests/mpi/mpi
+source tests/mpi/fault
+scratch=$(mktemp -d)
+net=weft$$
+trap 'tests/mpi/hosts "$net" down; rm -rf "$scratch"' EXIT
+if ! has openmpi; then
+    skip "faults of ranks" "Open MPI is not installed: tools/deps.sh"
+    finish
+fi
+"$weft" train gpt2 "${small[@]}" --out "$scratch/alone" >"$scratch/json" 2>"$scratch/err"
+hash=$(field weights_sha256 <"$scratch/json")
+declare -A count=()
+longest=0
+
+# judge KIND: counts the last fault.
+judge() {
+    local named=1
+    ((longest = noticed > longest ? noticed : longest))
+    ((count[$1]++, noticed <= 30 && count[$1_in_time]++))
+    if [[ $1 == cuts ]]; then names '[0-3]' "$scratch/err"; else names "$victim" "$scratch/err"; fi && ((count[$1_named]++)) || named=0
+    if [[ $code == 0 && $(field weights_sha256 <"$scratch/json") == "$hash" ]]; then
+        ((count[$1_same_weights]++))
+    else
+        named=0
+    fi
+    echo "# $1 ${count[$1]}: rank ${victim-} at step $at, all ended in $noticed s, then code $code"
+    ((named)) || grep -v ^step "$scratch/err" | tail -n 40 | sed 's/^/# /'
+    rm -rf "$scratch/run"
+}
+
+kills=${WEFT_KILLS:-100} cuts=${WEFT_CUTS:-20}
+for ((n = 0; n < kills; n++)); do
+    begin "$scratch/run" "$weft" launch -n 4 -- train gpt2 "${small[@]}" --out "$scratch/run"
+    fault KILL
+    judge kills
+done
+
+# The link is there again when the ranks have ended.
+if ((cuts)) && tests/mpi/hosts "$net" up 2>"$scratch/err"; then
+    for ((n = 0; n < cuts; n++)); do
+        begin "$scratch/run" tests/mpi/hosts "$net" run "$weft" launch -n 4 --hosts 10.77.0.1:2,10.77.0.2:2 -- train gpt2 \
+            "${small[@]}" --out "$scratch/run"
+        sleep "0.$((RANDOM % 10))"
+        find_ranks "$scratch/run"
+        at=$(newest "$scratch/run") start=$SECONDS victim=
+        tests/mpi/hosts "$net" cut
+        for ((i = 0; i < 600; i++)); do
+            gone "${pids[@]}" && break
+            sleep 0.1
+        done
+        noticed=$((SECONDS - start))
+        tests/mpi/hosts "$net" join
+        wait "$job"
+        code=$?
+        judge cuts
+    done
+elif ((cuts)); then
+    skip "cut links" "two hosts cannot be made: $(head -n 1 "$scratch/err")"
+fi
+
+printf '{'
+for kind in kills cuts; do
+    printf '"%s": %d, "%s_in_time": %d, "%s_named": %d, "%s_same_weights": %d, ' $kind "${count[$kind]-0}" $kind \
+        "${count[${kind}_in_time]-0}" $kind "${count[${kind}_named]-0}" $kind "${count[${kind}_same_weights]-0}"
+done
+printf '"longest_seconds": %d}\n' "$longest"
+for kind in kills cuts; do
+    all=${count[$kind]-0}
+    [[ ${count[${kind}_in_time]-0} == "$all" && ${count[${kind}_named]-0} == "$all" && ${count[${kind}_same_weights]-0} == "$all" ]]
+    result $? "$all $kind: all ended in time, named, and continued to the same weights"
+done
+finish
