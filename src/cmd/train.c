@@ -22,7 +22,7 @@ struct args {
     bool resume, unsafe;
     double minutes; /* 0: no limit */
     int64_t verify_every;
-    double stall;   /* seconds; 0: no limit */
+    double stall; /* seconds; 0: no limit */
 };
 
 static const struct weft_arg table[] = {

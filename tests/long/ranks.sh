@@ -17,7 +17,7 @@ fi
 common=(--json --set layers=2 --set width=48 --set heads=4 --set context=32 --set recall_length=16 --set steps=50)
 common+=(--set batch=2 --set micro_batches=8 --set dropout=0.1 --set eval_samples=32 --set log_every=1)
 models=("gpt2 geom=dot" "gpt2 geom=w2 pos=rope m1=yes m2=yes m3=yes" "ws ws_lambda_z=0.1 ws_lambda_c=0.1"
-    "llama attn=latent latent_width=16 kv_heads=4 dtype=bf16 grad_groups=8"
+    "llama attn=latent latent_width=16 dtype=bf16 grad_groups=8"
     "gpt2 geom=overlap optim=adamwspam m3=yes output_gate=yes dtype=bf16")
 compared=0 differ=0
 
