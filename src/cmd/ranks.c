@@ -34,13 +34,16 @@ enum weft_status weft_ranks_join(struct weft_comm *comm, double stall)
     return weft_comm_start(comm, &(struct weft_patience){stall, end_stalled, NULL});
 }
 
-/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first. */
+/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first, and what it says is
+ * given time: a launcher may lose what it has not passed on when the ranks end. */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status)
 {
     bool failed = status != WEFT_OK && status != WEFT_STOPPED;
     if (failed && comm->other_failed)
         sleep(1);
-    if (failed && comm->backend.end)
+    if (failed && comm->backend.end) {
         weft_say(stderr, "weft: rank %d of %d: %s\n", comm->rank, comm->size, weft_error());
+        sleep(1);
+    }
     weft_comm_end(comm, failed);
 }
