@@ -19,7 +19,7 @@ fi
 "$weft" train gpt2 "${small[@]}" --out "$scratch/alone" >"$scratch/json" 2>"$scratch/err"
 hash=$(field weights_sha256 <"$scratch/json")
 declare -A count=()
-longest=0
+longest=0 late=0
 
 # judge KIND RANKS: counts the last fault; one of the ranks, a pattern, must be named.
 judge() {
@@ -41,8 +41,13 @@ judge() {
 kills=${WEFT_KILLS:-100} cuts=${WEFT_CUTS:-20}
 for ((n = 0; n < kills; n++)); do
     begin "$scratch/run" "$weft" launch -n 4 -- train gpt2 "${small[@]}" --out "$scratch/run"
-    fault KILL
-    judge kills "$victim"
+    if fault KILL; then
+        judge kills "$victim"
+    else # it was done before
+        rm -rf "$scratch/run"
+        ((++late > kills)) && break
+        ((n--))
+    fi
 done
 
 # The link is there again when the ranks have ended.
