@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# deps.sh [--golden | --aarch64] - installs the packages needed to build and test, on Debian 12 and its derivatives.
+# deps.sh [--golden | --aarch64 | --slurm] - installs the packages needed to build and test, on Debian 12 and its derivatives.
 # --golden adds PyTorch and mpmath, which only the generators of tests/golden and the long tests need; --aarch64 the
-# compiler, emulator and libraries of `make aarch64`.
+# compiler, emulator and libraries of `make aarch64`; --slurm what `make long-slurm` needs.
 set -eu
 
 packages=(
@@ -15,6 +15,7 @@ packages=(
     iproute2                                                            # tests of two hosts, as network namespaces
     valgrind gcovr graphviz python3 python3-venv zstd kconfig-frontends scdoc zsh fish
 )
+[ "${1-}" != --slurm ] || packages+=(slurm-wlm munge)
 [ "${1-}" != --golden ] || packages+=(python3-torch libopenblas0-pthread python3-mpmath)
 
 sudo=

@@ -4,18 +4,20 @@
  */
 #include "launch/launch.h"
 #include "cmd/cmd.h"
+#include "study/study.h"
 
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct args {
     struct weft_common common;
     int64_t ranks, min_ranks, restarts; /* 0: not given */
     const char *hosts, *mpirun;
-    bool dry_run;
+    bool dry_run, slurm;
     struct weft_arg_list words;
 };
 
@@ -34,6 +36,8 @@ static const struct weft_arg table[] = {
     {"mpirun", 0, "PROGRAM", WEFT_ARG_TEXT, offsetof(struct args, mpirun),
      .help = "The launcher of Open MPI or MPICH; if not given, the first of mpirun.openmpi, mpirun and mpirun.mpich"},
     {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Print layout and command only"},
+    {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
+     .help = "Print a script for sbatch instead of running; --hosts and --mpirun are left to Slurm"},
     {NULL, 0, "-- train", WEFT_ARG_TEXT, offsetof(struct args, words), .many = true,
      .help = "The command `weft train` with its words, after --",
      .missing = "what is to be run? Give the command after --: weft launch -n 2 -- train gpt2 --out runs/a"},
@@ -157,12 +161,59 @@ static enum weft_status show_job(const struct weft_job *job)
     return status;
 }
 
+/* ---- Slurm */
+
+static bool has_word(const char *const *words, const char *word)
+{
+    while (*words && strcmp(*words, word) != 0)
+        words++;
+    return *words;
+}
+
+/* Slurm signals the shell before the time limit; the shell has srun pass it to the ranks, which save, and the job goes
+ * back into the queue. `wait` also ends when a signal comes: so it is repeated. */
+static enum weft_status print_script(const struct weft_job *job)
+{
+    struct weft_layout l;
+    char program[4096], here[4096];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n < 0 || !getcwd(here, sizeof here))
+        return FAIL(WEFT_IO, "the paths of this program and folder cannot be read: %s", strerror(errno));
+    program[n] = 0;
+    if (!job->folder)
+        return FAIL(WEFT_INVALID, "a job that is put back into the queue needs --out, to continue from");
+    weft_layout_make(&l, job->ranks, &job->hosts, "/sys/devices/system/node");
+    printf("#!/bin/sh\n#SBATCH --job-name=weft\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", l.ranks, l.threads);
+    fputs(
+        "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@120\n"
+        "# Before the time limit the ranks save, and the job is put back into the queue; so it is after a failure, at\n"
+        "# most so many times:\n",
+        stdout);
+    printf("restarts=%d\ncd ", job->restarts);
+    weft_shell_words((const char *const[]){here, NULL}, stdout);
+    fputs(" || exit 1\nstopped=\ntrap 'stopped=yes; kill -USR1 \"$ranks\"' USR1 TERM\n", stdout);
+    fputs("srun --mpi=pmix --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" ", stdout);
+    weft_shell_words((const char *const[]){program, NULL}, stdout);
+    fputc(' ', stdout);
+    weft_shell_words(job->words, stdout);
+    fputs(has_word(job->words, "--resume") ? " &\n" : " --resume &\n", stdout);
+    fputs("ranks=$!\ncode=0\nwhile kill -0 \"$ranks\" 2>/dev/null; do\n    wait \"$ranks\"\n    code=$?\ndone\n"
+          "case $code in\n0 | 1 | 2) exit $code ;; # done, or an error that would come again\n"
+          "3) [ \"$stopped\" ] || exit 3 ;;\n"
+          "*) [ \"${SLURM_RESTART_COUNT:-0}\" -lt $restarts ] || exit $code ;;\nesac\n"
+          "exec scontrol requeue \"$SLURM_JOB_ID\"\n",
+          stdout);
+    return WEFT_OK;
+}
+
 static enum weft_status launch(const struct args *a, struct weft_job *job)
 {
     TRY(weft_hosts_parse(&job->hosts, a->hosts));
     if (a->ranks && job->hosts.count && a->ranks > job->hosts.slots)
         return FAIL(WEFT_INVALID, "%lld ranks do not fit on hosts for %d: give numbers as in --hosts a:2,b:2",
                     (long long)a->ranks, job->hosts.slots);
+    if (a->slurm)
+        return print_script(job);
     TRY(weft_mpirun_find(&job->mpirun, a->mpirun));
     if (a->dry_run)
         return show_job(job);
