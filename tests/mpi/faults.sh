@@ -74,12 +74,16 @@ result $? "and continue to the same weights"
 # A rank that is alive is waited for: one is slow, and one is stopped for a while.
 rm -rf "$scratch/run"
 begin "$scratch/run" mpirun.openmpi --oversubscribe --bind-to none -n 1 env WEFT_ISA=base "$weft" train gpt2 "${small[@]}" \
-    --stall 2 --out "$scratch/run" : -n 3 "$weft" train gpt2 "${small[@]}" --stall 2 --out "$scratch/run"
+    --out "$scratch/run" : -n 3 "$weft" train gpt2 "${small[@]}" --out "$scratch/run"
 find_ranks "$scratch/run"
-kill -STOP "${pids[1]}"
-sleep 1
-kill -CONT "${pids[1]}"
+if ((${#pids[@]} == 4)); then
+    kill -STOP "${pids[1]}"
+    sleep 2
+    kill -CONT "${pids[1]}"
+fi
 wait "$job"
 [[ $? == 0 && $(field weights_sha256 <"$scratch/json") == "$hash" ]]
-result $? "a slow rank, and one that is stopped for half of the limit, are waited for"
+status=$?
+result $status "a slow rank, and one that is stopped for half of the limit, are waited for"
+((status == 0)) || grep -v ^step "$scratch/err" | tail -n 12 | sed 's/^/# /'
 finish
