@@ -34,8 +34,8 @@ enum weft_status weft_ranks_join(struct weft_comm *comm, double stall)
     return weft_comm_start(comm, &(struct weft_patience){stall, end_stalled, NULL});
 }
 
-/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first, and what it says is
- * given time: a launcher may lose what it has not passed on when the ranks end. */
+/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first, and what it says
+ * is given time: a launcher may lose what it has not passed on when the ranks end. */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status)
 {
     bool failed = status != WEFT_OK && status != WEFT_STOPPED;
