@@ -83,7 +83,7 @@ static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
 static void print_notice(void *context, const char *text)
 {
     (void)context;
-    weft_say(stderr, "weft: %s\n", text);
+    weft_say(stderr, "weft: note: %s\n", text);
 }
 
 int main(int argc, char **argv)

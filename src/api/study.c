@@ -47,7 +47,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
 {
     struct weft_estimate e;
     TRY(weft_study_plan(s));
-    TRY(weft_study_estimate(s, &e));
+    TRY(weft_study_estimate(s, false, &e));
     if (*e.obstacle)
         return FAIL(WEFT_INVALID, "the study cannot run here; %s", e.obstacle);
     TRY(weft_study_gates(s, true, NULL, NULL));
@@ -57,7 +57,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
                            .folder = folder,
                            .slots = e.slots,
                            .threads = e.threads,
-                           .unsafe = o->unsafe,
+                           .launching = {.unsafe = o->unsafe},
                            .signal = o->cancel ? &o->cancel->set : NULL,
                            .report = report_jobs,
                            .context = (void *)o};

@@ -223,6 +223,8 @@ void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
 /* Path and hash of the program that trains the runs of studies (program.c); see weft_program_set. */
 const char *weft_program(void);
+/* The same as an absolute path, which other processes can use. */
+enum weft_status weft_program_path(char path[4096]);
 enum weft_status weft_program_hash(char hex[65]);
 
 /* ---- text for a terminal (escape.c): control characters except newlines, and invalid UTF-8, are shown as \xNN */

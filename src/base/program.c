@@ -4,8 +4,10 @@
  */
 #include "base/base.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,6 +28,13 @@ enum weft_status weft_program_set(const char *program)
 }
 
 const char *weft_program(void) { return path; }
+
+enum weft_status weft_program_path(char real[4096])
+{
+    if (!realpath(path, real))
+        return FAIL(WEFT_IO, "the program's own file %s cannot be found: %s", path, strerror(errno));
+    return WEFT_OK;
+}
 
 enum weft_status weft_program_hash(char hex[65])
 {

@@ -12,10 +12,11 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct args {
     struct weft_common common;
-    const char *config, *out;
+    const char *config, *out, *launch;
     struct weft_planning plan;
     bool slurm, watch;
     int64_t run; /* -1: all of them */
@@ -37,6 +38,8 @@ static const struct weft_arg table[] = {
      .help = "Plan, gates, table and estimate only"},
     {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
      .help = "Write an array job for sbatch instead of running"},
+    {"launch", 0, "COMMAND", WEFT_ARG_TEXT, offsetof(struct args, launch),
+     .help = "Start every run by this, such as 'srun -N1 -n1 --exclusive', slots=N of them at once"},
     {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
      .initial = "-1", .max = INFINITY},
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
@@ -71,10 +74,11 @@ static void show_change(struct weft_line *line, const struct weft_queue *q, cons
     char more[sizeof job->message + 8] = "";
     if (job->state == WEFT_DONE)
         snprintf(more, sizeof more, ", test loss %.4g", job->finished.test_loss);
-    if (job->state == WEFT_FAILED)
+    bool lost = job->state == WEFT_WAITING && !job->started;
+    if (job->state == WEFT_FAILED || lost)
         snprintf(more, sizeof more, ": %s", job->message);
     weft_line_say(line, "%s lr %g seed %lld: %s%s", q->study->arm[job->run.arm].name, job->run.lr,
-                  (long long)job->run.seed, states[job->state], more);
+                  (long long)job->run.seed, lost ? "lost, will be started again" : states[job->state], more);
 }
 
 struct showing {
@@ -212,7 +216,7 @@ static enum weft_status run_rung(const struct rung *g)
                            .folder = g->folder,
                            .slots = g->slots,
                            .threads = g->threads,
-                           .unsafe = g->a->plan.unsafe,
+                           .launching = {g->a->launch, g->a->plan.unsafe},
                            .shared = g->a->run >= 0,
                            .signal = &caught,
                            .report = show,
@@ -227,7 +231,7 @@ static enum weft_status run_rung(const struct rung *g)
 /* The command that does the same again. */
 struct command {
     struct weft_arena arena;
-    const char *words[2 * WEFT_MAX_SETTINGS + 8];
+    const char *words[2 * WEFT_MAX_SETTINGS + 10];
 };
 
 static enum weft_status make_command(const struct args *a, const char *out, const struct weft_settings *s,
@@ -241,6 +245,10 @@ static enum weft_status make_command(const struct args *a, const char *out, cons
         c->words[n++] = "--unsafe";
     if (a->plan.endless)
         c->words[n++] = "--long";
+    if (a->launch) {
+        c->words[n++] = "--launch";
+        c->words[n++] = a->launch;
+    }
     for (int i = 0; i < s->count; i++) {
         c->words[n++] = "--set";
         c->words[n] = weft_arena_print(&c->arena, "%s=%s", s->setting[i].name, s->setting[i].value);
@@ -269,6 +277,12 @@ struct work {
     struct weft_rungs rungs;
 };
 
+/* A launcher gives its runs their threads, unless --threads does. */
+static int launch_threads(const struct args *a, int here)
+{
+    return a->launch && !a->slurm ? (int)a->common.threads : here;
+}
+
 static enum weft_status do_rung(const struct args *a, struct work *w, int i)
 {
     struct weft_study *s = &w->ladder.rung[i].study;
@@ -278,7 +292,7 @@ static enum weft_status do_rung(const struct args *a, struct work *w, int i)
                      .words = w->own[i].words,
                      .again = w->whole.words,
                      .slots = w->estimate[i].slots,
-                     .threads = w->estimate[i].threads,
+                     .threads = launch_threads(a, w->estimate[i].threads),
                      .only = w->ladder.count == 1};
     if (!g.only)
         weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
@@ -313,7 +327,7 @@ static enum weft_status run_single(const struct args *a, struct work *w)
                      .words = w->whole.words,
                      .again = w->whole.words,
                      .slots = 1,
-                     .threads = weft_threads(),
+                     .threads = launch_threads(a, weft_threads()),
                      .only = true};
     TRY(weft_study_plan(s));
     return run_rung(&g);
@@ -331,12 +345,30 @@ static enum weft_status run_all(const struct args *a, struct work *w)
     return w->ladder.count > 1 && !a->slurm ? conclude(a, w) : WEFT_OK;
 }
 
+/* How many runs a launcher is given at once: as many as it has nodes, if the study does not say. */
+static enum weft_status choose_places(struct weft_study_ladder *l)
+{
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+    long count = nodes ? strtol(nodes, NULL, 10) : 0;
+    for (int i = 0; i < l->count; i++) {
+        int64_t *slots = &l->rung[i].study.slots;
+        if (!*slots && count < 1)
+            return FAIL(WEFT_INVALID, "how many runs may --launch start at once? Give --set slots=N");
+        *slots = *slots ? *slots : weft_min(count, 4096);
+    }
+    return WEFT_OK;
+}
+
 static enum weft_status run_work(struct args *a, struct work *w)
 {
     TRY(weft_study_ladder_init(&w->ladder, a->config, &a->common.settings));
     struct weft_study *first = &w->ladder.rung[0].study;
     if (!a->out && !(a->out = weft_arena_print(&first->arena, "studies/%s", first->name)))
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
+    if (a->launch && strpbrk(a->launch, "\n\r\t"))
+        return FAIL(WEFT_INVALID, "--launch takes one line: put longer commands into a script");
+    if (a->launch)
+        TRY(choose_places(&w->ladder));
     TRY(make_command(a, a->out, &a->common.settings, &w->whole));
     catch_signals();
     return a->run >= 0 ? run_single(a, w) : run_all(a, w);
@@ -347,7 +379,7 @@ static enum weft_status run(void *args)
     struct args *a = args;
     struct work *w = calloc(1, sizeof *w);
     a->plan.json = a->common.json;
-    a->plan.elsewhere = a->slurm;
+    a->plan.elsewhere = a->slurm || a->launch;
     enum weft_status status = w ? run_work(a, w) : FAIL(WEFT_NOMEM, "not enough memory for a study");
     for (int i = 0; w && i < WEFT_MAX_RUNGS; i++)
         weft_arena_release(&w->own[i].arena);
@@ -367,7 +399,8 @@ const struct weft_cmd weft_cmd_ablate = {
            "it prints how long everything takes, checks every arm's gates, and prints what each arm takes. With a "
            "ladder it does so at every size, and says whether a gain survives scale.",
     .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
-             "not trained again. SIGINT and SIGTERM save and end. See docs/studies.md.",
+             "not trained again. With --launch they run on other computers, and are started again when these fail. "
+             "SIGINT and SIGTERM save and end. See docs/studies.md.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

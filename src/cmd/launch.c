@@ -86,20 +86,20 @@ static void print_command(const char *const *command)
     fputc('\n', stderr);
 }
 
-static void print_notice(void *context, const struct weft_job *job, enum weft_job_notice notice)
+static void print_notice(void *context, const struct weft_rank_job *job, enum weft_rank_job_notice notice)
 {
     char how[64], at[64] = "before the first checkpoint";
     (void)context;
     switch (notice) {
-    case WEFT_JOB_STARTS:
+    case WEFT_RANK_JOB_STARTS:
         print_layout(&job->layout);
         print_command(job->command);
         break;
-    case WEFT_JOB_STALLED:
+    case WEFT_RANK_JOB_STALLED:
         if (job->lost >= 0)
             fprintf(stderr, "weft launch: rank %d is lost\n", job->lost);
         break;
-    case WEFT_JOB_FAILED:
+    case WEFT_RANK_JOB_FAILED:
         snprintf(how, sizeof how, "exit code %d", job->code);
         if (job->code > 128)
             snprintf(how, sizeof how, "signal %d", job->code - 128);
@@ -133,19 +133,27 @@ static const char *find_folder(const char *const *words)
     return folder ? folder : resume ? model : NULL;
 }
 
+/* The words of the command; `weft` may stand before them. */
+static const char *const *command_words(const struct args *a)
+{
+    const char *const *words = a->words.item, *slash = strrchr(*words, '/');
+    return words[1] && strcmp(slash ? slash + 1 : *words, "weft") == 0 ? words + 1 : words;
+}
+
 static enum weft_status check(const void *args)
 {
     const struct args *a = args;
-    if (strcmp(a->words.item[0], "train") != 0)
+    const char *command = *command_words(a);
+    if (strcmp(command, "train") != 0)
         return FAIL(WEFT_INVALID, "only `train` runs on several ranks, not `%s`: weft launch -n 2 -- train gpt2 ...",
-                    a->words.item[0]);
+                    command);
     if (a->ranks && a->min_ranks > a->ranks)
         return FAIL(WEFT_INVALID, "--min-ranks %lld is more than the %lld ranks", (long long)a->min_ranks,
                     (long long)a->ranks);
     return WEFT_OK;
 }
 
-static enum weft_status show_job(const struct weft_job *job)
+static enum weft_status show_job(const struct weft_rank_job *job)
 {
     struct weft_layout layout;
     struct weft_arena arena = {0};
@@ -172,14 +180,13 @@ static bool has_word(const char *const *words, const char *word)
 
 /* Slurm signals the shell before the time limit; the shell has srun pass it to the ranks, which save, and the job goes
  * back into the queue. `wait` also ends when a signal comes: so it is repeated. */
-static enum weft_status print_script(const struct weft_job *job)
+static enum weft_status print_script(const struct weft_rank_job *job)
 {
     struct weft_layout l;
     char program[4096], here[4096];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0 || !getcwd(here, sizeof here))
-        return FAIL(WEFT_IO, "the paths of this program and folder cannot be read: %s", strerror(errno));
-    program[n] = 0;
+    TRY(weft_program_path(program));
+    if (!getcwd(here, sizeof here))
+        return FAIL(WEFT_IO, "the path of this folder cannot be read: %s", strerror(errno));
     if (!job->folder)
         return FAIL(WEFT_INVALID, "a job that is put back into the queue needs --out, to continue from");
     weft_layout_make(&l, job->ranks, &job->hosts, "/sys/devices/system/node");
@@ -206,7 +213,7 @@ static enum weft_status print_script(const struct weft_job *job)
     return WEFT_OK;
 }
 
-static enum weft_status launch(const struct args *a, struct weft_job *job)
+static enum weft_status launch(const struct args *a, struct weft_rank_job *job)
 {
     TRY(weft_hosts_parse(&job->hosts, a->hosts));
     if (a->ranks && job->hosts.count && a->ranks > job->hosts.slots)
@@ -218,20 +225,21 @@ static enum weft_status launch(const struct args *a, struct weft_job *job)
     if (a->dry_run)
         return show_job(job);
     catch_signals();
-    TRY(weft_job_run(job));
+    TRY(weft_rank_job_run(job));
     return WEFT_OK;
 }
 
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    struct weft_job job = {.words = a->words.item,
-                           .folder = find_folder(a->words.item),
-                           .ranks = (int)a->ranks,
-                           .min_ranks = (int)a->min_ranks,
-                           .restarts = (int)weft_min(a->restarts, 1000000),
-                           .signal = &caught,
-                           .on_notice = print_notice};
+    const char *const *words = command_words(a);
+    struct weft_rank_job job = {.words = words,
+                                .folder = find_folder(words),
+                                .ranks = (int)a->ranks,
+                                .min_ranks = (int)a->min_ranks,
+                                .restarts = (int)weft_min(a->restarts, 1000000),
+                                .signal = &caught,
+                                .on_notice = print_notice};
     enum weft_status status = launch(a, &job);
     weft_hosts_release(&job.hosts);
     TRY(status);

@@ -79,7 +79,7 @@ enum weft_status weft_planning_estimate(const struct weft_planning *p, struct we
 {
     for (int r = 0; r < l->count; r++) {
         TRY(weft_study_plan(&l->rung[r].study));
-        TRY(weft_study_estimate(&l->rung[r].study, &estimate[r]));
+        TRY(weft_study_estimate(&l->rung[r].study, p->elsewhere, &estimate[r]));
     }
     print_ladder(l, estimate, output(p));
     TRY(check_estimate(p, l, estimate));

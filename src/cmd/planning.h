@@ -9,7 +9,7 @@
 
 struct weft_planning {
     bool dry_run, json;
-    bool elsewhere; /* trained by other processes, later: gates look at small copies, and no time is too long */
+    bool elsewhere; /* trained on other computers: gates look at small copies, and no time is too long */
     bool unsafe, endless;
 };
 

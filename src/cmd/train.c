@@ -170,6 +170,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
 
 static enum weft_status print_result(const struct weft_run *run, bool json)
 {
+    char program[65];
+    TRY(weft_program_hash(program));
     struct weft_result *r = weft_result_create();
     weft_result_text(r, "preset", run->spec->preset);
     weft_result_text(r, "task", run->recipe->task->name);
@@ -191,6 +193,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     }
     weft_result_real(r, "gates_seconds", run->gates_seconds);
     weft_result_int(r, "gates_failed", run->gates_failed);
+    weft_result_text(r, "program_sha256", program);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
     weft_result_text(r, "stream_sha256", run->stream_sha256);
     if (*run->chain)

@@ -24,7 +24,7 @@ enum { GRACE = 6 }; /* seconds from a report to SIGKILL: Open MPI's launcher cra
 
 /* One start of the ranks. */
 struct attempt {
-    struct weft_job *job;
+    struct weft_rank_job *job;
     char report[64]; /* path of the file that ranks write to */
     pid_t pid;
     int passed;      /* signals that were passed on */
@@ -32,7 +32,7 @@ struct attempt {
     bool killed;     /* because of that */
 };
 
-static void note(const struct weft_job *job, enum weft_job_notice notice)
+static void note(const struct weft_rank_job *job, enum weft_rank_job_notice notice)
 {
     if (job->on_notice)
         job->on_notice(job->context, job, notice);
@@ -98,7 +98,7 @@ static void read_report(struct attempt *a)
     if (fscanf(f, "%d", &lost) == 1) {
         a->reported = weft_seconds();
         a->job->lost = lost;
-        note(a->job, WEFT_JOB_STALLED);
+        note(a->job, WEFT_RANK_JOB_STALLED);
     }
     fclose(f);
 }
@@ -143,7 +143,7 @@ static enum weft_status follow(struct attempt *a)
 
 static enum weft_status try_once(struct attempt *a, bool resume)
 {
-    struct weft_job *job = a->job;
+    struct weft_rank_job *job = a->job;
     struct weft_arena arena = {0};
     const char **command = NULL;
     char *hosts = job->hosts.count ? weft_hosts_print(&job->hosts) : NULL;
@@ -154,7 +154,7 @@ static enum weft_status try_once(struct attempt *a, bool resume)
     job->command = command;
     job->lost = -1;
     if (status == WEFT_OK) {
-        note(job, WEFT_JOB_STARTS);
+        note(job, WEFT_RANK_JOB_STARTS);
         status = start(a);
     }
     if (status == WEFT_OK)
@@ -166,7 +166,7 @@ static enum weft_status try_once(struct attempt *a, bool resume)
 }
 
 /* The file is made anew for each start: ranks of the one before may still end. */
-static enum weft_status try_reported(struct weft_job *job, bool resume)
+static enum weft_status try_reported(struct weft_rank_job *job, bool resume)
 {
     struct attempt a = {.job = job};
     const char *folder = getenv("TMPDIR");
@@ -191,10 +191,10 @@ static bool asks_to_resume(const char *const *words)
     return false;
 }
 
-static bool may_shrink(const struct weft_job *job, int to) { return job->min_ranks && to >= job->min_ranks; }
+static bool may_shrink(const struct weft_rank_job *job, int to) { return job->min_ranks && to >= job->min_ranks; }
 
 /* A host whose rank was lost is left out, if enough others are there; ranks that make no progress become fewer. */
-static void shrink(struct weft_job *job, bool progress)
+static void shrink(struct weft_rank_job *job, bool progress)
 {
     int now = job->layout.ranks, host = weft_hosts_find(&job->hosts, job->lost);
     int left = host < 0 ? 0 : (int)weft_min(now, job->hosts.slots - job->hosts.list[host].slots);
@@ -209,7 +209,7 @@ static void shrink(struct weft_job *job, bool progress)
     }
 }
 
-static enum weft_status judge(struct weft_job *job, int64_t *failed_at)
+static enum weft_status judge(struct weft_rank_job *job, int64_t *failed_at)
 {
     char newest[4096];
     job->end = NULL;
@@ -226,11 +226,11 @@ static enum weft_status judge(struct weft_job *job, int64_t *failed_at)
         job->end = "it was started again as often as --restarts allows";
     else
         shrink(job, progress);
-    note(job, WEFT_JOB_FAILED);
+    note(job, WEFT_RANK_JOB_FAILED);
     return WEFT_OK;
 }
 
-enum weft_status weft_job_run(struct weft_job *job)
+enum weft_status weft_rank_job_run(struct weft_rank_job *job)
 {
     int64_t failed_at = -1;
     bool asked = asks_to_resume(job->words);

@@ -66,13 +66,13 @@ enum weft_status weft_mpirun_words(const struct weft_mpirun *m, const struct wef
 
 /* ---- the job (job.c) */
 
-enum weft_job_notice {
-    WEFT_JOB_STARTS,  /* layout, command, attempt */
-    WEFT_JOB_STALLED, /* a rank reported that it lost another: lost */
-    WEFT_JOB_FAILED,  /* code, step, and what is done about it: ends, or starts again */
+enum weft_rank_job_notice {
+    WEFT_RANK_JOB_STARTS,  /* layout, command, attempt */
+    WEFT_RANK_JOB_STALLED, /* a rank reported that it lost another: lost */
+    WEFT_RANK_JOB_FAILED,  /* code, step, and what is done about it: ends, or starts again */
 };
 
-struct weft_job {
+struct weft_rank_job {
     /* ---- what is wanted */
     const char *const *words; /* "train", and so on */
     const char *folder;       /* of the run; NULL: there is none, and nothing to continue from */
@@ -83,7 +83,7 @@ struct weft_job {
     int restarts;       /* at most */
     atomic_int *signal; /* not 0: the ranks save and stop; 2 or more: they end */
     void *context;
-    void (*on_notice)(void *context, const struct weft_job *job, enum weft_job_notice notice);
+    void (*on_notice)(void *context, const struct weft_rank_job *job, enum weft_rank_job_notice notice);
 
     /* ---- what came of it */
     struct weft_layout layout;
@@ -97,6 +97,6 @@ struct weft_job {
 };
 
 /* Until the job is done, stopped, or not started again. */
-enum weft_status weft_job_run(struct weft_job *job);
+enum weft_status weft_rank_job_run(struct weft_rank_job *job);
 
 #endif

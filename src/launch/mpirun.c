@@ -119,10 +119,7 @@ enum weft_status weft_mpirun_words(const struct weft_mpirun *m, const struct wef
     char *program = weft_arena_alloc(arena, 4096);
     if (!l.word || !number || !program)
         return FAIL(WEFT_NOMEM, "not enough memory for a command");
-    ssize_t n = readlink("/proc/self/exe", program, 4095);
-    if (n < 0)
-        return FAIL(WEFT_IO, "the path of this program cannot be read");
-    program[n] = 0;
+    TRY(weft_program_path(program));
     add_all(&l, (const char *const[]){m->path, "-n", number, NULL});
     if (m->mpich)
         add_mpich(&l, layout, hosts);

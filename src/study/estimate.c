@@ -39,12 +39,12 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
     weft_error_clear();
 }
 
-/* As many parallel runs as there are cores and memory for. */
-static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
+/* As many parallel runs as there are cores and memory for; on other computers, as many as the study allows. */
+static void choose_slots(const struct weft_study *s, bool elsewhere, struct weft_estimate *e)
 {
-    int64_t cores = weft_threads(), bytes = weft_available_bytes();
-    int64_t slots = weft_min(s->slots ? s->slots : cores, weft_study_runs(s));
-    for (int i = 0; i < s->arm_count; i++) {
+    int64_t cores = weft_threads(), bytes = weft_available_bytes(), runs = weft_study_runs(s);
+    int64_t slots = weft_min(s->slots ? s->slots : elsewhere ? runs : cores, runs);
+    for (int i = 0; i < s->arm_count && !elsewhere; i++) {
         while (slots > 1 && fit(&s->arm[i], bytes / slots) != WEFT_OK)
             slots--;
         if (slots == 1 && fit(&s->arm[i], bytes) != WEFT_OK)
@@ -52,7 +52,7 @@ static void choose_slots(const struct weft_study *s, struct weft_estimate *e)
     }
     weft_error_clear();
     e->slots = (int)slots;
-    e->threads = (int)weft_max(1, cores / slots);
+    e->threads = (int)weft_max(1, elsewhere ? cores : cores / slots);
 }
 
 /* ---- time */
@@ -115,11 +115,11 @@ static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate 
     return WEFT_OK;
 }
 
-enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e)
+enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struct weft_estimate *e)
 {
     struct weft_threads_scope scope;
     *e = (struct weft_estimate){.timed = true};
-    choose_slots(s, e);
+    choose_slots(s, elsewhere, e);
     weft_threads_enter(&scope, e->threads);
     enum weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < s->arm_count; i++)

@@ -4,7 +4,9 @@
  *
  * Its output goes to output.txt and result.json in the run's folder, so that nothing waits in a pipe and nothing is
  * lost. It has a process group of its own, since a ^C on the terminal is meant for the study, which then asks its runs
- * to save. When this process ends for any reason, the kernel sends SIGTERM to the run, which saves and ends.
+ * to save. When this process ends for any reason, the kernel asks the run to save and end. A launcher, such as srun, is
+ * started by the shell and becomes the process; it passes SIGUSR1 on, where SIGTERM would end it before its run has
+ * saved.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -44,9 +46,15 @@ static bool put(const char *path, int flags, int at)
     return done;
 }
 
+/* A new process: what it runs, where its output goes, and who started it. */
+struct child {
+    const char *const *words;
+    const char *output, *result, *slot; /* slot: NULL without a launcher */
+    pid_t parent;
+};
+
 /* In the new process, where signals are blocked: the handlers of this program are not for the run. */
-static void become(const char *folder, const char *output, const char *result, const char *threads, bool unsafe,
-                   pid_t parent)
+static void become(const struct child *c)
 {
     const int write = O_WRONLY | O_CREAT | O_TRUNC;
     const struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -56,35 +64,67 @@ static void become(const char *folder, const char *output, const char *result, c
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() == parent && put("/dev/null", O_RDONLY, STDIN_FILENO) && put(result, write, STDOUT_FILENO) &&
-        put(output, write, STDERR_FILENO))
-        execl(weft_program(), "weft", "train", folder, "--resume", "--json", "--threads", threads,
-              unsafe ? "--unsafe" : NULL, NULL);
+    prctl(PR_SET_PDEATHSIG, c->slot ? SIGUSR1 : SIGTERM);
+    if (c->slot)
+        setenv("WEFT_SLOT", c->slot, 1);
+    if (getppid() == c->parent && put("/dev/null", O_RDONLY, STDIN_FILENO) && put(c->result, write, STDOUT_FILENO) &&
+        put(c->output, write, STDERR_FILENO))
+        execv(c->words[0], (char *const *)c->words);
 }
 
-enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t *pid)
+/* A signal that reached the new process before exec would be caught by the handler of this program and lost. */
+static enum weft_status begin(const struct child *c, pid_t *pid)
 {
-    char output[4096], result[4096], number[16];
-    pid_t parent = getpid();
     sigset_t all, before;
-    TRY(in_folder(folder, OUTPUT, output));
-    TRY(in_folder(folder, RESULT, result));
-    snprintf(number, sizeof number, "%d", threads);
-    /* A signal that reached the new process before exec would be caught by the handler of this program and lost. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     *pid = fork();
     if (*pid == 0) {
-        become(folder, output, result, number, unsafe, parent);
+        become(c);
         _exit(127);
     }
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (*pid < 0)
-        return FAIL(WEFT_NOMEM, "no process could be started for %s: %s", folder, strerror(error));
+        return FAIL(WEFT_NOMEM, "no process could be started for %s: %s", c->output, strerror(error));
     return WEFT_OK;
 }
+
+enum weft_status weft_launch(const struct weft_launching *how, const char *folder, int threads, int slot, pid_t *pid)
+{
+    char output[4096], result[4096], script[4200], program[4096], number[16], place[16];
+    const char *words[16];
+    int n = 0;
+    TRY(in_folder(folder, OUTPUT, output));
+    TRY(in_folder(folder, RESULT, result));
+    if (how->launcher)
+        TRY(weft_program_path(program));
+    if (how->launcher && snprintf(script, sizeof script, "exec %s \"$@\"", how->launcher) >= (int)sizeof script)
+        return FAIL(WEFT_INVALID, "the launcher's command is too long");
+    snprintf(number, sizeof number, "%d", threads);
+    snprintf(place, sizeof place, "%d", slot);
+    if (how->launcher) {
+        words[n++] = "/bin/sh";
+        words[n++] = "-c";
+        words[n++] = script;
+        words[n++] = "sh";
+    }
+    words[n++] = how->launcher ? program : weft_program(); /* this one, even if its file was replaced */
+    words[n++] = "train";
+    words[n++] = folder;
+    words[n++] = "--resume";
+    words[n++] = "--json";
+    if (threads) {
+        words[n++] = "--threads";
+        words[n++] = number;
+    }
+    if (how->unsafe)
+        words[n++] = "--unsafe";
+    words[n] = NULL;
+    return begin(&(struct child){words, output, result, how->launcher ? place : NULL, getpid()}, pid);
+}
+
+void weft_launch_stop(const struct weft_launching *how, pid_t pid) { kill(pid, how->launcher ? SIGUSR1 : SIGTERM); }
 
 /* ---- following */
 
@@ -121,31 +161,44 @@ void weft_launched_progress(const char *folder, int64_t *step, double *loss)
     }
 }
 
-/* The error comes after any notices: it is the last message and what follows it. */
-static const char *last_message(const char *output)
+/* An error, and what follows it; NULL if there is none. Notices are none. */
+static const char *last_error(const char *output)
 {
-    const char *last = output;
+    const char *last = NULL;
     for (const char *line = output; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, "weft: ", 6) == 0)
+        if (strncmp(line, "weft: ", 6) == 0 && strncmp(line, "weft: note: ", 12) != 0)
             last = line;
     }
     return last;
 }
 
-void weft_launched_output(const char *folder, char *text, size_t size)
+/* The last line, which may be what a launcher says. */
+static const char *last_line(const char *output)
 {
-    char end[600];
-    snprintf(text, size, "%s", last_message(read_end(folder, OUTPUT, end, sizeof end)));
+    const char *last = output;
+    for (const char *line = output; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        last = *line ? line : last;
+    }
+    return last;
+}
+
+bool weft_launched_output(const char *folder, char *text, size_t size)
+{
+    char piece[4096];
+    const char *end = read_end(folder, OUTPUT, piece, sizeof piece), *error = last_error(end);
+    snprintf(text, size, "%s", error ? error : last_line(end));
     for (size_t n = strlen(text); n && text[n - 1] == '\n'; n--)
         text[n - 1] = 0;
+    return error;
 }
 
 /* ---- the result */
 
 struct reading {
     struct weft_finished *f;
-    bool scored;
+    bool scored, other; /* other: trained by another program */
 };
 
 static enum weft_status read_entry(void *context, const char *name, const char *value)
@@ -161,6 +214,7 @@ static enum weft_status read_entry(void *context, const char *name, const char *
         if (strcmp(name, reals[i].name) == 0)
             *reals[i].to = strtod(value, NULL);
     r->scored |= strcmp(name, "test_loss") == 0;
+    r->other |= strcmp(name, "program_sha256") == 0 && strcmp(value, r->f->program_sha256) != 0;
     if (strcmp(name, "steps") == 0)
         r->f->steps = strtoll(value, NULL, 10);
     else if (strcmp(name, "params") == 0)
@@ -184,6 +238,8 @@ enum weft_status weft_launched_result(const char *folder, struct weft_finished *
     struct reading r = {.f = f};
     TRY(in_folder(folder, RESULT, path));
     TRY(weft_json_load(path, read_entry, &r));
+    if (r.other)
+        return FAIL(WEFT_CHECK, "%s is of another program than this one: install the same on all computers", path);
     const double reals[] = {f->train_loss, f->val_loss, f->val_accuracy, f->test_loss, f->test_accuracy, f->seconds};
     for (size_t i = 0; r.scored && i < sizeof reals / sizeof *reals; i++)
         if (!isfinite(reals[i]))

@@ -66,7 +66,7 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     f->lr = job->run.lr;
     f->seed = job->run.seed;
     /* A repeat uses another number of threads, since its bits must not depend on that. */
-    job->threads = arm_of(q, job)->repeats < 0 ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
+    job->threads = arm_of(q, job)->repeats < 0 || !q->threads ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
     for (int64_t i = 0; i < count && job->state == WEFT_WAITING; i++)
         if (is_same(&list[i], f)) {
             job->state = WEFT_DONE;
@@ -226,15 +226,58 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
 
 /* ---- running */
 
+/* The smallest number that no running job has. */
+static int free_slot(const struct weft_queue *q)
+{
+    int slot = 0;
+    for (int64_t i = 0; i < q->count; i++)
+        if (q->job[i].state == WEFT_RUNNING && q->job[i].slot == slot) {
+            slot++;
+            i = -1;
+        }
+    return slot;
+}
+
 static enum weft_status start(struct weft_queue *q, struct weft_job *job)
 {
     char folder[4096];
     TRY(folder_of(q, job, folder));
     TRY(prepare(q, job, folder));
-    TRY(weft_launch(folder, job->threads, q->unsafe, &job->pid));
+    job->slot = free_slot(q);
+    TRY(weft_launch(&q->launching, folder, job->threads, job->slot, &job->pid));
     job->state = WEFT_RUNNING;
+    job->started = true;
     report(q, job);
     return WEFT_OK;
+}
+
+/* A launcher's run was lost, as with its computer, unless it ended with an error that Weft reports, or was not found.
+ * An error just after a loss counts as one: the run that was lost may still be running, or the disk still keep its
+ * lock. */
+static bool is_lost(const struct weft_queue *q, const struct weft_job *job, const char *folder, int how)
+{
+    enum { NOT_RUN = 126, NOT_FOUND };
+    char text[600];
+    if (!q->launching.launcher)
+        return false;
+    int code = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+    bool error = code > 0 && code < WEFT_EXIT_STOPPED && weft_launched_output(folder, text, sizeof text);
+    bool again = job->losses && job->step <= job->lost_at;
+    return (!error || again) && code != 0 && code != NOT_RUN && code != NOT_FOUND;
+}
+
+/* Starts it again from its newest checkpoint, after ever longer pauses; not if all of them brought no progress. */
+static bool try_again(struct weft_job *job)
+{
+    static const double pauses[] = {5, 25, 125}; /* seconds: network disks keep a lost computer's locks for 90 */
+    enum { TIMES = sizeof pauses / sizeof *pauses };
+    job->losses = job->step > job->lost_at ? 1 : job->losses + 1;
+    job->lost_at = job->step;
+    if (job->losses > TIMES)
+        return false;
+    job->ready = weft_seconds() + pauses[job->losses - 1];
+    job->started = false;
+    return true;
 }
 
 static void fail(struct weft_job *job, const char *folder, int how)
@@ -244,8 +287,8 @@ static void fail(struct weft_job *job, const char *folder, int how)
         snprintf(job->message, sizeof job->message, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else if (WEXITSTATUS(how) == 0)
         snprintf(job->message, sizeof job->message, "it ended without a score");
-    else
-        weft_launched_output(folder, job->message, sizeof job->message);
+    else if (!weft_launched_output(folder, job->message, sizeof job->message) && !*job->message)
+        snprintf(job->message, sizeof job->message, "it ended with code %d and said nothing", WEXITSTATUS(how));
 }
 
 /* A run has ended. One that was stopped, alone or with the study, waits for the next time. */
@@ -270,6 +313,8 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
         job->state = WEFT_WAITING;
     } else {
         fail(job, folder, how);
+        if (is_lost(q, job, folder, how) && try_again(job))
+            job->state = WEFT_WAITING;
     }
     report(q, job);
     return WEFT_OK;
@@ -311,7 +356,16 @@ static void stop(const struct weft_queue *q)
 {
     for (int64_t i = 0; i < q->count; i++)
         if (q->job[i].state == WEFT_RUNNING)
-            kill(q->job[i].pid, SIGTERM);
+            weft_launch_stop(&q->launching, q->job[i].pid);
+}
+
+/* The first job that can be started after a moment; `end` if there is none. */
+static int64_t find_next(const struct weft_queue *q, int64_t first, int64_t end, double moment)
+{
+    for (int64_t i = first; i < end; i++)
+        if (q->job[i].state == WEFT_WAITING && !q->job[i].started && q->job[i].ready <= moment)
+            return i;
+    return end;
 }
 
 /* Jobs from `first` to before `end`. After a failure of this process no more are started. */
@@ -319,15 +373,16 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
 {
     const struct timespec moment = {0, 50000000};
     enum weft_status status = WEFT_OK;
-    int64_t next = first;
     int running = 0;
     bool stopped = false;
-    while (running || (next < end && status == WEFT_OK && !stopped)) {
-        for (; next < end && running < q->slots && status == WEFT_OK && !stopped; next++)
-            if (q->job[next].state == WEFT_WAITING) {
-                status = start(q, &q->job[next]);
-                running += q->job[next].state == WEFT_RUNNING;
-            }
+    while (running || (find_next(q, first, end, INFINITY) < end && status == WEFT_OK && !stopped)) {
+        for (int64_t next; running < q->slots && status == WEFT_OK && !stopped; running++) {
+            if ((next = find_next(q, first, end, weft_seconds())) == end)
+                break;
+            status = start(q, &q->job[next]);
+            if (status != WEFT_OK)
+                break;
+        }
         if (!stopped && (is_stopping(q) || status != WEFT_OK)) {
             stopped = true;
             stop(q);
@@ -335,7 +390,7 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
         enum weft_status collected = collect(q, first, end, &running);
         status = status == WEFT_OK ? collected : status;
         report(q, NULL);
-        if (running)
+        if (running || find_next(q, first, end, INFINITY) < end)
             nanosleep(&moment, NULL);
     }
     return status;

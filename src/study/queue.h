@@ -11,12 +11,22 @@
 
 /* ---- a run (launch.c) */
 
-/* Starts a process, `weft train FOLDER --resume`. When this process ends, the run saves and ends too. */
-enum weft_status weft_launch(const char *folder, int threads, bool unsafe, pid_t *pid);
-/* The last step in its log, if it has one; and the end of its output. */
+/* How all runs of a study are started. */
+struct weft_launching {
+    const char *launcher; /* a shell's words before those of the run, such as srun with its options; NULL: here */
+    bool unsafe;
+};
+/* Starts a process, `weft train FOLDER --resume`. When this process ends, the run saves and ends too. threads: 0 for as
+ * many as its launcher gives it; slot: which of the runs at the same time it is, a launcher's WEFT_SLOT. */
+enum weft_status weft_launch(const struct weft_launching *how, const char *folder, int threads, int slot, pid_t *pid);
+/* Asks it to save and end. */
+void weft_launch_stop(const struct weft_launching *how, pid_t pid);
+/* The last step in its log, if it has one; and the error at the end of its
+ * output; false if there is none of Weft, and the text is the last line. */
 void weft_launched_progress(const char *folder, int64_t *step, double *loss);
-void weft_launched_output(const char *folder, char *text, size_t size);
-/* Its result, when it has ended; finished: it has all scores. */
+bool weft_launched_output(const char *folder, char *text, size_t size);
+/* Its result, when it has ended; finished: it has all scores. Refused if another program than f->program_sha256 made
+ * it. */
 enum weft_status weft_launched_result(const char *folder, struct weft_finished *f, bool *finished);
 
 /* ---- all of them (queue.c) */
@@ -25,8 +35,12 @@ enum weft_job_state { WEFT_WAITING, WEFT_RUNNING, WEFT_DONE, WEFT_FAILED };
 struct weft_job {
     struct weft_study_run run;
     enum weft_job_state state;
-    int threads;
+    int threads, slot;
     pid_t pid;
+    bool started; /* by this process, and not to be started again */
+    int losses;   /* how often its launcher lost it since its last progress */
+    int64_t lost_at;
+    double ready; /* when it may be started again */
     int64_t step; /* of a running job: the last one in its log */
     double loss;
     bool done_before; /* it was in the ledger already */
@@ -40,8 +54,9 @@ struct weft_queue {
     const struct weft_study *study;
     const char *folder;
     int slots, threads;
-    bool unsafe, shared; /* shared: other processes do other runs of the study */
-    atomic_int *signal;  /* when it is not 0, all runs save and end */
+    struct weft_launching launching;
+    bool shared;        /* other processes do other runs of the study */
+    atomic_int *signal; /* when it is not 0, all runs save and end */
     void (*report)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
     /* Filled in: */

@@ -59,10 +59,9 @@ enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, 
 {
     char program[4096], here[4096], *text = NULL;
     size_t bytes;
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0 || !getcwd(here, sizeof here))
-        return FAIL(WEFT_IO, "the paths of this program and folder cannot be read: %s", strerror(errno));
-    program[n] = 0;
+    TRY(weft_program_path(program));
+    if (!getcwd(here, sizeof here))
+        return FAIL(WEFT_IO, "the path of this folder cannot be read: %s", strerror(errno));
     FILE *to = open_memstream(&text, &bytes);
     if (to)
         write_script(s, program, here, arguments, threads, to);

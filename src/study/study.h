@@ -129,14 +129,15 @@ void weft_shell_words(const char *const *words, FILE *to);
 /* Prints a table of the arms and their costs. */
 void weft_study_print(const struct weft_study *s, FILE *to);
 
-/* Whether the study can run on this machine, and how long it takes (estimate.c). */
+/* Whether the study can run, and how long it takes (estimate.c). */
 struct weft_estimate {
     int slots, threads; /* parallel runs, and threads of each */
     double seconds;     /* of all runs */
     bool timed;         /* from timed steps of every arm; else from FLOPs and half of the engine's speed */
     char obstacle[512]; /* why it cannot run here, such as memory or data; "": it can */
 };
-enum weft_status weft_study_estimate(struct weft_study *s, struct weft_estimate *e);
+/* elsewhere: on other computers, which are taken to be like this one. */
+enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struct weft_estimate *e);
 
 /* A run of the study by its number, from 0 to weft_study_runs() - 1: first those that choose learning rates, if there
  * are several (screening), then those that are judged: all arms of the first seed, then of the next. */

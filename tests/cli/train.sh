@@ -35,7 +35,7 @@ result $? "which instruction set runs is printed once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'this processor has no AMX') == 1 ]]
 result $? "bf16 without AMX is reported once"
 [[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
-    grep -c 'weft: only 6 different samples exist: held-out ones occur in training') == 1 ]]
+    grep -c 'weft: note: only 6 different samples exist: held-out ones occur in training') == 1 ]]
 result $? "samples so few that they come again are warned of once"
 ! "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -q 'different samples'
 result $? "others are not"
@@ -200,7 +200,7 @@ result $? "--time: saves and ends before the last step, with 3"
 timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err")
 (($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved, as there is no --out' "$scratch/err"
 result $? "--time: counts the scoring that is due at the end"
-[[ $(head -n 1 "$scratch/err") == 'weft: nothing will be saved: there is no --out' ]]
+[[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved: there is no --out' ]]
 result $? "without --out it says first that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))

@@ -39,15 +39,17 @@ for kind in openmpi mpich; do
         skip "ranks with $kind" "it is not installed: tools/deps.sh"
         continue
     fi
-    for number in 2 3; do
+    for number in 2 3 4; do
         ranks $kind $number train gpt2 "${small[@]}" --out "$scratch/$kind$number" >"$scratch/json" 2>"$scratch/err" ||
             tail -n 5 "$scratch/err"
         same "$number ranks with $kind" "$scratch/$kind$number"
         [[ $(field ranks <"$scratch/json") == "$number" ]]
         result $? "it says $number ranks"
     done
-    "$weft" audit "$scratch/${kind}3" >/dev/null 2>"$scratch/err"
-    result $? "an audit alone of 3 ranks with $kind"
+    for number in 3 4; do
+        "$weft" audit "$scratch/$kind$number" >/dev/null 2>"$scratch/err"
+        result $? "an audit alone of $number ranks with $kind"
+    done
 
     rm -r "$scratch/${kind}3"/step-0000000{08,12}
     ranks $kind 4 train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
@@ -85,6 +87,35 @@ if has openmpi; then
         -n 1 "$weft" train gpt2 "${small[@]}" --set lr=0.5 >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q 'rank 1 of 2 has another config than rank 0' "$scratch/err"
     result $? "ranks with other options are refused"
+fi
+if has openmpi; then
+    # A study whose runs have two ranks each, and its array job.
+    cat >"$scratch/study" <<'END'
+CONFIG_WEFT_PRESET="gpt2"
+CONFIG_WEFT_ARMS="dot: geom=dot"
+CONFIG_WEFT_LAYERS=1
+CONFIG_WEFT_WIDTH=32
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=16
+CONFIG_WEFT_RECALL_LENGTH=8
+CONFIG_WEFT_BATCH=2
+CONFIG_WEFT_MICRO_BATCHES=4
+CONFIG_GPT2_MAX_ITERS=20
+CONFIG_WEFT_EVAL_SAMPLES=16
+CONFIG_WEFT_SEEDS=2
+END
+    study() { "$weft" ablate --config "$scratch/study" --threads 1 --set slots=1 --out "$scratch/$@" >"$scratch/json" 2>"$scratch/err"; }
+    ledger() { sed -E 's/.*"seed": ([0-9]*),.*"weights_sha256": "([0-9a-f]*)".*/\1 \2/' "$scratch/$1/runs.jsonl" | sort; }
+    study study-alone
+    study study-ranks --launch "$weft launch -n 2 --" && [[ $(field ranks <"$scratch"/study-ranks/runs/dot/*-seed-2/result.json) == 2 ]] &&
+        cmp -s <(ledger study-alone) <(ledger study-ranks)
+    result $? "a study whose runs have two ranks each has the weights of one without"
+    study study-array --slurm --launch 'mpirun.openmpi --oversubscribe --bind-to none -n 2' &&
+        for task in 0 1; do
+            SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$task bash "$scratch/study-array/study.sbatch" >"$scratch/json" 2>"$scratch/err"
+        done
+    cmp -s <(ledger study-alone) <(ledger study-array)
+    result $? "and so has an array job of such runs"
 fi
 WEFT_RANKS=2 WEFT_MODULES=$scratch "$weft" train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
 (($? == 1)) && grep -q 'MPI' "$scratch/err"
