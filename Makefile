@@ -309,7 +309,7 @@ check-long:
 	@for target in check check-install asan tsan $(LONG); do $(MAKE) --no-print-directory $$target || exit 1; done
 
 long-resume: $(OUT)/tests/fault/shim.so
-long-ranks long-rank-faults long-slurm: $(MPI_MODULES)
+long-plan long-ranks long-rank-faults long-slurm: $(MPI_MODULES)
 long-verdicts: $(OUT)/tests/unit/looks $(OUT)/tests/unit/ladder
 long-hashes: $(OUT)/tests/unit/products $(OUT)/tests/unit/attention
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build

@@ -25,6 +25,7 @@ struct weft_contest {
     double weighted_quotient; /* median over rounds of (weighted times of all others) / (time of the first) */
 };
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
+double weft_median(double *x, int n); /* sorts them */
 
 /* The yardstick: the fastest formulation of a bare product, oneDNN's if the program has it, else the own (bare.c).
  * Those that exist are opened into the list. */
@@ -104,6 +105,15 @@ struct weft_decode_bench {
 };
 enum weft_status weft_bench_decode(const struct weft_spec *spec, double seconds, struct weft_decode_bench *bench,
                                    FILE *profile);
+
+/* Messages between ranks (network.c): the same on all of them, but for noise. */
+struct weft_network_bench {
+    double gb_per_s;   /* that a rank sends, while it receives as much */
+    double message_us; /* of a message without content */
+    int rounds;
+};
+struct weft_comm;
+enum weft_status weft_bench_network(struct weft_comm *c, double seconds, struct weft_network_bench *bench);
 
 /* Forward and backward of a model on random tokens, against its products run bare (train.c). */
 struct weft_train_bench {

@@ -20,7 +20,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static double median(double *x, int n)
+double weft_median(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, ascending);
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
@@ -72,7 +72,7 @@ static double quotient(const double *times, int i, int rounds, double *room)
 {
     for (int r = 0; r < rounds; r++)
         room[r] = times[i * MAX_ROUNDS + r] / times[r];
-    return median(room, rounds);
+    return weft_median(room, rounds);
 }
 
 static double weighted_quotient(const struct weft_contender *list, int count, const double *times, int rounds,
@@ -83,7 +83,7 @@ static double weighted_quotient(const struct weft_contender *list, int count, co
         for (int i = 1; i < count; i++)
             room[r] += list[i].weight * times[i * MAX_ROUNDS + r] / times[r];
     }
-    return median(room, rounds);
+    return weft_median(room, rounds);
 }
 
 /* Warms each up (pages, caches, clocks) and times it once; then rounds. */
@@ -114,7 +114,7 @@ static void summarise(struct weft_contender *list, int count, double *times, dou
     result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
     for (int i = 0; i < count; i++)
         if (!list[i].dropped)
-            list[i].seconds = median(times + i * MAX_ROUNDS, result->rounds);
+            list[i].seconds = weft_median(times + i * MAX_ROUNDS, result->rounds);
 }
 
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result)

@@ -4,13 +4,13 @@
  */
 #define _GNU_SOURCE
 #include "bench/scale.h"
+#include "train/partition.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BUCKET (32e6)      /* bytes of gradients that are sent together */
 #define BACKWARD (2.0 / 3) /* of a micro-batch's time */
 #define UPDATE 28 /* bytes that an update moves per weight: weight and moments read and written, gradient read */
 #define SAVED 12  /* bytes of a checkpoint per weight */
@@ -82,6 +82,12 @@ static int64_t most_micro_batches(const struct weft_recipe *r, int64_t ranks)
     return most;
 }
 
+static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
+{
+    int64_t weights = model->params.total;
+    return sizeof(float) * (double)weft_min(weights, weft_partition_bucket(weights, ranks));
+}
+
 /* Of the gradients that a backward pass completes before its end: all but those of the embedding. */
 static double early_share(const struct weft_nn *model)
 {
@@ -93,8 +99,9 @@ static double early_share(const struct weft_nn *model)
 static void communicate(const struct weft_nn *model, const struct weft_scale_machine *m, struct weft_scale *s)
 {
     double weights = 4 * (double)model->params.total, others = (double)(s->ranks - 1);
-    double bytes = weights * others / (double)s->ranks, buckets = ceil(weights / BUCKET);
-    double early = fmax(0, early_share(model) - fmin(1, BUCKET / weights));
+    double bucket = bucket_bytes(model, s->ranks);
+    double bytes = weights * others / (double)s->ranks, buckets = ceil(weights / bucket);
+    double early = fmax(0, early_share(model) - fmin(1, bucket / weights));
     s->sent_bytes = (int64_t)(2 * bytes);
     s->gradients = bytes / m->network + others * buckets * m->wait;
     s->weights = bytes / m->network + others * m->wait;
@@ -109,7 +116,7 @@ static int64_t bytes_per_rank(const struct weft_scale_load *load, int64_t ranks)
     own.grad_groups = weft_div_up(weft_recipe_groups(load->recipe), ranks);
     own.micro_batches = most_micro_batches(load->recipe, ranks);
     return total * weft_recipe_state_bytes(&own) - moments + weft_div_up(moments, ranks) + load->activation_bytes +
-           (ranks > 1 ? 2 * (int64_t)BUCKET : 0);
+           (ranks > 1 ? 2 * (int64_t)bucket_bytes(load->model, ranks) : 0);
 }
 
 static double seconds(const struct weft_recipe *recipe, const struct weft_scale_machine *m, struct weft_scale *s)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step), decode.
+ * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step), decode;
+ * and of messages between ranks.
  */
 #include "bench/bench.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/ranks.h"
 
-static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", NULL};
+enum { STALL = 60 }; /* seconds */
+static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", "network", NULL};
 static const char *const routes[] = {
     [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none", NULL};
 
@@ -16,11 +19,12 @@ struct args {
     double seconds;
     int64_t length, batch;
     bool profile, f32;
+    bool silent; /* another rank prints */
 };
 
 static const struct weft_arg table[] = {
     {NULL, 0, "BENCH", WEFT_ARG_CHOICE, offsetof(struct args, what), .help = "What to measure", .choices = verbs,
-     .missing = "which bench? engine, attention, train, variants or decode"},
+     .missing = "which bench? engine, attention, train, variants, decode or network"},
     {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Which model",
      .choice_at = weft_preset_name_at, .only = "train variants decode", .initial = "gpt2-mini"},
     {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
@@ -153,9 +157,32 @@ static enum weft_status bench_decode(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
+/* Rank 0 reports. */
+static enum weft_status bench_network(struct args *a, struct weft_result *result)
+{
+    struct weft_network_bench b;
+    struct weft_comm comm = {.size = 1};
+    int ranks;
+    TRY(weft_settings_finish(&a->common.settings));
+    if (!weft_comm_launched(&ranks))
+        return FAIL(WEFT_INVALID, "there is one rank only: mpirun -n 2 weft bench network, one on each host");
+    enum weft_status status = weft_ranks_join(&comm, STALL);
+    if (status == WEFT_OK)
+        status = weft_bench_network(&comm, a->seconds, &b);
+    ranks = comm.size;
+    a->silent = comm.rank > 0;
+    weft_ranks_leave(&comm, status);
+    TRY(status);
+    weft_result_int(result, "ranks", ranks);
+    weft_result_real(result, "gb_per_s", b.gb_per_s);
+    weft_result_real(result, "message_us", b.message_us);
+    weft_result_int(result, "rounds", b.rounds);
+    return WEFT_OK;
+}
+
 /* In the order of the verbs. */
 static enum weft_status (*const benches[])(struct args *a, struct weft_result *result) = {
-    bench_engine, bench_attention, bench_train, bench_variants, bench_decode};
+    bench_engine, bench_attention, bench_train, bench_variants, bench_decode, bench_network};
 
 static enum weft_status run(void *args)
 {
@@ -165,7 +192,7 @@ static enum weft_status run(void *args)
     weft_result_int(result, "threads", weft_threads());
     weft_result_text(result, "engine", weft_dnn_describe());
     weft_result_text(result, "yardstick", weft_dnn_bare_whose());
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && !a->silent)
         status = weft_result_print(result, stdout, a->common.json);
     weft_result_free(result);
     return status;
@@ -185,6 +212,8 @@ const struct weft_cmd weft_cmd_bench = {
         "run bare.\n"
         "decode: a token of every sequence, at full context; ratio_bandwidth = time to read packed weights and cache "
         "once at the read bandwidth measured in the same run / time of a step.\n"
+        "network: messages of 32 MB and of 8 bytes from every rank to the next, under mpirun or srun: the numbers for "
+        "`weft plan --network`.\n"
         "variants: what each variant costs in time, FLOPs, weights and memory, over the model without it.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

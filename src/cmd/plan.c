@@ -197,7 +197,7 @@ const struct weft_cmd weft_cmd_plan = {
         "Threads: every tile of the forward and backward pass is timed on one thread, and handed out to P threads as "
         "the thread pool does it, with the cost of a call as measured here. Threads that wait for the same memory are "
         "not predicted.\n"
-        "Ranks: gradients go to the ranks that own them in buckets of 32 MB, behind the backward pass of the last "
+        "Ranks: gradients go to the ranks that own them in buckets, behind the backward pass of the last "
         "micro-batch as far as it reaches; weights come back in a ring. A rank takes whole groups of micro-batches "
         "(grad_groups, micro_batches).\n"
         "efficiency = time of one rank / (R * time of R ranks).",

@@ -207,6 +207,8 @@ static enum weft_status train_in_folder(struct weft_run *run, const char *config
 
 static enum weft_status prepare(struct weft_run *run)
 {
+    if (run->comm)
+        TRY(weft_recipe_ranks(run->recipe, run->comm->size));
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_nn_create(&run->model, run->spec));
     TRY(check_adopts(run));

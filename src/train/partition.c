@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
  * partition.c - see partition.h. Buckets are large enough for messages to run at the network's speed, and small enough
- * for several to be on their way during a backward pass.
+ * for most of a model to be on its way before the backward pass ends.
  */
 #include "train/train.h"
 
-enum { BUCKET = 1 << 23 }; /* elements: 32 MiB */
+enum { LARGEST = 1 << 23, SMALLEST = 1 << 18, PARTS = 16 }; /* elements: 32 MiB, 1 MiB */
+
+int64_t weft_partition_bucket(int64_t elements, int64_t ranks)
+{
+    int64_t part = weft_max(SMALLEST, weft_min(LARGEST, elements / PARTS));
+    return weft_max(part, 4 * ranks * WEFT_SPAN);
+}
 
 /* The end of a bucket that begins at a span. */
-static int64_t end_of_bucket(const struct weft_span *spans, int64_t count, int64_t first, int ranks)
+static int64_t end_of_bucket(const struct weft_span *spans, int64_t count, int64_t first, int64_t bucket)
 {
-    int64_t end = first, elements = 0, most = weft_max(BUCKET, 4 * (int64_t)ranks * WEFT_SPAN);
-    for (; end < count && elements < most; end++)
+    int64_t end = first, elements = 0;
+    for (; end < count && elements < bucket; end++)
         elements += spans[end].count;
     return end;
 }
@@ -33,14 +39,18 @@ static void cut(const struct weft_span *spans, int64_t first, int64_t end, int r
 enum weft_status weft_partition_make(struct weft_partition *p, const struct weft_span *spans, int64_t count, int ranks,
                                      struct weft_arena *arena)
 {
+    int64_t elements = 0;
     *p = (struct weft_partition){.ranks = ranks};
-    for (int64_t s = 0; s < count; s = end_of_bucket(spans, count, s, ranks))
+    for (int64_t s = 0; s < count; s++)
+        elements += spans[s].count;
+    int64_t bucket = weft_partition_bucket(elements, ranks);
+    for (int64_t s = 0; s < count; s = end_of_bucket(spans, count, s, bucket))
         p->buckets++;
     p->at = weft_arena_alloc(arena, (size_t)(p->buckets * ranks + 1) * sizeof *p->at);
     if (!p->at)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
     for (int64_t b = 0, s = 0, end; b < p->buckets; b++, s = end) {
-        end = end_of_bucket(spans, count, s, ranks);
+        end = end_of_bucket(spans, count, s, bucket);
         cut(spans, s, end, ranks, p->at + b * ranks);
     }
     return WEFT_OK;

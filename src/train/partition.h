@@ -17,6 +17,8 @@ struct weft_partition {
     int64_t *at; /* spans: piece (bucket, rank) is from at[bucket * ranks + rank] to the next */
 };
 
+/* How many elements a bucket has, but for the last. */
+int64_t weft_partition_bucket(int64_t elements, int64_t ranks);
 struct weft_span;
 enum weft_status weft_partition_make(struct weft_partition *p, const struct weft_span *spans, int64_t count, int ranks,
                                      struct weft_arena *arena);

@@ -72,14 +72,14 @@ static enum weft_status make_arrays(struct weft_learner *t)
     return WEFT_OK;
 }
 
-static enum weft_status check_ranks(const struct weft_learner *t)
+enum weft_status weft_recipe_ranks(const struct weft_recipe *r, int ranks)
 {
-    int64_t groups = weft_recipe_groups(t->recipe);
-    if (t->comm->size > groups)
+    int64_t groups = weft_recipe_groups(r);
+    if (ranks > groups)
         return FAIL(WEFT_INVALID,
                     "%d ranks share the %lld groups of micro-batches of a step, and each takes at least one: start "
                     "fewer ranks, or raise micro_batches and grad_groups, which changes the experiment",
-                    t->comm->size, (long long)groups);
+                    ranks, (long long)groups);
     return WEFT_OK;
 }
 
@@ -97,7 +97,7 @@ enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_
     memset(t->stream, '0', sizeof t->stream - 1);
     memcpy(t->next_stream, t->stream, sizeof t->stream);
     memcpy(t->loss_chain, t->stream, sizeof t->stream);
-    TRY(check_ranks(t));
+    TRY(weft_recipe_ranks(recipe, t->comm->size));
     TRY(make_spans(t));
     TRY(make_own(t));
     TRY(make_digests(t));
