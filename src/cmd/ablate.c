@@ -53,18 +53,20 @@ static const struct weft_arg table[] = {
 
 /* ---- running */
 
-/* Estimated seconds: of all runs, and of the part that is done. */
-static void add_up(const struct weft_queue *q, double *done, double *all)
+/* Estimated seconds: of all runs, or of one that is not -1, and of the part that is done. A single run is not
+ * estimated: its steps stand for them. */
+static void add_up(const struct weft_queue *q, int64_t only, double *done, double *all)
 {
     *done = *all = 0;
-    for (int64_t i = 0; i < q->count; i++) {
+    for (int64_t i = weft_max(0, only); i < (only < 0 ? q->count : only + 1); i++) {
         const struct weft_job *job = &q->job[i];
         const struct weft_arm *arm = &q->study->arm[job->run.arm];
         double steps = (double)arm->recipe.steps + 1; /* scoring comes after the last */
+        double seconds = arm->seconds > 0 ? arm->seconds : steps;
         double share = job->state == WEFT_RUNNING ? (double)job->step / steps
                                                   : job->state == WEFT_DONE || job->state == WEFT_FAILED;
-        *done += share * arm->seconds;
-        *all += arm->seconds;
+        *done += share * seconds;
+        *all += seconds;
     }
 }
 
@@ -83,6 +85,7 @@ static void show_change(struct weft_line *line, const struct weft_queue *q, cons
 
 struct showing {
     struct weft_line line;
+    int64_t run; /* -1: all of them */
     bool watch;
 };
 
@@ -96,7 +99,7 @@ static void show(void *context, const struct weft_queue *q, const struct weft_jo
         show_change(&s->line, q, job);
     if (job && job->state == WEFT_DONE && s->watch && weft_report_write(q->folder) != WEFT_OK)
         weft_error_clear();
-    add_up(q, &done, &all);
+    add_up(q, s->run, &done, &all);
     weft_line_show(&s->line, done, all, "%lld of %lld runs done, %lld running  %.0f %%",
                    (long long)weft_queue_count(q, WEFT_DONE), (long long)q->count,
                    (long long)weft_queue_count(q, WEFT_RUNNING), 100 * done / all);
@@ -193,8 +196,8 @@ static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
     if (all_runs)
         TRY(weft_study_save(q->study, g->folder, g->words));
     double done, all;
-    add_up(q, &done, &all);
     struct showing *s = q->context;
+    add_up(q, s->run, &done, &all);
     weft_line_init(&s->line, done);
     enum weft_status status = all_runs ? weft_queue_run_looks(q) : weft_queue_run_one(q, g->a->run);
     weft_line_end(&s->line);
@@ -211,7 +214,7 @@ static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 
 static enum weft_status run_rung(const struct rung *g)
 {
-    struct showing showing = {.watch = g->a->watch && g->a->run < 0};
+    struct showing showing = {.run = g->a->run, .watch = g->a->watch && g->a->run < 0};
     struct weft_queue q = {.study = g->study,
                            .folder = g->folder,
                            .slots = g->slots,

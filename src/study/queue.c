@@ -263,7 +263,7 @@ static bool is_lost(const struct weft_queue *q, const struct weft_job *job, cons
     int code = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
     bool error = code > 0 && code < WEFT_EXIT_STOPPED && weft_launched_output(folder, text, sizeof text);
     bool again = job->losses && job->step <= job->lost_at;
-    return (!error || again) && code != 0 && code != NOT_RUN && code != NOT_FOUND;
+    return (!error || again) && code != NOT_RUN && code != NOT_FOUND;
 }
 
 /* Starts it again from its newest checkpoint, after ever longer pauses; not if all of them brought no progress. */
@@ -280,15 +280,19 @@ static bool try_again(struct weft_job *job)
     return true;
 }
 
-static void fail(struct weft_job *job, const char *folder, int how)
+static void fail(const struct weft_queue *q, struct weft_job *job, const char *folder, int how, enum weft_status read)
 {
+    char *text = job->message;
+    size_t size = sizeof job->message;
     job->state = WEFT_FAILED;
-    if (WIFSIGNALED(how))
-        snprintf(job->message, sizeof job->message, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
-    else if (WEXITSTATUS(how) == 0)
-        snprintf(job->message, sizeof job->message, "it ended without a score");
-    else if (!weft_launched_output(folder, job->message, sizeof job->message) && !*job->message)
-        snprintf(job->message, sizeof job->message, "it ended with code %d and said nothing", WEXITSTATUS(how));
+    if (read == WEFT_CHECK || (read != WEFT_OK && !q->launching.launcher))
+        snprintf(text, size, "its result cannot be used: %s", weft_error());
+    else if (WIFSIGNALED(how))
+        snprintf(text, size, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+    else if (WEXITSTATUS(how) == 0 && !q->launching.launcher)
+        snprintf(text, size, "it ended without a score");
+    else if (!weft_launched_output(folder, text, size) && !*text)
+        snprintf(text, size, "it ended with code %d and said nothing", WEXITSTATUS(how));
 }
 
 /* A run has ended. One that was stopped, alone or with the study, waits for the next time. */
@@ -298,24 +302,21 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     bool finished = false, stopped = is_stopping(q) || (WIFEXITED(how) && WEXITSTATUS(how) == WEFT_EXIT_STOPPED);
     struct weft_finished *f = &job->finished;
     TRY(folder_of(q, job, folder));
-    bool readable = true;
+    enum weft_status read = WEFT_OK;
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
-        readable = weft_launched_result(folder, f, &finished) == WEFT_OK;
-    if (!readable) {
-        job->state = WEFT_FAILED;
-        snprintf(job->message, sizeof job->message, "its result cannot be used: %s", weft_error());
-        weft_error_clear();
-    } else if (finished) {
+        read = weft_launched_result(folder, f, &finished);
+    if (finished && read == WEFT_OK) {
         f->tokens_per_s = f->seconds > 0 ? weft_arm_tokens(arm_of(q, job)) / f->seconds : 0;
         TRY(weft_ledger_add(q->folder, f));
         job->state = WEFT_DONE;
     } else if (stopped) {
         job->state = WEFT_WAITING;
     } else {
-        fail(job, folder, how);
-        if (is_lost(q, job, folder, how) && try_again(job))
+        fail(q, job, folder, how, read);
+        if (read != WEFT_CHECK && is_lost(q, job, folder, how) && try_again(job))
             job->state = WEFT_WAITING;
     }
+    weft_error_clear();
     report(q, job);
     return WEFT_OK;
 }

@@ -71,7 +71,7 @@ fi
 trap 'kill -USR1 $run' USR1
 wait $run || wait $run
 END
-for code in 1 137 4; do
+for code in 0 1 137 4; do
     rm -f starts
     CODE=$code launched ./lossy --out "lossy-$code" && same "lossy-$code" && [[ $(wc -l <starts) == 6 ]] &&
         [[ $(grep -c 'lost, will be started again: lossy: error: Node failure on node7' err) == 2 ]]

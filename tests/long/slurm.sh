@@ -3,7 +3,8 @@
 #
 # slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this computer (slurmctld, two slurmd in
 # network namespaces, munge): a job that reaches its time limit saves, goes back into the queue, and ends with the weights
-# of a run alone. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
+# of a run alone. Then studies: an array job whose runs have two ranks each, and runs placed by srun, one node of which
+# dies. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
@@ -58,6 +59,7 @@ TmpFS=$scratch/tmp-%n
 SlurmctldLogFile=$scratch/slurmctld.log
 SlurmdLogFile=$scratch/slurmd-%n.log
 SlurmctldPort=6917
+SlurmdTimeout=15
 ReturnToService=2
 NodeName=a NodeAddr=10.77.0.1 NodeHostname=$net-a Port=6918 CPUs=$(nproc) State=UNKNOWN
 NodeName=b NodeAddr=10.77.0.2 NodeHostname=$net-b Port=6918 CPUs=$(nproc) State=UNKNOWN
@@ -102,5 +104,50 @@ result $? "the job was put back into the queue and completed"
     grep -q 'stopped by SIGUSR1' "$scratch/output" && grep -q resuming "$scratch/output"
 status=$?
 result $status "it saved, continued, and has the weights of a run alone"
-((tap_failed == 0)) || tail -n 30 "$scratch/output" "$scratch"/*.log "$scratch/daemons" | sed 's/^/# /'
+
+cat >"$scratch/study" <<'END'
+CONFIG_WEFT_PRESET="gpt2"
+CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
+CONFIG_WEFT_LAYERS=2
+CONFIG_WEFT_WIDTH=32
+CONFIG_WEFT_HEADS=2
+CONFIG_WEFT_CONTEXT=32
+CONFIG_WEFT_RECALL_LENGTH=16
+CONFIG_WEFT_BATCH=2
+CONFIG_WEFT_MICRO_BATCHES=8
+CONFIG_GPT2_MAX_ITERS=2000
+CONFIG_WEFT_CHECKPOINT_EVERY=200
+CONFIG_WEFT_KEEP=2
+CONFIG_WEFT_EVAL_SAMPLES=16
+CONFIG_WEFT_SEEDS=2
+END
+study() { # OUT ARGUMENTS...
+    slurm "$weft" ablate --config "$scratch/study" --threads 1 --set slots=2 --out "$scratch/$1" "${@:2}" >>"$scratch/studies" 2>&1
+}
+ledger() { # STUDY: arms, seeds and weights
+    sed -E 's/.*"arm": "(.*)", "lr".*"seed": ([0-9]*),.*"weights_sha256": "([0-9a-f]*)".*/\1 \2 \3/' "$scratch/$1/runs.jsonl" | sort
+}
+study here
+study array --slurm --launch 'srun --mpi=pmix' &&
+    slurm sbatch --wait --ntasks=2 --cpus-per-task=1 --output="$scratch/array-%a" "$scratch/array/study.sbatch" >>"$scratch/studies"
+[[ $(ledger here | wc -l) == 4 ]] && cmp -s <(ledger here) <(ledger array) &&
+    [[ $(cat "$scratch"/array/runs/*/*/result.json | grep -c '"ranks": 2,') == 4 ]]
+result $? "an array job whose runs have two ranks each gives the weights of the study alone"
+
+study placed --launch 'srun -N1 -n1 -c1' &
+placed=$!
+for ((i = 0; i < 600; i++)); do
+    (($(ls -d "$scratch"/placed/runs/*/*/step-* 2>/dev/null | cut -d/ -f 1-7 | uniq | wc -l) >= 2)) && break
+    sleep 0.1
+done
+slurm squeue -o '# %i %T %N'
+mapfile -t gone < <(ip netns pids "$net-b")
+echo "# node b dies, with ${#gone[@]} processes"
+kill -KILL "${gone[@]}"
+wait $placed
+code=$?
+grep -E 'lost|started|FAILED|done' "$scratch/studies" | tail -n 12 | sed 's/^/# /'
+[[ $code == 0 ]] && cmp -s <(ledger here) <(ledger placed) && grep -q 'lost, will be started again' "$scratch/studies"
+result $? "a study placed by srun loses a node, continues on the other, and has the same weights"
+((tap_failed == 0)) || tail -n 30 "$scratch/studies" "$scratch"/array-* "$scratch/output" "$scratch"/*.log "$scratch/daemons" | sed 's/^/# /'
 finish
