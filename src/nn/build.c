@@ -52,11 +52,18 @@ struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
     return *value;
 }
 
+bool weft_build_has(const struct weft_build *b, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s%s", b->scope.text, *b->scope.text ? "." : "", name);
+    return weft_params_find(b->params, full) >= 0;
+}
+
 static struct weft_value *bias_of(struct weft_build *b, const char *name)
 {
     char bias[64];
     snprintf(bias, sizeof bias, "%s_bias", name);
-    return b->spec->bias ? weft_build_weight(b, bias) : NULL;
+    return weft_build_has(b, bias) ? weft_build_weight(b, bias) : NULL;
 }
 
 struct weft_value *weft_build_product(struct weft_build *b, struct weft_value *x, const char *name)
@@ -116,6 +123,11 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
 {
     return b->spec->post ? WEFT_F32 : b->spec->compute;
+}
+
+double weft_build_norm_eps(const struct weft_build *b, double own)
+{
+    return b->spec->norm_eps > 0 ? b->spec->norm_eps : own;
 }
 
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)

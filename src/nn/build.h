@@ -47,7 +47,8 @@ void weft_build_scope(struct weft_build *b, const char *format, ...) __attribute
 struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
 /* The mechanisms that work in this layer, one after the other: the first for NULL; NULL past the last. */
 struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m);
-/* The weight `name` of the present scope. */
+/* The weight `name` of the present scope, and whether there is one. */
+bool weft_build_has(const struct weft_build *b, const char *name);
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name);
 /* x W^t in the compute dtype; with the bias where the model has biases. */
 struct weft_value *weft_build_product(struct weft_build *b, struct weft_value *x, const char *name);
@@ -69,6 +70,8 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
     __attribute__((format(printf, 3, 4)));
 /* The dtype of a norm's result: f32 in post-norm models, whose result is the residual stream itself. */
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
+/* What it adds below the root: as asked for, else its own. */
+double weft_build_norm_eps(const struct weft_build *b, double own);
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side);
 /* Reads h through the matrix of a mechanism, [M, N]; adds (alpha x) W^t to h; replaces the base; and computes h. */
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m);

@@ -93,23 +93,29 @@ void weft_params_table(struct weft_params *p, const char *name, int64_t rows, in
 }
 
 static void linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
-                   double deviation)
+                   double deviation, bool biased)
 {
     char bias[64];
     snprintf(bias, sizeof bias, "%s_bias", name);
     weft_params_matrix(p, name, weft_grows(spec, out), weft_grows(spec, in), deviation);
-    if (spec->bias)
+    if (biased)
         weft_params_vector(p, bias, out, 0);
 }
 
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
 {
-    linear(p, spec, name, out, in, WEFT_DEVIATION);
+    linear(p, spec, name, out, in, WEFT_DEVIATION, spec->bias);
+}
+
+void weft_params_biased(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
+                        bool bias)
+{
+    linear(p, spec, name, out, in, WEFT_DEVIATION, bias);
 }
 
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
 {
-    linear(p, spec, name, out, in, WEFT_DEVIATION / sqrt(2.0 * (double)spec->layers));
+    linear(p, spec, name, out, in, WEFT_DEVIATION / sqrt(2.0 * (double)spec->layers), spec->bias);
 }
 
 float *weft_params_array(const struct weft_params *p) { return weft_pages_alloc((size_t)p->total * sizeof(float)); }

@@ -78,6 +78,9 @@ void weft_params_add(struct weft_params *p, struct weft_param w);
 /* A linear layer: the matrix [out, in], both of which grow with the model's width, and, in models with biases,
  * `name`_bias [out]. */
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in);
+/* The same with a bias in any case, or in none. */
+void weft_params_biased(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
+                        bool bias);
 /* The same for a projection into the residual stream: its standard deviation falls with depth. */
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out,
                          int64_t in);

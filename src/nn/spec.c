@@ -72,7 +72,8 @@ static const struct weft_opt of_model[] = {
      .help = "dtype of products and saved activations; sums and weights are f32"},
     {"layers", WEFT_OPT_INT, AT(layers), "2", 1, 1024, .help = "N, number of blocks"},
     {"width", WEFT_OPT_INT, AT(width), "128", 1, 1 << 20, .help = "C, width of the residual stream"},
-    {"heads", WEFT_OPT_INT, AT(heads), "4", 1, 4096, .help = "H, query heads; each is C/H wide"},
+    {"heads", WEFT_OPT_INT, AT(heads), "4", 1, 4096, .help = "H, query heads"},
+    {"head_width", WEFT_OPT_INT, AT(head_width), "0", 0, 1 << 20, .help = "D, width of a head; 0: C/H"},
     {"ffn_width", WEFT_OPT_INT, AT(ffn_width), "0", 0, 1 << 22,
      .help = "F, width of the feed-forward; 0: 4C, or 8C/3 rounded up to a multiple of 64 if it is gated"},
     {"context", WEFT_OPT_INT, AT(context), "128", 1, 1 << 24, .only_plan = true,
@@ -85,6 +86,8 @@ static const struct weft_opt of_model[] = {
          "probability, applied to the embedding, attention probabilities, attention output and feed-forward output"},
     {"bias", WEFT_OPT_BOOL, AT(bias), "yes", .help = "linear layers have biases"},
     {"tie", WEFT_OPT_BOOL, AT(tie), "yes", .help = "the output layer shares the embedding's matrix"},
+    {"norm_eps", WEFT_OPT_REAL, AT(norm_eps), "0", 0, 1,
+     .help = "what norms add to the variance or mean square; 0: 1e-5 for layernorm, 1e-6 for rmsnorm"},
     {"logits_z", WEFT_OPT_REAL, AT(logits_z), "0", 0, 1e6, .off = "0",
      .help = "factor of the squared log-sum-exp of the logits in the loss"},
     {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of parts are trained"},
@@ -187,11 +190,12 @@ static enum weft_status resolve_one(struct weft_spec *s, const struct weft_chose
 
 enum weft_status weft_spec_resolve(struct weft_spec *s)
 {
-    if (s->width % s->heads)
+    if (!s->head_width && s->width % s->heads)
         return FAIL(WEFT_INVALID,
-                    "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads",
+                    "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads, "
+                    "or give head_width",
                     (long long)s->width, (long long)s->heads);
-    s->head = s->mean = s->qk_width = s->rotated = s->width / s->heads;
+    s->head = s->mean = s->qk_width = s->rotated = s->head_width ? s->head_width : s->width / s->heads;
     s->scale_width = (double)s->head;
     s->spread = s->latent = 0;
     s->wider = s->mup ? (double)s->width / (double)s->mup_width : 1;

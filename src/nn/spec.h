@@ -23,8 +23,10 @@ struct weft_chosen {
 struct weft_spec {
     const char *preset;
     int64_t layers, width, heads, ffn_width, context, vocab, batch, seed;
-    bool vocab_open;  /* vocab was not set: a task that reads data sets it to theirs */
-    int64_t init_key; /* not 0: another draw of the initial weights, and of nothing else */
+    int64_t head_width; /* as asked for; 0: C/H */
+    double norm_eps;    /* likewise; 0: the norm's own */
+    bool vocab_open;    /* vocab was not set: a task that reads data sets it to theirs */
+    int64_t init_key;   /* not 0: another draw of the initial weights, and of nothing else */
     double dropout;
     bool bias, tie;
     bool recompute;   /* the backward pass recomputes each layer's values instead of keeping them */
@@ -49,7 +51,7 @@ struct weft_spec {
     /* What the parts derive from the options when they are resolved. Where a part does not say, these are the values of
      * dot attention over all heads. */
     double wider, head_wider; /* C / mup_width and D / mup_head; 1 without mup */
-    int64_t head;             /* D = C/H, the width of a head's values */
+    int64_t head;             /* D, the width of a head's values */
     int64_t mean, spread;     /* geom: of each head of queries and keys, what is linear in x, and what is activated */
     int64_t qk_width;         /* geom: of a head's queries and keys */
     int64_t kv_heads;         /* attn */

@@ -75,6 +75,7 @@ enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec
     twin->layers = weft_min(spec->layers, TINY_LAYERS);
     twin->heads = weft_min(spec->heads, TINY_HEADS);
     twin->width = twin->heads * TINY_HEAD;
+    twin->head_width = spec->head_width ? 2 * TINY_HEAD : 0;
     twin->ffn_width = TINY_FFN;
     twin->context = weft_min(spec->context, TINY_CONTEXT);
     twin->vocab = weft_min(spec->vocab, TINY_VOCAB);

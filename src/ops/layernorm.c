@@ -23,7 +23,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
-    struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
+    struct weft_shape rows = shape_of_parts(node);
     TRY(check_inputs(node));
     TRY(weft_node_output(node, Y, attr->out, x->shape));
     TRY(weft_node_output(node, MEAN, WEFT_F32, rows));
@@ -35,7 +35,7 @@ static void ref(const struct weft_call *call)
     const struct attr *attr = call->attr;
     const double *gain = call->in[GAIN]->data, *b = call->in[B]->data;
     double *means = call->out[MEAN]->data, *rstds = call->out[RSTD]->data;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    int64_t rows = parts_of(call), width = width_of(call);
     for (int64_t r = 0; r < rows; r++) {
         const double *x = (const double *)call->in[X]->data + r * width;
         double *y = (double *)call->out[Y]->data + r * width, mean = 0, variance = 0;
@@ -54,7 +54,7 @@ static void bwd_ref(const struct weft_call *call)
 {
     const double *gain = call->in[GAIN]->data, *means = call->out[MEAN]->data, *rstds = call->out[RSTD]->data;
     double *dgain = call->gin[GAIN] ? call->gin[GAIN]->data : NULL, *db = call->gin[B] ? call->gin[B]->data : NULL;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    int64_t rows = parts_of(call), width = width_of(call);
     for (int64_t r = 0; r < rows; r++) {
         const double *x = (const double *)call->in[X]->data + r * width;
         const double *dy = (const double *)call->gout[Y]->data + r * width;
@@ -89,7 +89,7 @@ static void run_row(const struct weft_call *call, int64_t r)
     const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y];
     const float *gain = call->in[GAIN]->data, *b = call->in[B]->data;
-    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    int64_t width = width_of(call), at = r * width, end = at + width;
     vf sum = vset(0), squares = vset(0);
     for (int64_t i = 0; i < width; i += VLANES)
         sum += vload(x->data, x->dtype, at + i, end);
@@ -111,7 +111,7 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *sums)
 {
     const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
     const float *gain = call->in[GAIN]->data;
-    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    int64_t width = width_of(call), at = r * width, end = at + width;
     float *block_gain = sums, *block_b = sums + width;
     vf mean = vset(((const float *)call->out[MEAN]->data)[r]), rstd = vset(((const float *)call->out[RSTD]->data)[r]);
     vf sum = vset(0), dot = vset(0);

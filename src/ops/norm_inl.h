@@ -2,9 +2,10 @@
  *
  * norm_inl.h - shared by layernorm and rmsnorm: tiles of rows, and sums for the gradients of their weights.
  *
- * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [C]. The op's file defines WEIGHTS before including this, and
- * run_row and bwd_row after. Backward: each block of ROWS rows writes its column sums to scratch while it computes dx;
- * then the blocks are added in order, column by column. So x and dy are read once and the order of the sums is fixed.
+ * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [W]. A row of x is normalised W columns at a time: whole if W = C,
+ * or head by head. The op's file defines WEIGHTS before including this, and run_row and bwd_row after. Backward: each
+ * block of ROWS rows writes its column sums to scratch while it computes dx; then the blocks are added in order, column
+ * by column. So x and dy are read once and the order of the sums is fixed.
  */
 #ifndef WEFT_NORM_H
 #define WEFT_NORM_H
@@ -21,16 +22,32 @@ static enum weft_status check_inputs(const struct weft_node *node)
     const struct weft_value *x = node->in[0];
     if (!weft_dtype_is_float(x->dtype))
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    struct weft_shape columns = WEFT_SHAPE(weft_fixed(weft_shape_width(&x->shape)));
+    int64_t columns = weft_shape_width(&x->shape), width = weft_shape_width(&node->in[1]->shape);
+    struct weft_shape one = WEFT_SHAPE(weft_fixed(width));
     for (int i = 1; i <= WEIGHTS; i++)
-        if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &columns))
-            return weft_node_fail(node, "the weights must be f32 [%lld], as wide as x",
-                                  (long long)columns.dim[0].times);
+        if (node->in[i]->dtype != WEFT_F32 || !weft_shape_same(&node->in[i]->shape, &one) || columns % width)
+            return weft_node_fail(node, "the weights must be f32, as wide as x (%lld) or as each of its heads",
+                                  (long long)columns);
     return WEFT_OK;
 }
 
-/* Defined by the op's file. Backward adds row r to its block's sums, C of them per weight, then computes the row's dx.
- */
+/* One value for each W columns of a row. */
+static struct weft_shape shape_of_parts(const struct weft_node *node)
+{
+    struct weft_dim rows = weft_shape_rows(&node->in[0]->shape);
+    int64_t parts = weft_shape_width(&node->in[0]->shape) / weft_shape_width(&node->in[1]->shape);
+    return parts == 1 ? WEFT_SHAPE(rows) : WEFT_SHAPE(rows, weft_fixed(parts));
+}
+
+/* W, and how many times W columns there are in all. */
+static int64_t width_of(const struct weft_call *call) { return weft_tensor_width(call->in[1]); }
+static int64_t parts_of(const struct weft_call *call)
+{
+    return weft_tensor_rows(call->in[0]) * (weft_tensor_width(call->in[0]) / width_of(call));
+}
+
+/* Defined by the op's file, for the r-th W columns. Backward adds them to their block's sums, W per weight, then
+ * computes dx. */
 static void run_row(const struct weft_call *call, int64_t r);
 static void bwd_row(const struct weft_call *call, int64_t r, float *sums);
 
@@ -38,27 +55,27 @@ static void run_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
+    int64_t rows = weft_min(parts_of(call), (tile + 1) * ROWS);
     for (int64_t r = tile * ROWS; r < rows; r++)
         run_row(call, r);
 }
 
 static void run(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
+    weft_parallel(weft_div_up(parts_of(call), ROWS), run_tile, (void *)call);
 }
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
-    size_t rows = WEIGHTS * (size_t)weft_div_up(weft_tensor_rows(max->in[0]), ROWS);
-    return weft_size_mul(rows, (size_t)weft_tensor_width(max->in[0]) * sizeof(float), &booking->scratch);
+    size_t rows = WEIGHTS * (size_t)weft_div_up(parts_of(max), ROWS);
+    return weft_size_mul(rows, (size_t)width_of(max) * sizeof(float), &booking->scratch);
 }
 
 static void bwd_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS), width = weft_tensor_width(call->in[0]);
+    int64_t rows = weft_min(parts_of(call), (tile + 1) * ROWS), width = width_of(call);
     float *sums = (float *)call->scratch + tile * WEIGHTS * width;
     memset(sums, 0, WEIGHTS * (size_t)width * sizeof *sums);
     for (int64_t r = tile * ROWS; r < rows; r++)
@@ -69,8 +86,8 @@ static void merge_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
     const struct weft_call *call = context;
-    int64_t width = weft_tensor_width(call->in[0]), last = weft_min(width, (tile + 1) * COLUMNS);
-    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[0]), ROWS);
+    int64_t width = width_of(call), last = weft_min(width, (tile + 1) * COLUMNS);
+    int64_t blocks = weft_div_up(parts_of(call), ROWS);
     for (int k = 0; k < WEIGHTS; k++) {
         float *total = call->gin[1 + k] ? call->gin[1 + k]->data : NULL;
         for (int64_t i = tile * COLUMNS; total && i < last; i += VLANES) {
@@ -84,8 +101,8 @@ static void merge_tile(void *context, int64_t tile, int thread)
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), bwd_tile, (void *)call);
-    weft_parallel(weft_div_up(weft_tensor_width(call->in[0]), COLUMNS), merge_tile, (void *)call);
+    weft_parallel(weft_div_up(parts_of(call), ROWS), bwd_tile, (void *)call);
+    weft_parallel(weft_div_up(width_of(call), COLUMNS), merge_tile, (void *)call);
 }
 
 #endif

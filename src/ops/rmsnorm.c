@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * rmsnorm - over the C columns of each row of x [M, C]:
+ * rmsnorm - over the C columns of each row of x [M, C], or over those of each of its heads:
  *
  *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
  *
- * y is f32 or the compute dtype (`out`); rstd, f32 [M], is output 1, saved for backward.
+ * y is f32 or the compute dtype (`out`); rstd, f32 [M] or [M, heads], is output 1, saved for backward.
  *
  * Backward, with t = gain dy:  dx = rstd (t - xhat mean(t xhat)),  dgain += sum dy xhat. See norm_inl.h for tiles and
  * sums.
@@ -24,7 +24,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[X];
     TRY(check_inputs(node));
     TRY(weft_node_output(node, Y, attr->out, x->shape));
-    return weft_node_output(node, RSTD, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&x->shape)));
+    return weft_node_output(node, RSTD, WEFT_F32, shape_of_parts(node));
 }
 
 static void ref(const struct weft_call *call)
@@ -32,7 +32,7 @@ static void ref(const struct weft_call *call)
     const struct attr *attr = call->attr;
     const double *gain = call->in[GAIN]->data;
     double *rstds = call->out[RSTD]->data;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    int64_t rows = parts_of(call), width = width_of(call);
     for (int64_t r = 0; r < rows; r++) {
         const double *x = (const double *)call->in[X]->data + r * width;
         double *y = (double *)call->out[Y]->data + r * width, mean = 0;
@@ -48,7 +48,7 @@ static void bwd_ref(const struct weft_call *call)
 {
     const double *gain = call->in[GAIN]->data, *rstds = call->out[RSTD]->data;
     double *dgain = call->gin[GAIN] ? call->gin[GAIN]->data : NULL;
-    int64_t rows = weft_tensor_rows(call->in[X]), width = weft_tensor_width(call->in[X]);
+    int64_t rows = parts_of(call), width = width_of(call);
     for (int64_t r = 0; r < rows; r++) {
         const double *x = (const double *)call->in[X]->data + r * width;
         const double *dy = (const double *)call->gout[Y]->data + r * width;
@@ -69,7 +69,7 @@ static void run_row(const struct weft_call *call, int64_t r)
     const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y];
     const float *gain = call->in[GAIN]->data;
-    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    int64_t width = width_of(call), at = r * width, end = at + width;
     vf squares = vset(0);
     for (int64_t i = 0; i < width; i += VLANES) {
         vf v = vload(x->data, x->dtype, at + i, end);
@@ -87,7 +87,7 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
 {
     const struct weft_tensor *x = call->in[X], *dy = call->gout[Y], *dx = call->gin[X];
     const float *gain = call->in[GAIN]->data;
-    int64_t width = weft_tensor_width(x), at = r * width, end = at + width;
+    int64_t width = width_of(call), at = r * width, end = at + width;
     vf rstd = vset(((const float *)call->out[RSTD]->data)[r]), dot = vset(0);
     for (int64_t i = 0; i < width; i += VLANES) {
         vf d = vload(dy->data, dy->dtype, at + i, end);
@@ -103,20 +103,29 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
     }
 }
 
-/* n: rows, width, inside, y is f32. x: eps */
+/* n: rows, width, inside, y is f32, heads. x: eps */
 static const struct weft_case cases[] = {
-    {"one row", {1, 37}, {1e-6}},      {"odd", {7, 5}, {1e-6}},
-    {"few columns", {9, 4}, {1e-6}},   {"lanes", {3, 16}, {1e-6}},
-    {"lanes+1", {3, 17}, {1e-6}},      {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-6}},
-    {"tile", {ROWS, COLUMNS}, {1e-6}}, {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-6}},
-    {"tiles", {100, 192}, {1e-6}},     {"large eps", {5, 100}, {0.5}},
-    {"inside", {40, 100, 1}, {1e-6}},  {"f32 inside", {40, 100, 1, 1}, {1e-6}},
+    {"one row", {1, 37}, {1e-6}},
+    {"odd", {7, 5}, {1e-6}},
+    {"few columns", {9, 4}, {1e-6}},
+    {"lanes", {3, 16}, {1e-6}},
+    {"lanes+1", {3, 17}, {1e-6}},
+    {"tile-1", {ROWS - 1, COLUMNS - 1}, {1e-6}},
+    {"tile", {ROWS, COLUMNS}, {1e-6}},
+    {"tile+1", {ROWS + 1, COLUMNS + 1}, {1e-6}},
+    {"tiles", {100, 192}, {1e-6}},
+    {"large eps", {5, 100}, {0.5}},
+    {"inside", {40, 100, 1}, {1e-6}},
+    {"f32 inside", {40, 100, 1, 1}, {1e-6}},
+    {"heads", {40, 100, 1, 0, 4}, {1e-6}},
+    {"one head", {5, 16, 0, 0, 1}, {1e-6}},
+    {"many heads", {33, 96, 0, 0, 12}, {1e-5}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     struct weft_value *x = weft_case_input(g, "x", WEFT_F32, c->n[0], c->n[1]);
-    struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1])));
+    struct weft_value *gain = weft_graph_param(g, "gain", WEFT_SHAPE(weft_fixed(c->n[1] / weft_max(1, c->n[4]))));
     enum weft_dtype out = c->n[3] ? WEFT_F32 : weft_graph_compute(g);
     struct weft_value *y = weft_rmsnorm(g, c->n[2] ? weft_scale(g, x, 2) : x, gain, c->x[0], out);
     weft_graph_output(g, c->n[2] ? weft_scale(g, y, 2) : y);
@@ -125,7 +134,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(rmsnorm) = {
     .name = "rmsnorm",
-    .summary = "y = gain x / sqrt(mean(x^2) + eps), over each row",
+    .summary = "y = gain x / sqrt(mean(x^2) + eps), over each row or head",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -2,9 +2,10 @@
  *
  * attn/full - keys and values cached as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
  *
- *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]     D = C/H
+ *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]
  *
- * and likewise the spreads of queries and keys, where the geometry has them.
+ * and likewise the spreads of queries and keys, where the geometry has them. With qk_norm each head of q and k is
+ * divided by its root mean square and multiplied by gains that all heads share.
  * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
  */
 #include "nn/build.h"
@@ -14,11 +15,16 @@
 
 struct full {
     int64_t kv_heads;
+    bool qkv_bias, qk_norm;
 };
 
 static const struct weft_opt options[] = {
     {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
      .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
+    {"qkv_bias", WEFT_OPT_BOOL, offsetof(struct full, qkv_bias), "no", .needs = "bias=no",
+     .help = "queries, keys and values have biases, as the only ones"},
+    {"qk_norm", WEFT_OPT_BOOL, offsetof(struct full, qk_norm), "no", .needs = "geom=dot",
+     .help = "each head's query and key is divided by its root mean square, times gains, before it is rotated"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -43,21 +49,34 @@ static void shrink(const struct weft_spec *spec, void *opts)
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
+    const struct full *o = opts;
     int64_t H = spec->heads, K = spec->kv_heads;
-    weft_params_linear(p, spec, "wq", H * spec->mean, spec->width);
-    weft_params_linear(p, spec, "wk", K * spec->mean, spec->width);
+    bool bias = spec->bias || o->qkv_bias;
+    weft_params_biased(p, spec, "wq", H * spec->mean, spec->width, bias);
+    weft_params_biased(p, spec, "wk", K * spec->mean, spec->width, bias);
     if (spec->spread) {
-        weft_params_linear(p, spec, "wq_spread", H * spec->spread, spec->width);
-        weft_params_linear(p, spec, "wk_spread", K * spec->spread, spec->width);
+        weft_params_biased(p, spec, "wq_spread", H * spec->spread, spec->width, bias);
+        weft_params_biased(p, spec, "wk_spread", K * spec->spread, spec->width, bias);
     }
-    weft_params_linear(p, spec, "wv", K * spec->head, spec->width);
+    weft_params_biased(p, spec, "wv", K * spec->head, spec->width, bias);
+    if (o->qk_norm) {
+        weft_params_vector(p, "q_gain", spec->mean, 1);
+        weft_params_vector(p, "k_gain", spec->mean, 1);
+    }
 }
 
 /* A key bias adds <q_i, b> to all scores of row i, which cancels in the softmax unless something else reads it. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
-    return strcmp(name, "wk_bias") == 0 && !weft_spec_geom(spec)->normed && !weft_spec_pos(spec)->rotate &&
-           spec->ra_alpha == 0;
+    return strcmp(name, "wk_bias") == 0 && !((const struct full *)opts)->qk_norm && !weft_spec_geom(spec)->normed &&
+           !weft_spec_pos(spec)->rotate && spec->ra_alpha == 0;
+}
+
+static struct weft_value *normalise(struct weft_build *b, const struct full *o, struct weft_value *x, const char *gain)
+{
+    if (!o->qk_norm)
+        return x;
+    return weft_rmsnorm(b->g, x, weft_build_weight(b, gain), weft_build_norm_eps(b, 1e-6), b->spec->compute);
 }
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
@@ -65,8 +84,8 @@ static struct weft_value *build(struct weft_build *b, const void *opts, struct w
     const struct weft_spec *spec = b->spec;
     weft_build_latent(b, x, NULL);
     struct weft_qk_raw q = {.side = WEFT_QUERY, .heads = spec->heads}, k = {.side = WEFT_KEY, .heads = spec->kv_heads};
-    q.mean = weft_build_linear(b, x, "wq");
-    k.mean = weft_build_keys(b, weft_build_linear(b, x, "wk"), "wu");
+    q.mean = normalise(b, opts, weft_build_linear(b, x, "wq"), "q_gain");
+    k.mean = normalise(b, opts, weft_build_keys(b, weft_build_linear(b, x, "wk"), "wu"), "k_gain");
     if (spec->spread) {
         q.raw = weft_build_linear(b, x, "wq_spread");
         k.raw = weft_build_keys(b, weft_build_linear(b, x, "wk_spread"), "wu_spread");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * norm/layernorm - (x - mean) / sqrt(variance + 1e-5) * gain + bias, over the width.
+ * norm/layernorm - (x - mean) / sqrt(variance + norm_eps) * gain + bias, over the width.
  */
 #include "nn/build.h"
 
@@ -12,14 +12,14 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
-    return weft_layernorm(b->g, x, weft_build_weight(b, "gain"), weft_build_weight(b, "bias"), 1e-5,
-                          weft_build_norm_dtype(b));
+    return weft_layernorm(b->g, x, weft_build_weight(b, "gain"), weft_build_weight(b, "bias"),
+                          weft_build_norm_eps(b, 1e-5), weft_build_norm_dtype(b));
 }
 
 const struct weft_norm weft_norm_layernorm = {
     .part = {.kind = WEFT_NORM,
              .name = "layernorm",
-             .summary = "(x - mean) / sqrt(variance + 1e-5) * gain + bias",
+             .summary = "(x - mean) / sqrt(variance + norm_eps) * gain + bias",
              .owner = {.name = "norm=layernorm"},
              .params = params},
     .build = build,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * norm/rmsnorm - x / sqrt(mean of x^2 + 1e-6) * gain, over the width.
+ * norm/rmsnorm - x / sqrt(mean of x^2 + norm_eps) * gain, over the width.
  */
 #include "nn/build.h"
 
@@ -11,13 +11,13 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
-    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), 1e-6, weft_build_norm_dtype(b));
+    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), weft_build_norm_eps(b, 1e-6), weft_build_norm_dtype(b));
 }
 
 const struct weft_norm weft_norm_rmsnorm = {
     .part = {.kind = WEFT_NORM,
              .name = "rmsnorm",
-             .summary = "x / sqrt(mean of x^2 + 1e-6) * gain",
+             .summary = "x / sqrt(mean of x^2 + norm_eps) * gain",
              .owner = {.name = "norm=rmsnorm"},
              .params = params},
     .build = build,
