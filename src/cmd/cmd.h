@@ -78,6 +78,8 @@ bool weft_tokenizer_find(const char *folder, char path[4200]);
 extern const char *const weft_tokenizer_choices[];
 struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
+/* Writes the tokenizer.json of a folder, if it has one, into another. */
+enum weft_status weft_tokenizer_copy(const char *from, const char *to, int64_t vocab);
 
 /* Scores of held-out samples, as entries of a result. */
 struct weft_result;

@@ -3,7 +3,7 @@
 #
 # plan.sh - the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces, TCP) over a
 # link of 1 Gbit/s, against what `weft plan` predicts from the network that `weft bench network` and the micro-batch that
-# `weft bench train` measured; medians of three rounds. Also whether the weights are those of one process alone, and how
+# `weft bench train` measured; medians of three rounds, ratios inside a round. Also whether the weights are those of one process alone, and how
 # much of the communication over the slow link is hidden behind the backward pass. Prints JSON. Needs root and iproute2
 # for the two hosts; nothing else should run.
 set -u
@@ -69,7 +69,8 @@ compare() {
         tr ',' '\n' <"$scratch/plan" | grep -E 'compute_s|comm_s|hidden|update' | xargs | sed 's/^/# plan: /'
         tr ',' '\n' <"$scratch/json" | grep -E 'comm_|"seconds|tokens_per' | xargs | sed 's/^/# run: /'
     done
-    ratio=$(calc "$(median "$1-step") / $(median "$1-plan")")
+    paste "$scratch/$1-step" "$scratch/$1-plan" | awk '{ printf "%.4g\n", $1 / $2 }' >"$scratch/$1-ratio"
+    ratio=$(median "$1-ratio")
     json+="\"step_s_$1\": $(median "$1-step"), \"planned_s_$1\": $(median "$1-plan"), \"ratio_$1\": $ratio, "
     awk "BEGIN { exit !($ratio > 0.8 && $ratio < 1.2) }"
     result $? "$1: a step takes what is planned, within 20 % ($ratio)"

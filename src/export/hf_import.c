@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hf_import.c - the weights of a folder of Hugging Face: one file, or several with an index.
+ */
+#include "base/fields.h"
+#include "ckpt/ckpt.h"
+#include "export/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES = 1024 };
+
+struct files {
+    struct weft_safetensors *list[FILES];
+    char name[FILES][256];
+    int count;
+    json_t *index; /* weight_map, or NULL */
+};
+
+static bool has(const char *folder, const char *name)
+{
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, R_OK) == 0;
+}
+
+static enum weft_status open_file(struct files *f, const char *folder, const char *name)
+{
+    char path[4400];
+    for (int i = 0; i < f->count; i++)
+        if (strcmp(f->name[i], name) == 0)
+            return WEFT_OK;
+    if (f->count == FILES || strlen(name) >= sizeof f->name[0] || strchr(name, '/'))
+        return FAIL(WEFT_FORMAT, "%s: the index names %.64s, which is not a file beside it, or more than %d files",
+                    folder, name, FILES);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    TRY(weft_safetensors_open(&f->list[f->count], path));
+    snprintf(f->name[f->count++], sizeof f->name[0], "%s", name);
+    return WEFT_OK;
+}
+
+static enum weft_status open_all(struct files *f, const char *folder)
+{
+    char path[4400];
+    const char *key;
+    json_t *value, *object = NULL;
+    if (has(folder, "model.safetensors"))
+        return open_file(f, folder, "model.safetensors");
+    if (!has(folder, "model.safetensors.index.json")) {
+        bool pickle = has(folder, "pytorch_model.bin") || has(folder, "pytorch_model.bin.index.json");
+        return pickle ? FAIL(WEFT_INVALID,
+                             "%s has its weights as pickle (pytorch_model.bin), which can run any program when it is "
+                             "read: save it as safetensors, with save_pretrained of transformers",
+                             folder)
+                      : FAIL(WEFT_INVALID, "%s has no model.safetensors and no model.safetensors.index.json", folder);
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    TRY(weft_fields_load(path, &object));
+    f->index = json_incref(json_object_get(object, "weight_map"));
+    json_decref(object);
+    if (!json_is_object(f->index))
+        return FAIL(WEFT_FORMAT, "%s has no weight_map", path);
+    json_object_foreach(f->index, key, value)
+    {
+        if (!json_is_string(value))
+            return FAIL(WEFT_FORMAT, "%s: the file of %.64s is not a name", path, key);
+        TRY(open_file(f, folder, json_string_value(value)));
+    }
+    return WEFT_OK;
+}
+
+static void close_all(struct files *f)
+{
+    for (int i = 0; i < f->count; i++)
+        weft_safetensors_close(f->list[i]);
+    json_decref(f->index);
+}
+
+/* GPT-2's files have names with and without their first part. */
+static const struct weft_entry *find(const struct files *f, const char *name, const struct weft_safetensors **in)
+{
+    const struct weft_entry *e = NULL;
+    const char *rest = strncmp(name, "transformer.", 12) == 0 ? name + 12 : NULL;
+    for (int i = 0; !e && i < f->count; i++) {
+        *in = f->list[i];
+        e = weft_safetensors_find(f->list[i], name);
+        if (!e && rest)
+            e = weft_safetensors_find(f->list[i], rest);
+    }
+    return e;
+}
+
+/* ---- one weight */
+
+static float from_half(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023, bits;
+    float x;
+    if (e == 0) {
+        x = (float)m / (1 << 24);
+        return sign ? -x : x;
+    }
+    bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float value_at(const struct weft_entry *e, int64_t i)
+{
+    uint16_t half;
+    float x;
+    if (!e->foreign && e->dtype == WEFT_F32) {
+        memcpy(&x, (const char *)e->data + 4 * i, sizeof x);
+        return x;
+    }
+    memcpy(&half, (const char *)e->data + 2 * i, sizeof half);
+    return e->foreign ? from_half(half) : weft_f32_from_bf16(half);
+}
+
+static enum weft_status check(const struct weft_entry *e, const struct weft_hf_place *p)
+{
+    bool known = e->foreign ? strcmp(e->foreign, "F16") == 0 : e->dtype == WEFT_F32 || e->dtype == WEFT_BF16;
+    bool same = e->ndim == p->ndim;
+    for (int d = 0; same && d < p->ndim; d++)
+        same = e->dim[d] == p->dim[d];
+    if (!known)
+        return FAIL(WEFT_INVALID, "%s is of type %s: F32, F16 and BF16 can be read", e->name,
+                    e->foreign ? e->foreign : weft_dtype_name(e->dtype));
+    if (!same)
+        return FAIL(WEFT_INVALID, "%s has not the shape that config.json gives it, %lld x %lld", e->name,
+                    (long long)p->dim[0], (long long)(p->ndim > 1 ? p->dim[1] : 1));
+    return WEFT_OK;
+}
+
+/* Finds a weight and checks its shape; then, if `values` is true, reads it. */
+static enum weft_status read_weight(const struct files *f, const struct weft_hf_family *family,
+                                    const struct weft_params *p, const struct weft_param *w, bool values)
+{
+    char theirs[128];
+    const struct weft_safetensors *in;
+    const struct weft_hf_name *rule = weft_hf_name(family, w->name, theirs);
+    if (!rule)
+        return FAIL(WEFT_INVALID, "%s has no weight %s", family->architecture, w->name);
+    struct weft_hf_place place = weft_hf_place(rule, w);
+    const struct weft_entry *e = find(f, theirs, &in);
+    if (!e)
+        return FAIL(WEFT_INVALID, "the files have no weight %s", theirs);
+    TRY(check(e, &place));
+    if (!values)
+        return WEFT_OK;
+    if (rule->piece == 0)
+        TRY(weft_safetensors_verify(in, e));
+    float *to = p->weights + w->offset;
+    for (int64_t i = 0; i < place.rows; i++)
+        for (int64_t j = 0; j < place.columns; j++)
+            to[i * place.columns + j] =
+                value_at(e, place.at + (rule->transposed ? j * place.row + i : i * place.row + j));
+    return WEFT_OK;
+}
+
+/* ---- what is left */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Masks and tables that programs once saved with the weights, and an output layer that is the embedding. */
+static bool may_be_left(const struct weft_nn *model, const char *name)
+{
+    return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") || ends_in(name, ".rotary_emb.inv_freq") ||
+           (model->spec->tie && strcmp(name, "lm_head.weight") == 0);
+}
+
+static bool is_used(const struct weft_nn *model, const struct weft_hf_family *family, const char *name)
+{
+    char theirs[128];
+    for (int i = 0; i < model->params.count; i++)
+        if (weft_hf_name(family, model->params.list[i].name, theirs) &&
+            (strcmp(theirs, name) == 0 || (strncmp(theirs, "transformer.", 12) == 0 && strcmp(theirs + 12, name) == 0)))
+            return true;
+    return false;
+}
+
+static enum weft_status check_left(const struct weft_nn *model, const struct weft_hf_family *family,
+                                   const struct files *f)
+{
+    for (int i = 0; i < f->count; i++)
+        for (int k = 0; k < weft_safetensors_count(f->list[i]); k++) {
+            const char *name = weft_safetensors_at(f->list[i], k)->name;
+            if (!may_be_left(model, name) && !is_used(model, family, name))
+                return FAIL(WEFT_INVALID, "%s has a weight %s, for which the model has no place", f->name[i], name);
+        }
+    return WEFT_OK;
+}
+
+/* No memory is taken before all weights are known to be in the files: it is no more than they have. */
+static enum weft_status read_all(struct weft_nn *model, const struct weft_hf_family *family, const struct files *f)
+{
+    struct weft_params *p = &model->params;
+    for (int i = 0; i < p->count; i++)
+        TRY(read_weight(f, family, p, &p->list[i], false));
+    TRY(check_left(model, family, f));
+    TRY(weft_params_alloc(p));
+    for (int i = 0; i < p->count; i++)
+        TRY(read_weight(f, family, p, &p->list[i], true));
+    return WEFT_OK;
+}
+
+enum weft_status weft_hf_weights(struct weft_nn *model, const struct weft_hf_family *family, const char *folder)
+{
+    struct files *f = calloc(1, sizeof *f);
+    if (!f)
+        return FAIL(WEFT_NOMEM, "not enough memory for a list of files");
+    enum weft_status status = open_all(f, folder);
+    if (status == WEFT_OK)
+        status = read_all(model, family, f);
+    close_all(f);
+    free(f);
+    return status;
+}

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""parity.py WEFT LIBRARY FOLDER - models that cross between transformers and Weft, both ways.
+
+Makes small random models of every family with transformers, imports them, and compares all logits (within 1e-5, or 1e-5 of the
+largest where that is above 1) and 256 greedy tokens; exports models that
+Weft trained, loads them with transformers, and compares again; imports what was exported, and compares hashes of weights.
+Prints TAP. Needs torch, transformers and safetensors.
+"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
+
+WEFT, LIBRARY, FOLDER = sys.argv[1:4]
+LIMIT = 1e-5
+tests = 0
+failed = 0
+
+
+def result(good, text):
+    global tests, failed
+    tests += 1
+    failed += not good
+    print("ok" if good else "not ok", tests, "-", text, flush=True)
+
+
+def weft(*words):
+    """The answer of a command, or its error."""
+    done = subprocess.run([WEFT, *words], capture_output=True, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 and done.stdout else done.stderr.strip().split("\n")[-1]
+
+
+library = ctypes.CDLL(LIBRARY)
+library.weft_error.restype = ctypes.c_char_p
+
+
+def call(name, *args):
+    if getattr(library, name)(*args):
+        raise RuntimeError(library.weft_error().decode())
+
+
+def weft_logits(folder, tokens, vocab):
+    model, forward = ctypes.c_void_p(), ctypes.c_void_p()
+    length = len(tokens)
+    call("weft_model_open", ctypes.byref(model), folder.encode(), 0)
+    call("weft_forward_create", ctypes.byref(forward), model, ctypes.c_int64(1), ctypes.c_int64(length))
+    logits = (ctypes.c_float * (length * vocab))()
+    call("weft_forward_tokens", forward, ctypes.c_int64(1), ctypes.c_int64(length), (ctypes.c_int32 * length)(*tokens), logits)
+    library.weft_forward_free(forward)
+    library.weft_model_free(model)
+    return torch.tensor(list(logits)).reshape(length, vocab)
+
+
+def compare(name, theirs, folder):
+    """Largest difference of all logits of random tokens, and greedy decoding."""
+    vocab, length = theirs.config.vocab_size, theirs.config.max_position_embeddings
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, vocab, (length,), generator=generator)
+    with torch.no_grad():
+        wanted = theirs(tokens[None]).logits[0]
+    got = weft_logits(folder, tokens.tolist(), vocab)
+    difference = (wanted - got).abs().max().item()
+    result(difference < LIMIT * max(1, wanted.abs().max().item()), "%s: %d logits differ by at most %.2g (they reach to %.2g)"
+           % (name, wanted.numel(), difference, wanted.abs().max()))
+    count = min(256, length - 4)
+    prompt = tokens[:4]
+    with torch.no_grad():
+        answer = theirs.generate(prompt[None], max_new_tokens=count, do_sample=False, pad_token_id=0, eos_token_id=None)[0, 4:].tolist()
+    ours = weft("generate", folder, "--ids", "--prompt", " ".join(map(str, prompt.tolist())), "-n", str(count),
+                "--temperature", "0", "--json")
+    ids = [int(i) for i in ours["ids"].split()] if isinstance(ours, dict) else ours
+    result(ids == answer, "%s: %d greedy tokens are the same" % (name, count))
+    if ids != answer:
+        print("#", str(ids)[:300], "\n#", str(answer)[:300])
+
+
+def save(config, folder, large, dtype=torch.float32, **how):
+    """A model as transformers draws it, or with weights so large that every part of it counts."""
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for name, w in model.named_parameters():
+            gain = w.ndim == 1 and name.endswith("weight")
+            if large:
+                w.copy_(torch.randn_like(w) * (0.2 if w.ndim > 1 else 0.1) + (1 if gain else 0))
+    model.to(dtype).save_pretrained(folder, **how)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def imports():
+    small = dict(vocab_size=300, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=4,
+                 max_position_embeddings=270)
+    rope = lambda theta: dict(rope_parameters={"rope_type": "default", "rope_theta": theta})
+    rows = [
+        ("gpt2", GPT2Config(vocab_size=300, n_embd=48, n_layer=3, n_head=4, n_positions=270), {}),
+        ("gpt2 with other sizes, f16", GPT2Config(vocab_size=200, n_embd=64, n_layer=2, n_head=8, n_positions=270, n_inner=100,
+                                                   layer_norm_epsilon=1e-3, tie_word_embeddings=False), dict(dtype=torch.float16)),
+        ("llama, grouped heads, sharded", LlamaConfig(**small, num_key_value_heads=2, rms_norm_eps=1e-5, **rope(5e5)),
+         dict(max_shard_size="40KB")),
+        ("llama, tied, wide heads, biases", LlamaConfig(**small, head_dim=20, tie_word_embeddings=True, attention_bias=True, mlp_bias=True), {}),
+        ("qwen2", Qwen2Config(**small, num_key_value_heads=1, **rope(1e6)), {}),
+        ("qwen3", Qwen3Config(**small, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True), dict(dtype=torch.bfloat16)),
+    ]
+    rows = [(name + (", large weights" if large else ""), config, large, how) for name, config, how in rows for large in (False, True)]
+    for i, (name, config, large, how) in enumerate(rows):
+        theirs, ours, back = ("%s/%s-%d" % (FOLDER, kind, i) for kind in ("theirs", "ours", "back"))
+        model = save(config, theirs, large, **how)
+        answer = weft("import", theirs, "--out", ours, "--set", "dtype=f32", "--json")
+        result(isinstance(answer, dict), "%s: imported%s" % (name, "" if isinstance(answer, dict) else ": " + answer))
+        if not isinstance(answer, dict):
+            continue
+        compare(name, model, ours)
+        exported = weft("export", ours, "--format", "hf", "--out", back, "--json")
+        result(isinstance(exported, dict), "%s: exported%s" % (name, "" if isinstance(exported, dict) else ": " + exported))
+        again = weft("import", back, "--out", ours + "-again", "--set", "dtype=f32", "--json")
+        result(isinstance(again, dict) and again["weights_sha256"] == answer["weights_sha256"], "%s: import(export(model)) = model" % name)
+        loaded = AutoModelForCausalLM.from_pretrained(back).eval()
+        same = all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), loaded.state_dict().values()))
+        result(same and type(loaded) is type(model), "%s: transformers loads the same weights as %s" % (name, type(loaded).__name__))
+
+
+def tiny_gpt2(data):
+    """A model of somebody else with logits that torch gave for it; its config.json is missing."""
+    from safetensors.torch import load_file, save_file
+    weights = load_file(data + "/tiny-gpt2-hf/model.safetensors")
+    golden = json.load(open(data + "/tiny-gpt2-hf/gpt2_tiny_golden.json"))
+    config = GPT2Config(**golden["config"])
+    folder, ours = FOLDER + "/tiny", FOLDER + "/tiny-ours"
+    config.save_pretrained(folder)
+    save_file(weights, folder + "/model.safetensors", metadata={"format": "pt"})
+    answer = weft("import", folder, "--out", ours, "--set", "dtype=f32", "--json")
+    result(isinstance(answer, dict), "tiny-gpt2: imported%s" % ("" if isinstance(answer, dict) else ": " + answer))
+    if isinstance(answer, dict):
+        compare("tiny-gpt2", AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(), ours)
+        ids = torch.tensor(golden["input_ids"]).flatten()
+        wanted = torch.tensor(golden["logits"]).reshape(len(ids), -1)
+        difference = (weft_logits(ours, ids.tolist(), config.vocab_size) - wanted).abs().max().item()
+        result(difference < LIMIT, "tiny-gpt2: logits that were recorded elsewhere differ by at most %.2g" % difference)
+
+
+def stories(data):
+    """The trained Llama of llama2.c as a folder of Hugging Face; its greedy tokens are known."""
+    import struct
+    raw = open(data + "/stories260k/stories260K.bin", "rb").read()
+    width, ffn, layers, heads, kv, vocab, length = struct.unpack("<7i", raw[:28])
+    flat = torch.frombuffer(bytearray(raw[28:]), dtype=torch.float32)
+    at, head = 0, width // heads
+    untied, vocab = vocab < 0, abs(vocab)
+
+    def take(*shape):
+        nonlocal at
+        n = torch.Size(shape).numel()
+        at += n
+        return flat[at - n:at].reshape(shape).clone()
+
+    def halves(w, count):  # pairs that rotate together: side by side there, half a head apart here
+        return w.reshape(count, head // 2, 2, width).transpose(1, 2).reshape(count * head, width).clone()
+
+    weights = {"model.embed_tokens.weight": take(vocab, width)}
+    stacked = {name: take(layers, *shape) for name, shape in (
+        ("input_layernorm", (width,)), ("self_attn.q_proj", (width, width)), ("self_attn.k_proj", (kv * head, width)),
+        ("self_attn.v_proj", (kv * head, width)), ("self_attn.o_proj", (width, width)), ("post_attention_layernorm", (width,)),
+        ("mlp.gate_proj", (ffn, width)), ("mlp.down_proj", (width, ffn)), ("mlp.up_proj", (ffn, width)))}
+    for name, all_layers in stacked.items():
+        for i in range(layers):
+            w = all_layers[i]
+            weights["model.layers.%d.%s.weight" % (i, name)] = (
+                halves(w, heads) if "q_proj" in name else halves(w, kv) if "k_proj" in name else w.clone())
+    weights["model.norm.weight"] = take(width)
+    take(length * head)  # tables of sines and cosines
+    if untied:
+        weights["lm_head.weight"] = take(vocab, width)
+    config = LlamaConfig(vocab_size=vocab, hidden_size=width, intermediate_size=ffn, num_hidden_layers=layers, num_attention_heads=heads,
+                         num_key_value_heads=kv, max_position_embeddings=length, rms_norm_eps=1e-5, tie_word_embeddings=not untied)
+    folder, ours = FOLDER + "/stories", FOLDER + "/stories-ours"
+    from safetensors.torch import save_file
+    config.save_pretrained(folder)
+    save_file(weights, folder + "/model.safetensors", metadata={"format": "pt"})
+    answer = weft("import", folder, "--out", ours, "--set", "dtype=f32", "--json")
+    result(isinstance(answer, dict), "stories260K: imported%s" % ("" if isinstance(answer, dict) else ": " + answer))
+    wanted = [int(i) for i in open(data + "/stories260k/greedy_256_ids.txt").read().replace(",", " ").split()]
+    answer = weft("generate", ours, "--ids", "--prompt", "1", "-n", str(len(wanted)), "--temperature", "0", "--json")
+    result(isinstance(answer, dict) and answer["ids"].split() == [str(i) for i in wanted], "stories260K: its %d greedy tokens" % len(wanted))
+
+
+def exports():
+    common = ["--set", "context=64", "--set", "task=recall", "--set", "recall_length=32", "--set", "steps=200", "--set", "dtype=f32",
+              "--set", "eval_samples=8", "--set", "batch=8"]
+    rows = [("gpt2", []), ("llama", ["kv_heads=2", "head_width=24"]), ("llama", ["qkv_bias=yes", "tie=yes"]),
+            ("llama", ["qk_norm=yes", "norm_eps=1e-5", "rope_base=5e4"])]
+    for i, (preset, settings) in enumerate(rows):
+        run, out = "%s/run-%d" % (FOLDER, i), "%s/trained-%d" % (FOLDER, i)
+        name = " ".join([preset, *settings]) + ", trained"
+        trained = weft("train", preset, *common, *(w for s in settings for w in ("--set", s)), "--out", run, "--json")
+        exported = weft("export", run, "--format", "hf", "--out", out, "--json")
+        result(isinstance(exported, dict), "%s: exported%s" % (name, "" if isinstance(exported, dict) else ": " + exported))
+        if isinstance(exported, dict):
+            compare(name, AutoModelForCausalLM.from_pretrained(out).eval(), run)
+
+
+def refusals():
+    for name, config, text in (
+            ("another kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_parameters"),
+            ("another activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
+            ("another model", transformers.OPTConfig(), "opt")):
+        folder = "%s/refused" % FOLDER
+        config.save_pretrained(folder)
+        answer = weft("import", folder, "--out", folder + "-out")
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s is refused: %s" % (name, answer))
+
+
+transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
+print("# torch %s, transformers %s" % (torch.__version__, transformers.__version__))
+torch.set_num_threads(1)
+imports()
+exports()
+refusals()
+if os.environ.get("WEFT_DATA"):
+    tiny_gpt2(os.environ["WEFT_DATA"])
+    stories(os.environ["WEFT_DATA"])
+else:
+    print("ok %d - tiny-gpt2 and stories260K # SKIP no WEFT_DATA" % (tests + 1))
+    tests += 1
+print("1..%d" % tests)
+sys.exit(failed > 0)
