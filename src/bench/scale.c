@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "bench/scale.h"
+#include "train/account.h"
 #include "train/partition.h"
 
 #include <fcntl.h>
@@ -71,17 +72,6 @@ enum weft_status weft_disk_rate(const char *folder, double *bytes_per_s)
 
 /* ---- a step */
 
-/* Micro-batches of the rank that has the most: ranks take groups in order, and groups micro-batches. */
-static int64_t most_micro_batches(const struct weft_recipe *r, int64_t ranks)
-{
-    int64_t groups = weft_recipe_groups(r), most = 0;
-    for (int64_t rank = 0; rank < ranks; rank++) {
-        int64_t first = rank * groups / ranks, end = (rank + 1) * groups / ranks;
-        most = weft_max(most, end * r->micro_batches / groups - first * r->micro_batches / groups);
-    }
-    return most;
-}
-
 static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
 {
     int64_t weights = model->params.total;
@@ -108,20 +98,9 @@ static void communicate(const struct weft_nn *model, const struct weft_scale_mac
     s->hidden = fmin(early * s->gradients, BACKWARD * m->micro_batch);
 }
 
-/* Weights and sums of gradients are whole, moments are shared out; two buckets are on their way. */
-static int64_t bytes_per_rank(const struct weft_scale_load *load, int64_t ranks)
-{
-    struct weft_recipe own = *load->recipe;
-    int64_t total = load->model->params.total, moments = 2 * (int64_t)sizeof(float) * total;
-    own.grad_groups = weft_div_up(weft_recipe_groups(load->recipe), ranks);
-    own.micro_batches = most_micro_batches(load->recipe, ranks);
-    return total * weft_recipe_state_bytes(&own) - moments + weft_div_up(moments, ranks) + load->activation_bytes +
-           (ranks > 1 ? 2 * (int64_t)bucket_bytes(load->model, ranks) : 0);
-}
-
 static double seconds(const struct weft_recipe *recipe, const struct weft_scale_machine *m, struct weft_scale *s)
 {
-    s->compute = (double)most_micro_batches(recipe, s->ranks) * m->micro_batch;
+    s->compute = (double)weft_recipe_most(recipe, s->ranks) * m->micro_batch;
     return s->compute + s->update + s->gradients + s->weights - s->hidden;
 }
 
@@ -148,7 +127,7 @@ enum weft_status weft_scale_predict(const struct weft_scale_load *load, const st
     s->step = seconds(load->recipe, m, s);
     s->efficiency = seconds(load->recipe, m, &one) / ((double)ranks * s->step);
     s->tokens_per_s = (double)(load->recipe->micro_batches * model->spec->batch * model->spec->context) / s->step;
-    s->bytes_per_rank = bytes_per_rank(load, ranks);
+    s->bytes_per_rank = weft_account_state(model, load->recipe, ranks) + load->activation_bytes;
     s->checkpoint_bytes = SAVED * model->params.elements;
     s->checkpoint = (double)s->checkpoint_bytes / m->disk;
     return WEFT_OK;

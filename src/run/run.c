@@ -212,7 +212,7 @@ static enum weft_status prepare(struct weft_run *run)
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_nn_create(&run->model, run->spec));
     TRY(check_adopts(run));
-    TRY(weft_account_fit(run->model, run->recipe, weft_available_bytes()));
+    TRY(weft_account_fit(run->model, run->recipe, run->comm ? run->comm->size : 1, weft_available_bytes()));
     return WEFT_OK;
 }
 

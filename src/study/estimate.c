@@ -24,7 +24,7 @@ static enum weft_status fit(const struct weft_arm *arm, int64_t bytes)
     struct weft_nn *model = NULL;
     enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
-        status = weft_account_fit(model, &arm->recipe, bytes);
+        status = weft_account_fit(model, &arm->recipe, 1, bytes);
     weft_nn_free(model);
     return status;
 }

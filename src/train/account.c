@@ -5,6 +5,7 @@
  */
 #include "train/account.h"
 #include "nn/part.h"
+#include "train/partition.h"
 #include "train/train.h"
 
 #include <string.h>
@@ -150,14 +151,24 @@ struct need {
     int64_t eval;
 };
 
-static enum weft_status count_need(const struct weft_nn *m, const struct weft_recipe *r, struct need *n)
+int64_t weft_account_state(const struct weft_nn *m, const struct weft_recipe *r, int64_t ranks)
+{
+    struct weft_recipe own = *r;
+    int64_t total = m->params.total, moments = 2 * (int64_t)sizeof(float) * total;
+    int64_t bucket = (int64_t)sizeof(float) * weft_min(total, weft_partition_bucket(total, ranks));
+    own.grad_groups = weft_div_up(weft_recipe_groups(r), ranks);
+    own.micro_batches = weft_recipe_most(r, ranks);
+    return total * weft_recipe_state_bytes(&own) - moments + weft_div_up(moments, ranks) + (ranks > 1 ? 2 * bucket : 0);
+}
+
+static enum weft_status count_need(const struct weft_nn *m, const struct weft_recipe *r, int64_t ranks, struct need *n)
 {
     int64_t length = r->task->length(r->task_options), kept, again;
     double flops;
     TRY(count_training(m, length, false, &kept, &flops));
     TRY(count_training(m, length, true, &again, &flops));
-    *n = (struct need){.state = m->params.total * weft_recipe_state_bytes(r)};
-    n->spare_sums = n->state - m->params.total * WEFT_STATE_BYTES;
+    *n = (struct need){.state = weft_account_state(m, r, ranks)};
+    n->spare_sums = weft_max(0, n->state - m->params.total * WEFT_STATE_BYTES);
     n->step = m->spec->recompute ? again : kept;
     n->saved = n->step - again;
     TRY(count_beside(m, WEFT_EVAL, length, &n->eval));
@@ -183,11 +194,12 @@ static void advise(const struct need *n, int64_t batch, int64_t available, char 
     snprintf(text, size, "%s%s%s%sa smaller model", samples, groups, recompute, any ? "or " : "");
 }
 
-enum weft_status weft_account_fit(const struct weft_nn *m, const struct weft_recipe *r, int64_t available)
+enum weft_status weft_account_fit(const struct weft_nn *m, const struct weft_recipe *r, int64_t ranks,
+                                  int64_t available)
 {
     struct need n;
     char advice[256];
-    TRY(count_need(m, r, &n));
+    TRY(count_need(m, r, ranks, &n));
     int64_t all = n.state + n.step + n.eval;
     if (all <= available)
         return WEFT_OK;

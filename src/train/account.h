@@ -28,7 +28,11 @@ enum weft_status weft_account(const struct weft_nn *model, const struct weft_rec
 /* FLOPs of training a token, alone. */
 enum weft_status weft_account_flops(const struct weft_nn *model, double *flops);
 
-/* Refuses, with what to change, a training run that takes more than the available bytes. */
-enum weft_status weft_account_fit(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t available);
+/* Bytes of weights, sums of gradients and moments on one of several ranks: moments are shared out, and two buckets of
+ * gradients are on their way. */
+int64_t weft_account_state(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t ranks);
+/* Refuses, with what to change, a training run of which a rank takes more than the available bytes. */
+enum weft_status weft_account_fit(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t ranks,
+                                  int64_t available);
 
 #endif

@@ -184,6 +184,16 @@ int weft_recipe_sums(const struct weft_recipe *r)
     return most;
 }
 
+int64_t weft_recipe_most(const struct weft_recipe *r, int64_t ranks)
+{
+    int64_t groups = weft_recipe_groups(r), most = 0;
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        int64_t first = rank * groups / ranks, end = (rank + 1) * groups / ranks;
+        most = weft_max(most, end * r->micro_batches / groups - first * r->micro_batches / groups);
+    }
+    return most;
+}
+
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r)
 {
     return WEFT_STATE_BYTES + (weft_recipe_sums(r) - 1) * (int64_t)sizeof(float);

@@ -142,6 +142,8 @@ int64_t weft_recipe_fill(const struct weft_recipe *r, const struct weft_spec *sp
 double weft_recipe_lr(const struct weft_recipe *r, int64_t step);
 /* Groups of micro-batches whose gradients are summed apart: as many as asked for, at most M. */
 int64_t weft_recipe_groups(const struct weft_recipe *r);
+/* Micro-batches of the rank that has the most: ranks take groups in order, and groups micro-batches. */
+int64_t weft_recipe_most(const struct weft_recipe *r, int64_t ranks);
 /* Refuses more ranks than groups. */
 enum weft_status weft_recipe_ranks(const struct weft_recipe *r, int ranks);
 /* Sums of gradients that are open at once: one for each level of the tree over the groups. */

@@ -21,7 +21,7 @@ static int64_t state_bytes(const struct stage *s)
 /* The advice when this much more is free than the weights, gradients and moments take, or less. */
 static const char *advice(const struct stage *s, int64_t more)
 {
-    assert_int_equal(weft_account_fit(s->model, &s->recipe, state_bytes(s) + more), WEFT_NOMEM);
+    assert_int_equal(weft_account_fit(s->model, &s->recipe, 1, state_bytes(s) + more), WEFT_NOMEM);
     const char *text = strstr(weft_error(), "GiB are free");
     assert_non_null(text);
     text = strstr(text, ". Try ");
@@ -38,7 +38,7 @@ static void expect(const char *settings, int64_t more, const char *text)
     if (strncmp(got, text, strlen(text)) != 0)
         fail_msg("%s: \"%s\", not \"%s\"", settings, got, text);
     assert_true(strcspn(weft_error(), "\n") < 400); /* a study prints no more of it */
-    check(weft_account_fit(s.model, &s.recipe, INT64_MAX));
+    check(weft_account_fit(s.model, &s.recipe, 1, INT64_MAX));
     close_stage(&s);
 }
 
@@ -54,6 +54,19 @@ static void only_what_helps_is_advised(void **state)
     expect("batch=8 micro_batches=4 recompute=yes", 0,
            "a batch below 8 (and more micro_batches), grad_groups=1 (saves 0.01 GiB), or a smaller model\n");
     expect("batch=8 micro_batches=4 grad_groups=1", -1, "a smaller model\n");
+}
+
+/* A rank of four has a quarter of the moments, and fewer sums of gradients. */
+static void ranks_share_moments(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_account(&s, "batch=2 micro_batches=8 grad_groups=8");
+    int64_t one = weft_account_state(s.model, &s.recipe, 1);
+    assert_int_equal(one, state_bytes(&s));
+    assert_true(weft_account_state(s.model, &s.recipe, 4) < one);
+    assert_true(weft_account_state(s.model, &s.recipe, 8) < weft_account_state(s.model, &s.recipe, 4));
+    close_stage(&s);
 }
 
 /* The gradients that are said to be saved are those that are not made. */
@@ -77,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_helps_is_advised),
+        cmocka_unit_test(ranks_share_moments),
         cmocka_unit_test(one_group_saves_what_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
