@@ -49,7 +49,11 @@ measure() {
 }
 measure dot standard "lrs=1e-3 2e-3 4e-3 8e-3 16e-3"
 while read -r name settings; do
-    [[ $name == relative ]] && lrs=("lrs=3e-5 6e-5 12e-5 25e-5 5e-4") || lrs=() # it wants lower ones
+    case $name in # these want lower rates
+    relative) lrs=("lrs=3e-5 6e-5 12e-5 25e-5 5e-4") ;;
+    llama-like) lrs=("lrs=6e-5 12e-5 25e-5 5e-4 1e-3") ;;
+    *) lrs=() ;;
+    esac
     # shellcheck disable=SC2086
     measure "$name" mup $settings "${lrs[@]}"
     awk '/octaves/ { good = $NF >= -1 && $NF <= 1 } END { exit !good }' line
