@@ -154,8 +154,8 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     enum weft_status status =
-        FAIL(WEFT_INVALID, "%s: \"%s\": %.200s changes what the model computes, and Weft has no such thing", where, key,
-             text ? text : "");
+        FAIL(WEFT_INVALID, "%s: \"%s\": %.200s may change what the model computes, and Weft does not know it", where,
+             key, text ? text : "");
     free(text);
     return status;
 }
@@ -243,11 +243,23 @@ static enum weft_status add_defaults(const struct weft_hf_family *f, const json_
     return WEFT_OK;
 }
 
+/* Sizes that transformers would take from its own defaults are not guessed. */
+static enum weft_status check_sizes(const struct weft_hf_family *f, const json_t *config, const char *where)
+{
+    static const char *const needed[] = {"layers", "width", "heads", "context", "vocab"};
+    for (const struct weft_hf_size *size = f->sizes; size->ours; size++)
+        for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+            if (strcmp(size->ours, needed[i]) == 0 && !json_is_integer(json_object_get(config, size->theirs)))
+                return FAIL(WEFT_FORMAT, "%s has no whole number %s", where, size->theirs);
+    return WEFT_OK;
+}
+
 enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const json_t *config, const char *where,
                                      struct weft_settings *settings)
 {
     const char *key;
     json_t *value;
+    TRY(check_sizes(family, config, where));
     json_object_foreach((json_t *)config, key, value) TRY(read_key(family, config, key, value, where, settings));
     TRY(add_defaults(family, config, settings));
     if (strcmp(family->preset, "llama") == 0)

@@ -125,6 +125,48 @@ def imports():
         result(same and type(loaded) is type(model), "%s: transformers loads the same weights as %s" % (name, type(loaded).__name__))
 
 
+def damage():
+    """Folders that are not quite what they say."""
+    def change(**keys):
+        def edit(folder):
+            config = json.load(open(folder + "/config.json"))
+            config.update(keys)
+            json.dump({k: v for k, v in config.items() if v != "gone"}, open(folder + "/config.json", "w"))
+        return edit
+
+    def pickle(folder):
+        os.rename(folder + "/model.safetensors", folder + "/pytorch_model.bin")
+
+    def add_weight(folder):
+        from safetensors.torch import load_file, save_file
+        weights = load_file(folder + "/model.safetensors")
+        weights["model.layers.0.self_attn.sinks"] = torch.ones(4)
+        save_file(weights, folder + "/model.safetensors", metadata={"format": "pt"})
+
+    def cut(folder):
+        os.truncate(folder + "/model.safetensors", os.path.getsize(folder + "/model.safetensors") - 4)
+
+    config = LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=32)
+    for i, (name, edit, text) in enumerate((
+            ("more layers than there are weights for", change(num_hidden_layers=3), "model.layers.2."),
+            ("fewer layers", change(num_hidden_layers=1), "model.layers.1."),
+            ("a million layers", change(num_hidden_layers=1000000), "layers"),
+            ("another width", change(hidden_size=32), "shape"),
+            ("no number of heads", change(num_attention_heads="gone"), "num_attention_heads"),
+            ("an unknown key", change(attention_sinks=True), "attention_sinks"),
+            ("biases that are not there", change(attention_bias=True, mlp_bias=True), "bias"),
+            ("another norm", change(rms_norm_eps="small"), "norm_eps"),
+            ("scaled rotation, as it was once written", change(rope_scaling={"type": "linear", "factor": 2.0}), "rope_scaling"),
+            ("a weight that has no place", add_weight, "sinks"),
+            ("pickle", pickle, "pickle"),
+            ("a file that was cut off", cut, "safetensors"))):
+        folder = "%s/damaged-%d" % (FOLDER, i)
+        save(config, folder, False)
+        edit(folder)
+        answer = weft("import", folder, "--out", folder + "-out")
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: refused: %s" % (name, answer))
+
+
 def tiny_gpt2(data):
     """A model of somebody else with logits that torch gave for it; its config.json is missing."""
     from safetensors.torch import load_file, save_file
@@ -222,6 +264,7 @@ torch.set_num_threads(1)
 imports()
 exports()
 refusals()
+damage()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
     stories(os.environ["WEFT_DATA"])
