@@ -240,6 +240,9 @@ void weft_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2
 /* Sends a notice to the receiver (weft_log_set), once per key. */
 void weft_note_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether a name ends so, such as in ".jsonl" (file.c). */
+bool weft_ends_in(const char *text, const char *end);
+
 /* The name in names[0..count) that is closest to `wrong`, or NULL if none is close (suggest.c). */
 const char *weft_suggest(const char *wrong, const char *const *names, int count);
 

@@ -86,3 +86,9 @@ bool weft_output_close(FILE *file)
     bool failed = ferror(file);
     return fclose(file) == 0 && !failed;
 }
+
+bool weft_ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}

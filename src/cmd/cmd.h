@@ -64,7 +64,6 @@ struct weft_common {
 enum weft_status weft_common_init(struct weft_common *c);
 /* Names of presets, as choices of a MODEL; NULL past the last. */
 const char *weft_preset_name_at(int i);
-bool weft_ends_in(const char *text, const char *end);
 bool weft_is_folder(const char *path);
 /* Whether MODEL means a folder: a preset of the same name comes first. */
 bool weft_model_is_folder(const char *model);
@@ -78,6 +77,8 @@ bool weft_tokenizer_find(const char *folder, char path[4200]);
 extern const char *const weft_tokenizer_choices[];
 struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
+/* Refuses a folder that has a config.json: a model or run is not written over. */
+enum weft_status weft_folder_check_new(const char *folder);
 /* Writes the tokenizer.json of a folder, if it has one, into another. */
 enum weft_status weft_tokenizer_copy(const char *from, const char *to, int64_t vocab);
 

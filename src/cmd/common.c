@@ -24,12 +24,6 @@ const char *weft_preset_name_at(int i)
     return weft_preset_at(i, &summary);
 }
 
-bool weft_ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 bool weft_is_folder(const char *path)
 {
     struct stat st;
@@ -77,6 +71,15 @@ enum weft_status weft_tokenizer_open(const char *named, const char *folder, int6
     if (weft_tokenizer_vocab(*t) > vocab)
         return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model %lld: it is another model's",
                     weft_tokenizer_vocab(*t), (long long)vocab);
+    return WEFT_OK;
+}
+
+enum weft_status weft_folder_check_new(const char *folder)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/config.json", folder);
+    if (access(path, F_OK) == 0)
+        return FAIL(WEFT_INVALID, "%s has a config.json, which would be written over: give --out a new folder", folder);
     return WEFT_OK;
 }
 

@@ -39,6 +39,7 @@ static enum weft_status run(void *args)
     if (!weft_model_is_folder(a->common.model))
         return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
                     a->common.model);
+    TRY(weft_folder_check_new(a->out));
     TRY(weft_common_init(&a->common));
     TRY(weft_hf_family_of(&a->common.spec, &family));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));

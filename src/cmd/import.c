@@ -76,6 +76,7 @@ static enum weft_status run(void *args)
     char hash[65] = "";
     const struct weft_hf_family *family = NULL;
     struct weft_nn *model = NULL;
+    TRY(weft_folder_check_new(a->out));
     TRY(read_config(a, &family));
     a->common.model = family->preset;
     a->common.settings.preset_name = family->preset;

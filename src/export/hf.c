@@ -98,9 +98,9 @@ static const struct weft_hf_family families[] = {
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Options that change no result of a trained model. */
-static const char *const harmless[] = {"dtype",     "batch",  "dropout",   "logits_z", "aux",
-                                       "recompute", "seed",   "init_key",  "detach",   "learn_alpha",
-                                       "ra_window", "preset", "mup_width", "mup_head", NULL};
+static const char *const harmless[] = {"dtype",     "batch",     "dropout",  "logits_z", "aux",
+                                       "recompute", "seed",      "init_key", "detach",   "learn_alpha",
+                                       "ra_window", "mup_width", "mup_head", NULL};
 
 /* ---- which family */
 

@@ -17,7 +17,6 @@ struct files {
     struct weft_safetensors *list[FILES];
     char name[FILES][256];
     int count;
-    json_t *index; /* weight_map, or NULL */
 };
 
 static bool has(const char *folder, const char *name)
@@ -42,28 +41,14 @@ static enum weft_status open_file(struct files *f, const char *folder, const cha
     return WEFT_OK;
 }
 
-static enum weft_status open_all(struct files *f, const char *folder)
+/* The files that an index names, which are beside it. */
+static enum weft_status open_index(struct files *f, const char *folder, const char *path, const json_t *index)
 {
-    char path[4400];
     const char *key;
-    json_t *value, *object = NULL;
-    if (has(folder, "model.safetensors"))
-        return open_file(f, folder, "model.safetensors");
-    if (!has(folder, "model.safetensors.index.json")) {
-        bool pickle = has(folder, "pytorch_model.bin") || has(folder, "pytorch_model.bin.index.json");
-        return pickle ? FAIL(WEFT_INVALID,
-                             "%s has its weights as pickle (pytorch_model.bin), which can run any program when it is "
-                             "read: save it as safetensors, with save_pretrained of transformers",
-                             folder)
-                      : FAIL(WEFT_INVALID, "%s has no model.safetensors and no model.safetensors.index.json", folder);
-    }
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
-    TRY(weft_fields_load(path, &object));
-    f->index = json_incref(json_object_get(object, "weight_map"));
-    json_decref(object);
-    if (!json_is_object(f->index))
+    json_t *value;
+    if (!json_is_object(index))
         return FAIL(WEFT_FORMAT, "%s has no weight_map", path);
-    json_object_foreach(f->index, key, value)
+    json_object_foreach((json_t *)index, key, value)
     {
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: the file of %.64s is not a name", path, key);
@@ -72,11 +57,31 @@ static enum weft_status open_all(struct files *f, const char *folder)
     return WEFT_OK;
 }
 
+static enum weft_status open_all(struct files *f, const char *folder)
+{
+    char path[4400];
+    json_t *object = NULL;
+    if (has(folder, "model.safetensors"))
+        return open_file(f, folder, "model.safetensors");
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    if (has(folder, "model.safetensors.index.json")) {
+        TRY(weft_fields_load(path, &object));
+        enum weft_status status = open_index(f, folder, path, json_object_get(object, "weight_map"));
+        json_decref(object);
+        return status;
+    }
+    if (has(folder, "pytorch_model.bin") || has(folder, "pytorch_model.bin.index.json"))
+        return FAIL(WEFT_INVALID,
+                    "%s has its weights as pickle (pytorch_model.bin), which can run any program when it is read: save "
+                    "it as safetensors, with save_pretrained of transformers",
+                    folder);
+    return FAIL(WEFT_INVALID, "%s has no model.safetensors and no model.safetensors.index.json", folder);
+}
+
 static void close_all(struct files *f)
 {
     for (int i = 0; i < f->count; i++)
         weft_safetensors_close(f->list[i]);
-    json_decref(f->index);
 }
 
 /* GPT-2's files have names with and without their first part. */
@@ -163,17 +168,11 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
 
 /* ---- what is left */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Masks and tables that programs once saved with the weights, and an output layer that is the embedding. */
 static bool may_be_left(const struct weft_nn *model, const char *name)
 {
-    return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") || ends_in(name, ".rotary_emb.inv_freq") ||
-           (model->spec->tie && strcmp(name, "lm_head.weight") == 0);
+    return weft_ends_in(name, ".attn.bias") || weft_ends_in(name, ".attn.masked_bias") ||
+           weft_ends_in(name, ".rotary_emb.inv_freq") || (model->spec->tie && strcmp(name, "lm_head.weight") == 0);
 }
 
 static bool is_used(const struct weft_nn *model, const struct weft_hf_family *family, const char *name)

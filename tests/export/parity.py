@@ -167,6 +167,19 @@ def damage():
         result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: refused: %s" % (name, answer))
 
 
+def kept():
+    """Nothing is written over."""
+    folder = FOLDER + "/kept"
+    save(LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                     max_position_embeddings=32), folder, False)
+    weft("import", folder, "--out", folder + "-ours", "--json")
+    before = open(folder + "-ours/config.json").read()
+    for words in (("import", folder, "--out", folder + "-ours"), ("export", folder + "-ours", "--format", "hf", "--out", folder + "-ours")):
+        answer = weft(*words)
+        result(isinstance(answer, str) and "written over" in answer and open(folder + "-ours/config.json").read() == before,
+               "%s over a model is refused: %s" % (words[0], answer))
+
+
 def tiny_gpt2(data):
     """A model of somebody else with logits that torch gave for it; its config.json is missing."""
     from safetensors.torch import load_file, save_file
@@ -265,6 +278,7 @@ imports()
 exports()
 refusals()
 damage()
+kept()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
     stories(os.environ["WEFT_DATA"])
