@@ -187,6 +187,7 @@ $(OUT)/obj/%.o: src/%.c $(OUT)/flags
 
 # What it takes in as bytes the compiler does not tell of.
 $(OUT)/obj/report/assets.o: $(wildcard src/report/*.html src/report/*.css src/report/*.js third_party/uPlot/*)
+$(OUT)/obj/export/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py)
 
 # A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
 define LEVEL_RULES

@@ -7,8 +7,9 @@
 set -u
 
 folder=$(realpath -m "${WEFT_BUILD:-build}/venv/$(IFS=+ && echo "${*//==/-}")")
+mkdir -p "${folder%/*}"
+exec 9>"$folder.lock" && flock 9 # tests that run side by side want the same
 if [[ ! -x $folder/bin/python ]]; then
-    mkdir -p "${folder%/*}"
     new=$(mktemp -d "$folder.XXXXXX") # renamed when complete
     trap 'rm -rf "$new"' EXIT
     {

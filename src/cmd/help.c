@@ -2,20 +2,21 @@
  *
  * help - the commands, and everything that can be chosen by name, from the tables themselves.
  */
+#include "check/check.h"
 #include "cmd/cmd.h"
 #include "ops/ops.h"
 #include "study/study.h"
 
 #include <string.h>
 
-enum { MODELS, OPTIONS, OPS, COMMANDS }; /* topics; commands follow, and no topic is -1 */
+enum { MODELS, OPTIONS, PAIRS, OPS, COMMANDS }; /* topics; commands follow, and no topic is -1 */
 enum { TEXT, MARKDOWN, KCONFIG, SCDOC };
 static const char *const forms[] = {
     [TEXT] = "text", [MARKDOWN] = "markdown", [KCONFIG] = "kconfig", [SCDOC] = "scdoc", NULL};
 
 static const char *topic_at(int i)
 {
-    static const char *const names[] = {[MODELS] = "models", [OPTIONS] = "options", [OPS] = "ops"};
+    static const char *const names[] = {[MODELS] = "models", [OPTIONS] = "options", [PAIRS] = "pairs", [OPS] = "ops"};
     const struct weft_cmd *cmd = i < COMMANDS ? NULL : weft_cmd_at(i - COMMANDS);
     return i < COMMANDS ? names[i] : cmd ? cmd->name : NULL;
 }
@@ -62,6 +63,15 @@ static void print_options(enum weft_page page)
     weft_owners_print(owners, n, weft_presets, page, stdout);
 }
 
+static void print_pairs(void)
+{
+    static struct weft_combinations pairs;
+    if (weft_combinations_cover(&pairs, 2, 1) == WEFT_OK)
+        for (int i = 0; i < pairs.count; i++)
+            puts(pairs.rows[i]);
+    weft_combinations_release(&pairs);
+}
+
 /* In a table's code a bar must stand behind a backslash. */
 static void print_op_row(const struct weft_op *op)
 {
@@ -102,9 +112,15 @@ static const struct page {
     int topic, form;
     void (*print)(void);
 } pages[] = {
-    {-1, TEXT, print_commands},    {-1, SCDOC, commands_scdoc},           {MODELS, TEXT, print_models},
-    {OPTIONS, TEXT, options_text}, {OPTIONS, MARKDOWN, options_markdown}, {OPTIONS, KCONFIG, options_kconfig},
-    {OPS, TEXT, ops_text},         {OPS, MARKDOWN, ops_markdown},
+    {-1, TEXT, print_commands},
+    {-1, SCDOC, commands_scdoc},
+    {MODELS, TEXT, print_models},
+    {OPTIONS, TEXT, options_text},
+    {OPTIONS, MARKDOWN, options_markdown},
+    {OPTIONS, KCONFIG, options_kconfig},
+    {PAIRS, TEXT, print_pairs},
+    {OPS, TEXT, ops_text},
+    {OPS, MARKDOWN, ops_markdown},
 };
 
 static enum weft_status run(void *args)
@@ -129,8 +145,10 @@ const struct weft_cmd weft_cmd_help = {
     .name = "help",
     .summary = "this list, or help on a topic",
     .doc =
-        "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set takes) "
-        "or `ops` (what graphs are made of).",
+        "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set takes), "
+        "`pairs` (settings of models, one per line, in which all pairs of choices occur) or `ops` (what graphs are "
+        "made "
+        "of).",
     .args = table,
     .args_bytes = sizeof(struct args),
     .run = run,

@@ -161,12 +161,15 @@ enum weft_status weft_hf_family_of(const struct weft_spec *spec, const struct we
 
 enum weft_status weft_hf_family_find(const char *type, const char *where, const struct weft_hf_family **family)
 {
+    *family = &weft_hf_own;
+    if (strcmp(type, weft_hf_own.type) == 0)
+        return WEFT_OK;
     for (int i = 0; i < FAMILIES; i++)
         if (strcmp(families[i].type, type) == 0) {
             *family = &families[i];
             return WEFT_OK;
         }
-    return FAIL(WEFT_INVALID, "%s: model_type \"%s\" cannot be imported: gpt2, llama, qwen2 and qwen3 can", where,
+    return FAIL(WEFT_INVALID, "%s: model_type \"%s\" cannot be imported: gpt2, llama, qwen2, qwen3 and weft can", where,
                 type);
 }
 
@@ -182,14 +185,17 @@ static void fill(const char *pattern, int layer, char name[128])
         snprintf(name, 128, "%s", pattern);
 }
 
-const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, const char *ours, char theirs[128])
+const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, const struct weft_param *w,
+                                        char theirs[128])
 {
     char name[128];
-    int layer = strncmp(ours, "blocks.", 7) == 0 ? (int)strtol(ours + 7, NULL, 10) : 0;
+    int layer = strncmp(w->name, "blocks.", 7) == 0 ? (int)strtol(w->name + 7, NULL, 10) : 0;
+    if (family == &weft_hf_own)
+        return weft_hf_own_name(w, theirs);
     for (const struct weft_hf_name *rule = family->names; rule->ours; rule++) {
         fill(rule->ours, layer, name);
         fill(rule->theirs, layer, theirs);
-        if (strcmp(name, ours) == 0)
+        if (strcmp(name, w->name) == 0)
             return rule;
     }
     return NULL;
@@ -198,11 +204,13 @@ const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, con
 /* Pieces lie one behind the other in the outputs: rows of a matrix, or columns if it is transposed. */
 struct weft_hf_place weft_hf_place(const struct weft_hf_name *rule, const struct weft_param *w)
 {
-    int64_t pieces = rule->pieces ? rule->pieces : 1, out = w->dim[0], in = w->ndim > 1 ? w->dim[1] : 1;
+    int64_t pieces = rule->pieces ? rule->pieces : 1, out = w->dim[0], in = w->count / out;
     struct weft_hf_place p = {.rows = out, .columns = in, .ndim = w->ndim};
     p.row = rule->transposed ? pieces * out : in;
     p.at = rule->transposed ? rule->piece * out : rule->piece * out * in;
+    memcpy(p.dim, w->dim, sizeof p.dim);
     p.dim[0] = rule->transposed ? in : pieces * out;
-    p.dim[1] = rule->transposed ? pieces * out : in;
+    if (rule->transposed)
+        p.dim[1] = pieces * out;
     return p;
 }

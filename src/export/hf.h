@@ -4,7 +4,8 @@
  * tokenizer.json.
  *
  * A family is what transformers calls a model type. It says which models of Weft it has, what they are called in its
- * config.json, and its weights' names; both ways go through the same tables.
+ * config.json, and its weights' names; both ways go through the same tables. A model that no family has is written as
+ * one of Weft's own, together with code for exactly this model.
  */
 #ifndef WEFT_HF_H
 #define WEFT_HF_H
@@ -38,16 +39,26 @@ enum weft_status weft_hf_family_of(const struct weft_spec *spec, const struct we
 /* The family of a model_type; refused by name if there is none. */
 enum weft_status weft_hf_family_find(const char *type, const char *where, const struct weft_hf_family **family);
 /* The rule for one of our weights, and their name of it; NULL if there is none. */
-const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, const char *ours, char theirs[128]);
+const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, const struct weft_param *w,
+                                        char theirs[128]);
 
 /* One of our weights inside theirs: theirs[at + i * row + j] = ours[i * columns + j], or with j and i changed for one
  * that is transposed; rows x columns are ours (hf.c). */
 struct weft_hf_place {
     int64_t rows, columns, at, row;
     int ndim;
-    int64_t dim[2]; /* of theirs */
+    int64_t dim[WEFT_MAX_DIMS]; /* of theirs */
 };
 struct weft_hf_place weft_hf_place(const struct weft_hf_name *rule, const struct weft_param *w);
+
+/* ---- models that none of their architectures is (hf_own.c): a family of its own, with its code in the folder */
+
+extern const struct weft_hf_family weft_hf_own;
+const struct weft_hf_name *weft_hf_own_name(const struct weft_param *w, char theirs[128]);
+enum weft_status weft_hf_own_config(const struct weft_nn *model, json_t **config);
+enum weft_status weft_hf_own_read(const json_t *config, const char *where, struct weft_settings *settings);
+/* Writes the code of a model with these options, an object of texts, into a folder (hf_code.c). */
+enum weft_status weft_hf_code(const json_t *options, const char *folder);
 
 /* ---- config.json (hf_config.c) */
 
@@ -60,8 +71,8 @@ enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const 
 
 /* ---- whole folders */
 
-/* Writes config.json and model.safetensors, in f32, into a folder (hf_export.c). */
-enum weft_status weft_hf_export(const struct weft_nn *model, const char *folder);
+/* Writes config.json and model.safetensors, in f32, into a folder, and for weft_hf_own the code (hf_export.c). */
+enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder);
 /* Their weights into the model's (hf_import.c). Each must be there with its shape, in f32, f16 or bf16; one that the
  * model has no place for is refused. */
 enum weft_status weft_hf_weights(struct weft_nn *model, const struct weft_hf_family *family, const char *folder);

@@ -259,6 +259,8 @@ enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const 
 {
     const char *key;
     json_t *value;
+    if (family == &weft_hf_own)
+        return weft_hf_own_read(config, where, settings);
     TRY(check_sizes(family, config, where));
     json_object_foreach((json_t *)config, key, value) TRY(read_key(family, config, key, value, where, settings));
     TRY(add_defaults(family, config, settings));

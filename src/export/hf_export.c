@@ -23,9 +23,12 @@ static float *find_or_add(struct tensors *t, const char *name, const struct weft
             return (float *)t->entry[i].data;
     struct weft_entry *e = &t->entry[t->count];
     snprintf(t->name[t->count], sizeof *t->name, "%s", name);
-    *e = (struct weft_entry){
-        .name = t->name[t->count], .dtype = WEFT_F32, .ndim = p->ndim, .dim = {p->dim[0], p->dim[1]}};
-    e->data = calloc((size_t)(p->dim[0] * (p->ndim > 1 ? p->dim[1] : 1)), sizeof(float));
+    *e = (struct weft_entry){.name = t->name[t->count], .dtype = WEFT_F32, .ndim = p->ndim};
+    memcpy(e->dim, p->dim, sizeof e->dim);
+    int64_t count = 1;
+    for (int d = 0; d < p->ndim; d++)
+        count *= p->dim[d];
+    e->data = calloc((size_t)count, sizeof(float));
     t->count += e->data != NULL;
     return (float *)e->data;
 }
@@ -34,7 +37,7 @@ static enum weft_status add_weight(struct tensors *t, const struct weft_hf_famil
                                    const struct weft_param *w)
 {
     char theirs[128];
-    const struct weft_hf_name *rule = weft_hf_name(family, w->name, theirs);
+    const struct weft_hf_name *rule = weft_hf_name(family, w, theirs);
     if (!rule)
         return FAIL(WEFT_INVALID, "%s has no weight %s", family->architecture, w->name);
     struct weft_hf_place place = weft_hf_place(rule, w);
@@ -74,19 +77,27 @@ static enum weft_status write_json(const json_t *object, const char *path)
     return status;
 }
 
-enum weft_status weft_hf_export(const struct weft_nn *model, const char *folder)
+static enum weft_status write_folder(const struct weft_nn *model, const struct weft_hf_family *family,
+                                     const json_t *config, const char *folder)
 {
-    const struct weft_hf_family *family;
-    json_t *config = NULL;
     char path[4200];
-    TRY(weft_hf_family_of(model->spec, &family));
     TRY(weft_folder_make(folder));
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(path, sizeof path, "%.4095s/model.safetensors", folder);
     TRY(write_weights(model, family, path));
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    enum weft_status status = weft_hf_config_make(family, model->spec, &config);
+    if (family == &weft_hf_own)
+        TRY(weft_hf_code(json_object_get(config, "weft"), folder));
+    snprintf(path, sizeof path, "%.4095s/config.json", folder);
+    TRY(write_json(config, path));
+    return WEFT_OK;
+}
+
+enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder)
+{
+    json_t *config = NULL;
+    enum weft_status status =
+        family == &weft_hf_own ? weft_hf_own_config(model, &config) : weft_hf_config_make(family, model->spec, &config);
     if (status == WEFT_OK)
-        status = write_json(config, path);
+        status = write_folder(model, family, config, folder);
     json_decref(config);
     return status;
 }

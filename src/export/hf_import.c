@@ -146,7 +146,7 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
 {
     char theirs[128];
     const struct weft_safetensors *in;
-    const struct weft_hf_name *rule = weft_hf_name(family, w->name, theirs);
+    const struct weft_hf_name *rule = weft_hf_name(family, w, theirs);
     if (!rule)
         return FAIL(WEFT_INVALID, "%s has no weight %s", family->architecture, w->name);
     struct weft_hf_place place = weft_hf_place(rule, w);
@@ -179,7 +179,7 @@ static bool is_used(const struct weft_nn *model, const struct weft_hf_family *fa
 {
     char theirs[128];
     for (int i = 0; i < model->params.count; i++)
-        if (weft_hf_name(family, model->params.list[i].name, theirs) &&
+        if (weft_hf_name(family, &model->params.list[i], theirs) &&
             (strcmp(theirs, name) == 0 || (strncmp(theirs, "transformer.", 12) == 0 && strcmp(theirs + 12, name) == 0)))
             return true;
     return false;

@@ -30,8 +30,8 @@ void weft_html_open_page(const char *title, const char *what, bool charts, FILE 
             "%simg-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
             charts ? "script-src 'unsafe-inline'; " : "");
     weft_html(to, title);
-    fprintf(to, ": %s</title>\n<style>\n%s\n%s</style>\n</head>\n<body>\n", what, charts ? weft_asset_uplot_css : "",
-            weft_asset_style);
+    fprintf(to, ": %s</title>\n<style>\n%s\n%s</style>\n</head>\n<body>\n", what, charts ? weft_embedded_uplot_css : "",
+            weft_embedded_style);
 }
 
 void weft_html_open_data(FILE *to) { fputs("<script type=\"application/json\" id=\"data\">\n", to); }
@@ -39,8 +39,8 @@ void weft_html_open_data(FILE *to) { fputs("<script type=\"application/json\" id
 void weft_html_close_page(bool charts, FILE *to)
 {
     if (charts)
-        fprintf(to, "\n</script>\n<script>\n/*\n%s\n*/\n%s\n%s</script>\n", weft_asset_uplot_licence,
-                weft_asset_uplot_js, weft_asset_charts);
+        fprintf(to, "\n</script>\n<script>\n/*\n%s\n*/\n%s\n%s</script>\n", weft_embedded_uplot_licence,
+                weft_embedded_uplot_js, weft_embedded_charts);
     fputs("</body>\n</html>\n", to);
 }
 

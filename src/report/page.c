@@ -22,11 +22,11 @@ static void put_first(const struct page *p) { weft_html(p->to, p->r->arm[0].name
 static void put_machine(const struct page *p) { weft_html(p->to, p->r->machine); }
 static void put_version(const struct page *p) { weft_html(p->to, p->r->version); }
 static void put_program(const struct page *p) { weft_html(p->to, p->r->program_sha256); }
-static void put_style(const struct page *p) { fputs(weft_asset_style, p->to); }
-static void put_script(const struct page *p) { fputs(weft_asset_charts, p->to); }
-static void put_uplot_js(const struct page *p) { fputs(weft_asset_uplot_js, p->to); }
-static void put_uplot_css(const struct page *p) { fputs(weft_asset_uplot_css, p->to); }
-static void put_uplot_licence(const struct page *p) { fputs(weft_asset_uplot_licence, p->to); }
+static void put_style(const struct page *p) { fputs(weft_embedded_style, p->to); }
+static void put_script(const struct page *p) { fputs(weft_embedded_charts, p->to); }
+static void put_uplot_js(const struct page *p) { fputs(weft_embedded_uplot_js, p->to); }
+static void put_uplot_css(const struct page *p) { fputs(weft_embedded_uplot_css, p->to); }
+static void put_uplot_licence(const struct page *p) { fputs(weft_embedded_uplot_licence, p->to); }
 
 static void put_note(void *context, bool warning, const char *text)
 {
@@ -86,7 +86,7 @@ static const struct slot *find_slot(const char *name, size_t length)
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to)
 {
     struct page p = {r, c, to};
-    const char *at = weft_asset_page, *open, *close;
+    const char *at = weft_embedded_page, *open, *close;
     while ((open = strstr(at, "{{")) && (close = strstr(open, "}}"))) {
         fwrite(at, 1, (size_t)(open - at), to);
         const struct slot *slot = find_slot(open + 2, (size_t)(close - open - 2));

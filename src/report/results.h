@@ -205,7 +205,7 @@ void weft_plot_close(const struct weft_plot *p);
 void weft_html_key(const struct weft_results *r, const char *also, FILE *to);
 
 /* Files that are part of the program (assets.c), each ending with a 0. */
-extern const char weft_asset_page[], weft_asset_style[], weft_asset_charts[];
-extern const char weft_asset_uplot_js[], weft_asset_uplot_css[], weft_asset_uplot_licence[];
+extern const char weft_embedded_page[], weft_embedded_style[], weft_embedded_charts[];
+extern const char weft_embedded_uplot_js[], weft_embedded_uplot_css[], weft_embedded_uplot_licence[];
 
 #endif

@@ -7,54 +7,16 @@ largest where that is above 1) and 256 greedy tokens; exports models that
 Weft trained, loads them with transformers, and compares again; imports what was exported, and compares hashes of weights.
 Prints TAP. Needs torch, transformers and safetensors.
 """
-import ctypes
 import json
 import os
-import subprocess
 import sys
 
 import torch
 import transformers
+from common import FOLDER, finish, result, sets, skip, weft, weft_logits, weft_model
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
 
-WEFT, LIBRARY, FOLDER = sys.argv[1:4]
 LIMIT = 1e-5
-tests = 0
-failed = 0
-
-
-def result(good, text):
-    global tests, failed
-    tests += 1
-    failed += not good
-    print("ok" if good else "not ok", tests, "-", text, flush=True)
-
-
-def weft(*words):
-    """The answer of a command, or its error."""
-    done = subprocess.run([WEFT, *words], capture_output=True, text=True)
-    return json.loads(done.stdout) if done.returncode == 0 and done.stdout else done.stderr.strip().split("\n")[-1]
-
-
-library = ctypes.CDLL(LIBRARY)
-library.weft_error.restype = ctypes.c_char_p
-
-
-def call(name, *args):
-    if getattr(library, name)(*args):
-        raise RuntimeError(library.weft_error().decode())
-
-
-def weft_logits(folder, tokens, vocab):
-    model, forward = ctypes.c_void_p(), ctypes.c_void_p()
-    length = len(tokens)
-    call("weft_model_open", ctypes.byref(model), folder.encode(), 0)
-    call("weft_forward_create", ctypes.byref(forward), model, ctypes.c_int64(1), ctypes.c_int64(length))
-    logits = (ctypes.c_float * (length * vocab))()
-    call("weft_forward_tokens", forward, ctypes.c_int64(1), ctypes.c_int64(length), (ctypes.c_int32 * length)(*tokens), logits)
-    library.weft_forward_free(forward)
-    library.weft_model_free(model)
-    return torch.tensor(list(logits)).reshape(length, vocab)
 
 
 def compare(name, theirs, folder):
@@ -180,6 +142,40 @@ def kept():
                "%s over a model is refused: %s" % (words[0], answer))
 
 
+def checks():
+    """weft export --check: with transformers, without, and with an exported model that is damaged before it is compared."""
+    damaging = FOLDER + "/damaging"
+    with open(damaging, "w") as file:
+        file.write("""#!/bin/sh
+%s - "$4" <<'END'
+import sys
+from safetensors.torch import load_file, save_file
+path = sys.argv[1] + "/model.safetensors"
+w = load_file(path)
+w[sorted(w)[0]] *= 1.01
+save_file(w, path, metadata={"format": "pt"})
+END
+exec %s "$@"
+""" % (sys.executable, sys.executable))
+    os.chmod(damaging, 0o755)
+    for preset in ("llama", "w2"):
+        run = "%s/check-%s" % (FOLDER, preset)
+        weft_model(preset, ["context=64", "vocab=50", "dtype=bf16"], run)
+        for i, (python, good) in enumerate(((sys.executable, True), (damaging, False), ("/nowhere/python", None))):
+            out = "%s-%d" % (run, i)
+            os.environ["WEFT_PYTHON"] = python
+            answer = weft("export", run, "--format", "hf", "--out", out, "--check", "--json")
+            if good is None:
+                result(isinstance(answer, dict) and answer["checked_by"] == "nothing", "%s: without a program nothing is checked" % preset)
+            elif good:
+                result(isinstance(answer, dict) and answer["difference"] < 1e-5 and answer["tokens_agree"] == answer["tokens"],
+                       "%s: --check: %s" % (preset, answer))
+            else:
+                result(isinstance(answer, str) and "computes something else" in answer and not os.path.exists(out) and
+                       os.path.exists(out + ".failed"), "%s: --check refuses a damaged model: %s" % (preset, answer))
+            del os.environ["WEFT_PYTHON"]
+
+
 def tiny_gpt2(data):
     """A model of somebody else with logits that torch gave for it; its config.json is missing."""
     from safetensors.torch import load_file, save_file
@@ -252,7 +248,7 @@ def exports():
     for i, (preset, settings) in enumerate(rows):
         run, out = "%s/run-%d" % (FOLDER, i), "%s/trained-%d" % (FOLDER, i)
         name = " ".join([preset, *settings]) + ", trained"
-        trained = weft("train", preset, *common, *(w for s in settings for w in ("--set", s)), "--out", run, "--json")
+        weft("train", preset, *common, *sets(settings), "--out", run, "--json")
         exported = weft("export", run, "--format", "hf", "--out", out, "--json")
         result(isinstance(exported, dict), "%s: exported%s" % (name, "" if isinstance(exported, dict) else ": " + exported))
         if isinstance(exported, dict):
@@ -279,11 +275,10 @@ exports()
 refusals()
 damage()
 kept()
+checks()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
     stories(os.environ["WEFT_DATA"])
 else:
-    print("ok %d - tiny-gpt2 and stories260K # SKIP no WEFT_DATA" % (tests + 1))
-    tests += 1
-print("1..%d" % tests)
-sys.exit(failed > 0)
+    skip("tiny-gpt2 and stories260K: no WEFT_DATA")
+finish()

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * parity.h - whether another program computes the same logits with what was exported.
+ */
+#ifndef WEFT_PARITY_H
+#define WEFT_PARITY_H
+
+#include "nn/model.h"
+
+struct weft_parity {
+    char program[64];  /* that was run, with its version; "": none */
+    char missing[256]; /* why none was */
+    double difference; /* the largest, as a part of the largest logit if that is above 1 */
+    int64_t tokens, agree;
+};
+
+/* Runs the program that reads the format on an exported model, and compares. The program is one of Python's:
+ * $WEFT_PYTHON or python3 must have it. */
+enum weft_status weft_parity_check(const struct weft_nn *model, const char *format, const char *path,
+                                   struct weft_parity *parity);
+
+#endif
