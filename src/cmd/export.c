@@ -4,16 +4,18 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "export/gguf.h"
 #include "export/hf.h"
 #include "export/parity.h"
 #include "nn/part.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct args {
     struct weft_common common;
-    int format;
+    int format, type;
     const char *out;
     bool check;
 };
@@ -25,7 +27,7 @@ struct written {
     struct weft_parity parity;
 };
 
-/* ---- formats */
+/* ---- formats: what each writes of a model, whose own folder is `folder` */
 
 /* A standard architecture if there is one for the model. */
 static const struct weft_hf_family *choose(const struct weft_spec *spec)
@@ -39,29 +41,68 @@ static const struct weft_hf_family *choose(const struct weft_spec *spec)
 }
 
 static enum weft_status write_hf(const struct args *a, const struct weft_nn *model, const char *folder,
-                                 struct written *w)
+                                 const char **architecture)
 {
     const struct weft_hf_family *family = choose(model->spec);
-    w->architecture = family->architecture;
+    *architecture = family->architecture;
     TRY(weft_hf_export(model, family, a->out));
     TRY(weft_tokenizer_copy(folder, a->out, model->spec->vocab));
     return WEFT_OK;
 }
 
-/* In the order of the names. */
-static const char *const formats[] = {"hf", NULL};
-static enum weft_status (*const writers[])(const struct args *, const struct weft_nn *, const char *,
-                                           struct written *) = {write_hf};
+static enum weft_status write_gguf(const struct args *a, const struct weft_nn *model, const char *folder,
+                                   const char **architecture)
+{
+    char path[4200];
+    struct weft_tokenizer *t = NULL;
+    const struct weft_hf_family *family = NULL;
+    TRY(weft_hf_family_of(model->spec, &family));
+    *architecture = family->type;
+    enum weft_status status = WEFT_OK;
+    if (weft_tokenizer_find(folder, path))
+        status = weft_tokenizer_open(path, "", model->spec->vocab, &t);
+    if (status == WEFT_OK)
+        status =
+            weft_gguf_export(model, t, a->type < 0 ? WEFT_GGUF_WEIGHT_F32 : (enum weft_gguf_weight)a->type, a->out);
+    weft_tokenizer_free(t);
+    return status;
+}
+
+enum { HF, GGUF };
+static const char *const names[] = {[HF] = "hf", [GGUF] = "gguf", NULL};
+static const struct {
+    enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const char *folder,
+                              const char **architecture);
+    bool file; /* it writes one file, not a folder */
+} formats[] = {[HF] = {write_hf}, [GGUF] = {write_gguf, true}};
 
 static const struct weft_arg table[] = {
-    {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = formats,
-     .help = "hf: a folder of Hugging Face", .missing = "in which format? Give --format hf"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The new folder",
-     .missing = "export where to? Give --out DIR"},
+    {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
+     .help = "hf: a folder of Hugging Face; gguf: a file of llama.cpp",
+     .missing = "in which format? Give --format hf or --format gguf"},
+    {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The new folder, or the new file of gguf",
+     .missing = "export where to? Give --out PATH"},
+    {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
+     .help = "Of matrices in gguf; the default is f32"},
     {"check", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, check),
      .help = "Run the program that reads the format, if it is installed, and compare its logits with Weft's"},
     {0},
 };
+
+static enum weft_status check_args(const void *args)
+{
+    const struct args *a = args;
+    return a->type < 0 || a->format == GGUF ? WEFT_OK : FAIL(WEFT_INVALID, "--type is for --format gguf");
+}
+
+static enum weft_status check_out(const struct args *a)
+{
+    if (!formats[a->format].file)
+        return weft_folder_check_new(a->out);
+    if (access(a->out, F_OK) == 0)
+        return FAIL(WEFT_INVALID, "%s would be written over: give --out a new file", a->out);
+    return WEFT_OK;
+}
 
 /* ---- the check */
 
@@ -90,7 +131,7 @@ static enum weft_status refuse(const struct args *a, const struct weft_parity *p
 static enum weft_status compare(const struct args *a, struct weft_nn *model, const char *folder, struct weft_parity *p)
 {
     TRY(weft_nn_load(model, folder));
-    TRY(weft_parity_check(model, formats[a->format], a->out, p));
+    TRY(weft_parity_check(model, names[a->format], a->out, p));
     if (*p->missing)
         weft_note_once("parity", "nothing was checked: %s (WEFT_PYTHON can name another Python)", p->missing);
     else if (p->agree < (chooses(model->spec) ? p->tokens / 2 : p->tokens))
@@ -117,14 +158,14 @@ static enum weft_status write_out(const struct args *a, struct weft_nn *model, c
 {
     TRY(weft_nn_load(model, folder));
     weft_params_hash(&model->params, w->hash);
-    TRY(writers[a->format](a, model, folder, w));
+    TRY(formats[a->format].write(a, model, folder, &w->architecture));
     return WEFT_OK;
 }
 
 static enum weft_status print(const struct args *a, const struct written *w)
 {
     struct weft_result *r = weft_result_create();
-    weft_result_text(r, "folder", a->out);
+    weft_result_text(r, formats[a->format].file ? "file" : "folder", a->out);
     weft_result_text(r, "architecture", w->architecture);
     weft_result_text(r, "weights_sha256", w->hash);
     if (a->check)
@@ -148,7 +189,7 @@ static enum weft_status run(void *args)
     if (!weft_model_is_folder(a->common.model))
         return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
                     a->common.model);
-    TRY(weft_folder_check_new(a->out));
+    TRY(check_out(a));
     TRY(weft_common_init(&a->common));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
@@ -165,12 +206,14 @@ const struct weft_cmd weft_cmd_export = {
     .name = "export",
     .summary = "write a model in the format of another program",
     .doc =
-        "Writes a trained model as a folder that transformers, and programs that read the same, load: config.json, "
-        "model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and Qwen3 are written under these names and "
-        "need no code of Weft. Any other model comes with code for exactly this model, in plain PyTorch "
-        "(modeling_weft.py), which transformers loads with trust_remote_code=True.",
+        "Writes a trained model in a format of another program. hf: a folder that transformers, and programs that read "
+        "the same, load: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and Qwen3 are "
+        "written under these names and need no code of Weft. Any other model comes with code for exactly this model, "
+        "in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. gguf: a file of "
+        "llama.cpp, with matrices in the type that --type gives; only these four families.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
+    .check = check_args,
     .args_bytes = sizeof(struct args),
     .run = run,
 };

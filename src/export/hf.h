@@ -10,6 +10,7 @@
 #ifndef WEFT_HF_H
 #define WEFT_HF_H
 
+#include "ckpt/ckpt.h"
 #include "nn/model.h"
 
 #include <jansson.h>
@@ -50,6 +51,11 @@ struct weft_hf_place {
     int64_t dim[WEFT_MAX_DIMS]; /* of theirs */
 };
 struct weft_hf_place weft_hf_place(const struct weft_hf_name *rule, const struct weft_param *w);
+
+/* One of their weights in a file (hf_entry.c): whether it has the type, F32, F16 or BF16, and the shape; and its
+ * elements. */
+enum weft_status weft_hf_check(const struct weft_entry *e, const struct weft_hf_place *p);
+float weft_hf_value(const struct weft_entry *e, int64_t i);
 
 /* ---- models that none of their architectures is (hf_own.c): a family of its own, with its code in the folder */
 

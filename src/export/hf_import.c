@@ -100,46 +100,6 @@ static const struct weft_entry *find(const struct files *f, const char *name, co
 
 /* ---- one weight */
 
-static float from_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023, bits;
-    float x;
-    if (e == 0) {
-        x = (float)m / (1 << 24);
-        return sign ? -x : x;
-    }
-    bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static float value_at(const struct weft_entry *e, int64_t i)
-{
-    uint16_t half;
-    float x;
-    if (!e->foreign && e->dtype == WEFT_F32) {
-        memcpy(&x, (const char *)e->data + 4 * i, sizeof x);
-        return x;
-    }
-    memcpy(&half, (const char *)e->data + 2 * i, sizeof half);
-    return e->foreign ? from_half(half) : weft_f32_from_bf16(half);
-}
-
-static enum weft_status check(const struct weft_entry *e, const struct weft_hf_place *p)
-{
-    bool known = e->foreign ? strcmp(e->foreign, "F16") == 0 : e->dtype == WEFT_F32 || e->dtype == WEFT_BF16;
-    bool same = e->ndim == p->ndim;
-    for (int d = 0; same && d < p->ndim; d++)
-        same = e->dim[d] == p->dim[d];
-    if (!known)
-        return FAIL(WEFT_INVALID, "%s is of type %s: F32, F16 and BF16 can be read", e->name,
-                    e->foreign ? e->foreign : weft_dtype_name(e->dtype));
-    if (!same)
-        return FAIL(WEFT_INVALID, "%s has not the shape that config.json gives it, %lld x %lld", e->name,
-                    (long long)p->dim[0], (long long)(p->ndim > 1 ? p->dim[1] : 1));
-    return WEFT_OK;
-}
-
 /* Finds a weight and checks its shape; then, if `values` is true, reads it. */
 static enum weft_status read_weight(const struct files *f, const struct weft_hf_family *family,
                                     const struct weft_params *p, const struct weft_param *w, bool values)
@@ -153,7 +113,7 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
     const struct weft_entry *e = find(f, theirs, &in);
     if (!e)
         return FAIL(WEFT_INVALID, "the files have no weight %s", theirs);
-    TRY(check(e, &place));
+    TRY(weft_hf_check(e, &place));
     if (!values)
         return WEFT_OK;
     if (rule->piece == 0)
@@ -162,7 +122,7 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
     for (int64_t i = 0; i < place.rows; i++)
         for (int64_t j = 0; j < place.columns; j++)
             to[i * place.columns + j] =
-                value_at(e, place.at + (rule->transposed ? j * place.row + i : i * place.row + j));
+                weft_hf_value(e, place.at + (rule->transposed ? j * place.row + i : i * place.row + j));
     return WEFT_OK;
 }
 

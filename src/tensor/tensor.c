@@ -70,6 +70,41 @@ float weft_f32_from_bf16(uint16_t x)
     return f;
 }
 
+/* A magnitude below the smallest normal half, 2^-14, is a multiple of 2^-24: adding 0.5, whose last bit is that, rounds
+ * it. Above, what rounding carries out of the mantissa goes into the exponent. */
+uint16_t weft_f16_from_f32(float x)
+{
+    uint32_t u, sign, round;
+    float above;
+    memcpy(&u, &x, sizeof u);
+    sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (u >= 0x47800000)
+        return (uint16_t)(sign | 0x7c00);
+    if (u < 0x38800000) {
+        memcpy(&above, &u, sizeof above);
+        above += 0.5f;
+        memcpy(&round, &above, sizeof round);
+        return (uint16_t)(sign | (round - 0x3f000000));
+    }
+    return (uint16_t)(sign | (((u + 0xfff + (u >> 13 & 1)) >> 13) - (112 << 10)));
+}
+
+float weft_f32_from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023, bits;
+    float x;
+    if (e == 0) {
+        x = (float)m / (1 << 24);
+        return sign ? -x : x;
+    }
+    bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 double weft_tensor_get(const struct weft_tensor *t, int64_t i)
 {
     switch (t->dtype) {

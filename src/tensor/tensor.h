@@ -41,6 +41,9 @@ enum weft_status weft_tensor_bytes(const struct weft_tensor *t, size_t *bytes);
 /* Rounds to nearest even; below WEFT_BF16_FLOOR it is 0 with x's sign, and there is one NaN. */
 uint16_t weft_bf16_from_f32(float x);
 float weft_f32_from_bf16(uint16_t x);
+/* IEEE's half precision, which files have and no kernel: rounds to nearest even; beyond its range it is infinite. */
+uint16_t weft_f16_from_f32(float x);
+float weft_f32_from_f16(uint16_t x);
 
 /* Converts n elements between any two float types (F64 to BF16 via F32). */
 void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum weft_dtype from_dtype, int64_t n);

@@ -73,8 +73,6 @@ enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *nam
 /* Stores `t` in `out` if `status` is WEFT_OK, else frees it. Returns `status`. */
 enum weft_status weft_tokenizer_hand_over(struct weft_tokenizer **out, struct weft_tokenizer *t,
                                           enum weft_status status);
-/* Parses the text of a tokenizer.json (tokenizer_json.c). */
-enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);
 
 /* ---- pre-tokenization (cut.c) */
 

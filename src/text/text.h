@@ -28,6 +28,11 @@ enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* of a file */
  * byte strings, as in the reference merges. */
 enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int vocab, const char *const *specials,
                                       int special_count);
+/* What tokenizer.json has (tokenizer_save.c), as a jansson value that the caller releases; and a tokenizer of the text
+ * of such a file (tokenizer_json.c), which `name` is for messages about. */
+struct json_t;
+enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, struct json_t **root);
+enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);
 /* Adds kind, vocab, merges, specials, end and longest_bytes. */
 struct weft_result;
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r);
@@ -83,7 +88,6 @@ typedef enum weft_status weft_text_fn(void *context, const char *text, size_t by
 enum weft_status weft_read_text(const char *path, weft_text_fn *text, void *context);
 /* Calls `visit` with the jansson value of every line that is not blank; integers are decoded as reals. A line must be
  * shorter than 16 MiB. */
-struct json_t;
 typedef enum weft_status weft_line_fn(void *context, const char *name, int64_t line, const struct json_t *value);
 enum weft_status weft_read_jsonl(const char *path, weft_line_fn *visit, void *context);
 /* The first `room` bytes of the decompressed file, or all of them if it is shorter. */

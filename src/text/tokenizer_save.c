@@ -82,17 +82,25 @@ static json_t *write_root(const struct weft_tokenizer *t)
     return root;
 }
 
+enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, json_t **root)
+{
+    *root = write_root(t);
+    const json_t *model = json_object_get(*root, "model");
+    if (json_object_size(json_object_get(model, "vocab")) == (size_t)t->vocab &&
+        json_array_size(json_object_get(model, "merges")) == (size_t)t->merges)
+        return WEFT_OK;
+    json_decref(*root);
+    *root = NULL;
+    return FAIL(WEFT_NOMEM, "the tokenizer cannot be written: not enough memory, or a special token is spelled like "
+                            "another token");
+}
+
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path)
 {
     GIVEN(t);
     GIVEN(path);
-    json_t *root = write_root(t), *model = json_object_get(root, "model");
-    if (json_object_size(json_object_get(model, "vocab")) != (size_t)t->vocab ||
-        json_array_size(json_object_get(model, "merges")) != (size_t)t->merges) {
-        json_decref(root);
-        return FAIL(WEFT_NOMEM, "cannot write %s: not enough memory, or a special token is spelled like another token",
-                    path);
-    }
+    json_t *root;
+    TRY(weft_tokenizer_root(t, &root));
     FILE *f = fopen(path, "wb");
     int error = f ? 0 : errno;
     if (f && json_dumpf(root, f, JSON_INDENT(2)))

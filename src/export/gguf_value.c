@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gguf_value.c - the values of a GGUF file's keys.
+ */
+#include "export/gguf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool weft_gguf_whole(const struct weft_gguf_key *key, int64_t *n)
+{
+    static const struct {
+        int bits;
+        bool sign;
+    } kinds[WEFT_GGUF_TYPES] = {
+        [WEFT_GGUF_U8] = {8},   [WEFT_GGUF_I8] = {8, true},   [WEFT_GGUF_U16] = {16}, [WEFT_GGUF_I16] = {16, true},
+        [WEFT_GGUF_U32] = {32}, [WEFT_GGUF_I32] = {32, true}, [WEFT_GGUF_U64] = {64}, [WEFT_GGUF_I64] = {64, true},
+    };
+    int bits = kinds[key->type].bits;
+    uint64_t u = 0;
+    if (!bits)
+        return false;
+    memcpy(&u, key->at, (size_t)bits / 8);
+    *n = kinds[key->type].sign ? (int64_t)(u << (64 - bits)) >> (64 - bits) : (int64_t)u;
+    return kinds[key->type].sign || u <= INT64_MAX;
+}
+
+static double shortest(float x)
+{
+    char text[32];
+    int digits = 0;
+    do
+        snprintf(text, sizeof text, "%.*e", digits, (double)x);
+    while (strtof(text, NULL) != x && ++digits < 9);
+    return strtod(text, NULL);
+}
+
+bool weft_gguf_number(const struct weft_gguf_key *key, double *x)
+{
+    int64_t whole;
+    float narrow;
+    if (key->type == WEFT_GGUF_F32) {
+        memcpy(&narrow, key->at, sizeof narrow);
+        *x = isfinite(narrow) ? shortest(narrow) : (double)narrow;
+    } else if (key->type == WEFT_GGUF_F64) {
+        memcpy(x, key->at, sizeof *x);
+    } else if (key->type == WEFT_GGUF_BOOL) {
+        *x = *key->at;
+    } else {
+        *x = weft_gguf_whole(key, &whole) ? (double)whole : NAN;
+    }
+    return isfinite(*x);
+}
+
+const unsigned char *weft_gguf_text(const unsigned char *at, const char **text, size_t *bytes)
+{
+    uint64_t n;
+    memcpy(&n, at, sizeof n);
+    *text = (const char *)at + sizeof n;
+    *bytes = n;
+    return at + sizeof n + n;
+}
+
+bool weft_gguf_is(const struct weft_gguf_key *key, const char *text)
+{
+    const char *has;
+    size_t bytes;
+    if (!key || key->type != WEFT_GGUF_TEXT)
+        return false;
+    weft_gguf_text(key->at, &has, &bytes);
+    return bytes == strlen(text) && memcmp(has, text, bytes) == 0;
+}
