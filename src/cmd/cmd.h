@@ -82,6 +82,14 @@ enum weft_status weft_folder_check_new(const char *folder);
 /* Writes the tokenizer.json of a folder, if it has one, into another. */
 enum weft_status weft_tokenizer_copy(const char *from, const char *to, int64_t vocab);
 
+/* How the weights of another model fit: collected by weft_nn_adopt, whose weft_fit_fn this is. */
+struct weft_fits {
+    int count[WEFT_FIT_LEFT + 1];
+    char names[WEFT_FIT_LEFT + 1][600]; /* the first ones */
+};
+void weft_fits_add(void *fits, const char *name, enum weft_fit fit);
+void weft_fits_print(const struct weft_fits *fits, FILE *to);
+
 /* Scores of held-out samples, as entries of a result. */
 struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores);

@@ -104,3 +104,25 @@ void weft_scores_add(struct weft_result *r, const struct weft_scores *scores)
     weft_result_real(r, "test_loss", scores->test.loss);
     weft_result_real(r, "test_accuracy", scores->test.accuracy);
 }
+
+/* The first names; how many there are is said. */
+void weft_fits_add(void *context, const char *name, enum weft_fit fit)
+{
+    struct weft_fits *f = context;
+    char *names = f->names[fit];
+    size_t used = strlen(names), size = sizeof f->names[fit];
+    if (used + strlen(name) + 8 < size)
+        snprintf(names + used, size - used, "%s%s", used ? ", " : "", name);
+    else if (used + 5 < size && strcmp(names + used - 3, "...") != 0)
+        snprintf(names + used, size - used, " ...");
+    f->count[fit]++;
+}
+
+void weft_fits_print(const struct weft_fits *f, FILE *to)
+{
+    static const char *const words[] = {"copied", "extended to this context", "new, drawn", "left out"};
+    for (int i = 0; i <= WEFT_FIT_LEFT; i++)
+        if (f->count[i])
+            weft_say(to, "  %4d %s%s%s\n", f->count[i], words[i], i == WEFT_FIT_COPIED ? "" : ": ",
+                     i == WEFT_FIT_COPIED ? "" : f->names[i]);
+}

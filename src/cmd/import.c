@@ -9,6 +9,7 @@
 #include "export/gguf.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 struct args {
     struct weft_common common;
@@ -28,13 +29,61 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-static enum weft_status save_config(const struct args *a)
+/* ---- a model: as it comes, or with other settings */
+
+struct side {
+    const struct weft_hf_family *family;
+    struct weft_settings settings;
+    struct weft_spec spec;
+    struct weft_nn *model;
+};
+
+static enum weft_status read_config(const struct args *a, struct side *s)
+{
+    char path[4200];
+    json_t *config = NULL;
+    if (a->gguf)
+        return weft_gguf_config(a->gguf, &s->family, &s->settings);
+    snprintf(path, sizeof path, "%.4095s/config.json", a->path);
+    TRY(weft_fields_load(path, &config));
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    enum weft_status status = type ? weft_hf_family_find(type, path, &s->family)
+                                   : FAIL(WEFT_FORMAT, "%s has no model_type: is it of Hugging Face?", path);
+    if (status == WEFT_OK)
+        status = weft_hf_config_read(s->family, config, path, &s->settings);
+    json_decref(config);
+    return status;
+}
+
+/* `asked`: what --set changes. */
+static enum weft_status create(const struct args *a, const struct weft_settings *asked, struct side *s)
+{
+    TRY(read_config(a, s));
+    for (int i = 0; asked->count && i < s->settings.count; i++)
+        s->settings.setting[i].shared = true; /* another part may not have the option */
+    for (int i = 0; i < asked->count; i++)
+        TRY(weft_settings_put(&s->settings, asked->setting[i]));
+    s->settings.preset_name = s->family->preset;
+    TRY(weft_spec_init(&s->spec, s->family->preset, &s->settings));
+    TRY(weft_settings_finish(&s->settings));
+    TRY(weft_nn_create(&s->model, &s->spec));
+    return WEFT_OK;
+}
+
+static void release(struct side *s)
+{
+    weft_nn_free(s->model);
+    weft_spec_release(&s->spec);
+    weft_settings_release(&s->settings);
+}
+
+static enum weft_status save_config(const struct args *a, const struct weft_settings *settings)
 {
     char path[4200], *text = NULL;
     size_t bytes;
     snprintf(path, sizeof path, "%.4095s/config.json", a->out);
     FILE *to = open_memstream(&text, &bytes);
-    enum weft_status status = to ? weft_settings_save(&a->common.settings, to) : WEFT_OK;
+    enum weft_status status = to ? weft_settings_save(settings, to) : WEFT_OK;
     if (!to || fclose(to))
         status = FAIL(WEFT_NOMEM, "not enough memory for a config");
     if (status == WEFT_OK)
@@ -43,28 +92,10 @@ static enum weft_status save_config(const struct args *a)
     return status;
 }
 
-static enum weft_status read_config(struct args *a, const struct weft_hf_family **family)
-{
-    char path[4200];
-    json_t *config = NULL;
-    if (a->gguf)
-        return weft_gguf_config(a->gguf, family, &a->common.settings);
-    snprintf(path, sizeof path, "%.4095s/config.json", a->path);
-    TRY(weft_fields_load(path, &config));
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    enum weft_status status = type ? weft_hf_family_find(type, path, family)
-                                   : FAIL(WEFT_FORMAT, "%s has no model_type: is it of Hugging Face?", path);
-    if (status == WEFT_OK)
-        status = weft_hf_config_read(*family, config, path, &a->common.settings);
-    json_decref(config);
-    return status;
-}
-
 /* NULL: there is none, or it is not wanted. */
-static enum weft_status open_tokenizer(const struct args *a, struct weft_tokenizer **t)
+static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, struct weft_tokenizer **t)
 {
     char path[4200];
-    int64_t vocab = a->common.spec.vocab;
     if (a->no_tokenizer)
         return WEFT_OK;
     if (a->gguf)
@@ -78,7 +109,7 @@ static enum weft_status open_tokenizer(const struct args *a, struct weft_tokeniz
 }
 
 /* The folder is made when all has been read. */
-static enum weft_status save(struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t)
+static enum weft_status save(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t)
 {
     char path[4200];
     TRY(weft_folder_make(a->out));
@@ -87,47 +118,72 @@ static enum weft_status save(struct args *a, const struct weft_nn *model, const 
         TRY(weft_tokenizer_save(t, path));
     snprintf(path, sizeof path, "%.4095s/model.safetensors", a->out);
     TRY(weft_nn_save(model, path));
-    TRY(save_config(a));
     return WEFT_OK;
 }
 
-static enum weft_status import(struct args *a, struct weft_nn *model, const struct weft_hf_family *family)
+static enum weft_status import(const struct args *a, const struct side *s)
 {
     struct weft_tokenizer *t = NULL;
-    TRY(a->gguf ? weft_gguf_weights(model, family, a->gguf) : weft_hf_weights(model, family, a->path));
-    enum weft_status status = open_tokenizer(a, &t);
+    TRY(a->gguf ? weft_gguf_weights(s->model, s->family, a->gguf) : weft_hf_weights(s->model, s->family, a->path));
+    enum weft_status status = open_tokenizer(a, s->spec.vocab, &t);
     if (status == WEFT_OK)
-        status = save(a, model, t);
+        status = save(a, s->model, t);
     weft_tokenizer_free(t);
     return status;
 }
 
-static enum weft_status import_and_print(struct args *a)
+/* The model with other settings: the weights that fit, of the folder as it was just written. */
+static enum weft_status change(const struct args *a, struct side *s, struct weft_fits *fits)
 {
-    char hash[65] = "";
-    const struct weft_hf_family *family = NULL;
-    struct weft_nn *model = NULL;
-    TRY(read_config(a, &family));
-    a->common.model = family->preset;
-    a->common.settings.preset_name = family->preset;
-    TRY(weft_spec_init(&a->common.spec, family->preset, &a->common.settings));
-    TRY(weft_settings_finish(&a->common.settings));
-    enum weft_status status = weft_nn_create(&model, &a->common.spec);
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/model.safetensors", a->out);
+    TRY(weft_nn_init(s->model));
+    enum weft_status status = weft_nn_adopt(s->model, path, true, weft_fits_add, fits);
     if (status == WEFT_OK)
-        status = import(a, model, family);
-    if (status == WEFT_OK)
-        weft_params_hash(&model->params, hash);
-    int64_t params = model ? model->params.elements : 0;
-    weft_nn_free(model);
-    TRY(status);
+        return weft_nn_save(s->model, path);
+    unlink(path);
+    snprintf(path, sizeof path, "%.4095s/tokenizer.json", a->out);
+    unlink(path);
+    rmdir(a->out);
+    return status;
+}
+
+/* ---- the command */
+
+static enum weft_status print(const struct args *a, const struct side *s, const struct weft_fits *fits)
+{
+    static const char *const words[] = {"copied", "extended", "new", "left"};
+    char hash[65];
+    bool changed = fits->count[WEFT_FIT_EXTENDED] || fits->count[WEFT_FIT_NEW] || fits->count[WEFT_FIT_LEFT];
     struct weft_result *r = weft_result_create();
+    weft_params_hash(&s->model->params, hash);
     weft_result_text(r, "folder", a->out);
-    weft_result_text(r, "architecture", family->architecture);
-    weft_result_int(r, "params", params);
+    weft_result_text(r, "architecture", s->family->architecture);
+    weft_result_int(r, "params", s->model->params.elements);
     weft_result_text(r, "weights_sha256", hash);
-    status = weft_result_print(r, stdout, a->common.json);
+    for (int i = 0; changed && i <= WEFT_FIT_LEFT; i++)
+        weft_result_int(r, words[i], fits->count[i]);
+    if (changed)
+        weft_fits_print(fits, stderr);
+    enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     return status;
+}
+
+static enum weft_status import_all(const struct args *a, struct side *theirs, struct side *ours)
+{
+    static const struct weft_settings nothing;
+    const struct weft_settings *asked = &a->common.settings;
+    struct weft_fits fits = {0};
+    TRY(create(a, &nothing, theirs));
+    if (asked->count)
+        TRY(create(a, asked, ours)); /* so that a setting is refused before anything is written */
+    TRY(import(a, theirs));
+    if (asked->count)
+        TRY(change(a, ours, &fits));
+    struct side *result = asked->count ? ours : theirs;
+    TRY(save_config(a, &result->settings));
+    return print(a, result, &fits);
 }
 
 static enum weft_status run(void *args)
@@ -136,7 +192,10 @@ static enum weft_status run(void *args)
     TRY(weft_folder_check_new(a->out));
     if (!weft_is_folder(a->path))
         TRY(weft_gguf_open(&a->gguf, a->path));
-    enum weft_status status = import_and_print(a);
+    struct side theirs = {0}, ours = {0};
+    enum weft_status status = import_all(a, &theirs, &ours);
+    release(&theirs);
+    release(&ours);
     weft_gguf_close(a->gguf);
     return status;
 }
@@ -147,7 +206,9 @@ const struct weft_cmd weft_cmd_import = {
     .doc =
         "Makes a model folder of a folder of Hugging Face, with weights as safetensors, or of a GGUF file, in f32, f16 "
         "or bf16: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained on (weft "
-        "train --init) and changed. Whatever in config.json, or in the metadata of the file, changes what the model "
+        "train --init) and changed. With --set, as in --set geom=w2, it is another model: weights that fit by name and "
+        "shape are copied, the others are new, and it is said which. Whatever in config.json, or in the metadata of "
+        "the file, changes what the model "
         "computes and is not understood is refused by name.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_JSON,

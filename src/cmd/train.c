@@ -49,10 +49,7 @@ static const struct weft_arg table[] = {
 
 struct view {
     struct weft_line line;
-    struct {
-        int count;
-        char names[600];
-    } fits[WEFT_FIT_LEFT + 1];
+    struct weft_fits fits;    /* of initial weights that come from elsewhere */
     double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
 };
 
@@ -105,27 +102,9 @@ static void print_failed(void *context, const struct weft_check *c)
     weft_say(stderr, "FAILED %s: %s: %.4g (limit %.4g): %s\n", c->gate, c->name, c->figure, c->limit, c->where);
 }
 
-/* The first names; how many there are is said. */
-static void collect_weight(void *context, const char *name, enum weft_fit fit)
+static void note_weight(void *context, const char *name, enum weft_fit fit)
 {
-    struct view *v = context;
-    char *names = v->fits[fit].names;
-    size_t used = strlen(names), size = sizeof v->fits[fit].names;
-    if (used + strlen(name) + 8 < size)
-        snprintf(names + used, size - used, "%s%s", used ? ", " : "", name);
-    else if (used + 5 < size && strcmp(names + used - 3, "...") != 0)
-        snprintf(names + used, size - used, " ...");
-    v->fits[fit].count++;
-}
-
-static void print_adopted(const struct view *v, const struct weft_run *run)
-{
-    static const char *const words[] = {"copied", "extended to this context", "new, drawn", "left out"};
-    weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
-    for (int i = 0; i <= WEFT_FIT_LEFT; i++)
-        if (v->fits[i].count)
-            weft_say(stderr, "  %4d %s%s%s\n", v->fits[i].count, words[i], i == WEFT_FIT_COPIED ? "" : ": ",
-                     i == WEFT_FIT_COPIED ? "" : v->fits[i].names);
+    weft_fits_add(&((struct view *)context)->fits, name, fit);
 }
 
 static void print_resumed(const struct weft_run *run)
@@ -150,7 +129,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
                 run->gates_checks, run->gates_seconds);
         break;
     case WEFT_RUN_ADOPTED:
-        print_adopted(v, run);
+        weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
+        weft_fits_print(&v->fits, stderr);
         break;
     case WEFT_RUN_RESUMED:
         print_resumed(run);
@@ -345,7 +325,7 @@ static enum weft_status run_command(void *args)
                            .context = &view,
                            .on_failed_check = print_failed,
                            .on_notice = print_notice,
-                           .on_weight = collect_weight,
+                           .on_weight = note_weight,
                            .on_progress = print_progress};
     enum weft_status status = join_ranks(&run, &comm, a->stall);
     if (status == WEFT_OK)

@@ -142,6 +142,29 @@ def kept():
                "%s over a model is refused: %s" % (words[0], answer))
 
 
+def patches():
+    """A model that is changed while it is imported: what fits is copied, and what does not is said."""
+    from safetensors.torch import load_file
+    folder = FOLDER + "/patched"
+    save(LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+                     max_position_embeddings=32), folder, True)
+    weft("import", folder, "--out", folder + "-plain", "--json")
+    plain = load_file(folder + "-plain/model.safetensors")
+    for i, (settings, new, left) in enumerate(((["geom=w2", "spread=full"], 6, 0), (["geom=w2"], 10, 4), (["m1=yes"], 3, 0),
+                                               (["attn=latent", "latent_width=8"], 12, 4), (["layers=3"], 9, 0))):
+        out = "%s-%d" % (folder, i)
+        answer = weft("import", folder, "--out", out, *sets(settings), "--json")
+        weights = load_file(out + "/model.safetensors")
+        kept = [n for n in plain if n in weights and weights[n].shape == plain[n].shape]
+        good = isinstance(answer, dict) and (answer["new"], answer["left"]) == (new, left) and answer["copied"] == len(kept) and all(
+            torch.equal(plain[n], weights[n]) for n in kept)
+        result(good, "import with %s: %s" % (" ".join(settings), answer))
+        answer = weft("eval", out, "--set", "task=recall", "--set", "recall_length=16", "--json")
+        result(isinstance(answer, dict) and answer["eval_loss"] < 100, "and it computes%s" % ("" if isinstance(answer, dict) else ": " + answer))
+    answer = weft("import", folder, "--out", folder + "-none", "--set", "width=32")
+    result(isinstance(answer, str) and "no weight that fits" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
+
+
 def checks():
     """weft export --check: with transformers, without, and with an exported model that is damaged before it is compared."""
     damaging = FOLDER + "/damaging"
@@ -275,6 +298,7 @@ exports()
 refusals()
 damage()
 kept()
+patches()
 checks()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
