@@ -190,7 +190,7 @@ static enum weft_status run(void *args)
         return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
                     a->common.model);
     TRY(check_out(a));
-    TRY(weft_common_init(&a->common));
+    TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
     if (status == WEFT_OK)

@@ -68,6 +68,8 @@ bool weft_gguf_whole(const struct weft_gguf_key *key, int64_t *n);
 const unsigned char *weft_gguf_text(const unsigned char *at, const char **text, size_t *bytes);
 /* Whether the key is there and is this text. */
 bool weft_gguf_is(const struct weft_gguf_key *key, const char *text);
+/* A value for a message: a number, the beginning of a text, "a list", or for NULL "missing". */
+void weft_gguf_show(const struct weft_gguf_key *key, char text[64]);
 
 /* ---- models as GGUF has them (gguf_family.c) */
 

@@ -33,16 +33,8 @@ static const struct {
 
 static enum weft_status refuse(const struct reading *r, const struct weft_gguf_key *key)
 {
-    char value[64] = "a list or a text";
-    double x;
-    const char *text;
-    size_t bytes;
-    if (weft_gguf_number(key, &x))
-        snprintf(value, sizeof value, "%.9g", x);
-    else if (key->type == WEFT_GGUF_TEXT) {
-        weft_gguf_text(key->at, &text, &bytes);
-        snprintf(value, sizeof value, "\"%.*s\"", (int)weft_min((int64_t)bytes, 40), text);
-    }
+    char value[64];
+    weft_gguf_show(key, value);
     return FAIL(WEFT_INVALID, "%s: %.200s = %s may change what the model computes, and Weft does not know it",
                 weft_gguf_path(r->f), key->name, value);
 }

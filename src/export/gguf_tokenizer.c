@@ -181,16 +181,19 @@ static enum weft_status check_kind(const struct weft_gguf *f)
     const char *path = weft_gguf_path(f);
     char name[64];
     double x;
+    weft_gguf_show(model, name);
     if (!weft_gguf_is(model, "gpt2"))
-        return FAIL(WEFT_UNSUPPORTED,
-                    "%s: its kind of tokenizer (tokenizer.ggml.model) is not supported, only byte-level BPE (gpt2) is: "
-                    "pass --no-tokenizer to leave it behind",
-                    path);
+        return FAIL(
+            WEFT_UNSUPPORTED,
+            "%s: tokenizer.ggml.model is %s: only byte-level BPE, \"gpt2\", is supported; pass --no-tokenizer to "
+            "leave the tokenizer behind",
+            path, name);
+    weft_gguf_show(pre, name);
     if (!weft_gguf_is(pre, "gpt-2"))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: its pre-tokenizer (tokenizer.ggml.pre) is not GPT-2's, so texts would become other tokens: "
-                    "pass --no-tokenizer to leave it behind",
-                    path);
+                    "%s: tokenizer.ggml.pre is %s: only \"gpt-2\" is supported, with another one texts would become "
+                    "other tokens; pass --no-tokenizer to leave the tokenizer behind",
+                    path, name);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         snprintf(name, sizeof name, "tokenizer.ggml.%s", off[i]);
         const struct weft_gguf_key *key = weft_gguf_key_find(f, name);

@@ -71,3 +71,19 @@ bool weft_gguf_is(const struct weft_gguf_key *key, const char *text)
     weft_gguf_text(key->at, &has, &bytes);
     return bytes == strlen(text) && memcmp(has, text, bytes) == 0;
 }
+
+void weft_gguf_show(const struct weft_gguf_key *key, char text[64])
+{
+    double x;
+    const char *has;
+    size_t bytes;
+    if (!key)
+        snprintf(text, 64, "missing");
+    else if (weft_gguf_number(key, &x))
+        snprintf(text, 64, "%.9g", x);
+    else if (key->type == WEFT_GGUF_TEXT) {
+        weft_gguf_text(key->at, &has, &bytes);
+        snprintf(text, 64, "\"%.*s\"", (int)weft_min((int64_t)bytes, 60), has);
+    } else
+        snprintf(text, 64, key->type == WEFT_GGUF_LIST ? "a list" : "not finite");
+}

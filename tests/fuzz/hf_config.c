@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hf_config.c - any bytes as config.json of Hugging Face: a model that is accepted can be exported, and what is
+ * exported is accepted as the same model.
+ */
+#define _GNU_SOURCE
+#include "fuzz.h"
+
+#include "base/fields.h"
+#include "export/hf.h"
+
+#include <string.h>
+
+/* The options of the model that a config means, and the config that is made of it. */
+static enum weft_status import(const char *path, char **options, char **config)
+{
+    static struct weft_settings settings;
+    struct weft_spec spec = {0};
+    const struct weft_hf_family *family = NULL;
+    json_t *object = NULL, *made = NULL;
+    size_t bytes;
+    enum weft_status status = weft_fields_load(path, &object);
+    const char *type = json_string_value(json_object_get(object, "model_type"));
+    if (status == WEFT_OK)
+        status = type ? weft_hf_family_find(type, path, &family) : WEFT_FORMAT;
+    if (status == WEFT_OK)
+        status = weft_hf_config_read(family, object, path, &settings);
+    if (status == WEFT_OK)
+        status = weft_spec_init(&spec, family->preset, &settings);
+    if (status == WEFT_OK)
+        status = weft_settings_finish(&settings);
+    if (status == WEFT_OK) {
+        settings.preset_name = family->preset;
+        FILE *f = open_memstream(options, &bytes);
+        MUST(f && weft_settings_save(&settings, f) == WEFT_OK && fclose(f) == 0);
+        MUST(weft_hf_family_of(&spec, &family) == WEFT_OK);
+        MUST(weft_hf_config_make(family, &spec, &made) == WEFT_OK);
+        MUST((*config = json_dumps(made, 0)));
+    }
+    json_decref(made);
+    json_decref(object);
+    weft_spec_release(&spec);
+    weft_settings_release(&settings);
+    settings = (struct weft_settings){0};
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *options[3] = {0}, *config[3] = {0};
+    if (import(fuzz_file(data, size), &options[0], &config[0]) == WEFT_OK) {
+        for (int i = 1; i < 3; i++)
+            MUST(import(fuzz_file(config[i - 1], strlen(config[i - 1])), &options[i], &config[i]) == WEFT_OK);
+        MUST(strcmp(options[1], options[2]) == 0 && strcmp(config[0], config[1]) == 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(options[i]);
+        free(config[i]);
+    }
+    return 0;
+}
