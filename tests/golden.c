@@ -136,7 +136,8 @@ static struct weft_value *rmsnorm(struct run *r)
 
 static struct weft_value *rope(struct run *r)
 {
-    return weft_rope(r->g, rows(r, "x"), ints(r, "pos"), whole(r, "heads"), number(r, "base"));
+    return weft_rope(r->g, rows(r, "x"), ints(r, "pos"), whole(r, "heads"),
+                     &(struct weft_rope_turns){.base = number(r, "base")});
 }
 
 static struct weft_value *join_heads(struct run *r)

@@ -78,7 +78,7 @@ static enum weft_status check_rope(const struct weft_trial *t)
     const double limit = 1e-5;
     struct bench b;
     set_up(&b);
-    b.y = weft_rope(b.g, b.x[0], b.pos, HEADS, 10000);
+    b.y = weft_rope(b.g, b.x[0], b.pos, HEADS, &(struct weft_rope_turns){.base = 10000});
     enum weft_status status = run(&b);
     if (status == WEFT_OK) {
         const struct weft_tensor *x = weft_exec_tensor(b.exec, b.x[0]), *y = weft_exec_tensor(b.exec, b.y);

@@ -280,6 +280,8 @@ enum weft_status weft_gguf_export(const struct weft_nn *model, const struct weft
     struct exporting x = {.model = model, .family = weft_gguf_family(hf->type), .weight = weight, .room = 1 << 20};
     if (strcmp(hf->type, "qwen2") == 0 && model->spec->head * model->spec->heads != model->spec->width)
         return FAIL(WEFT_INVALID, "GGUF's qwen2 has heads as wide as width / heads");
+    if (weft_hf_rope_scaled(model->spec))
+        return FAIL(WEFT_INVALID, "rope_scaling is not written to GGUF: export the model for hf");
     for (int i = 0; i < model->params.count; i++) {
         const struct weft_param *w = &model->params.list[i];
         x.room = (size_t)weft_max((int64_t)x.room, w->ndim > 1 ? 4 * w->dim[1] : 4);

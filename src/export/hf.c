@@ -81,6 +81,11 @@ static const struct weft_hf_size llama_sizes[] = {
     {"vocab", "vocab_size"},
     {"norm_eps", "rms_norm_eps"},
     {"rope_base", "rope_theta"},
+    {"rope_scaling", NULL},
+    {"rope_factor", NULL},
+    {"rope_low", NULL},
+    {"rope_high", NULL},
+    {"rope_original", NULL},
     {"tie", "tie_word_embeddings"},
     {0},
 };

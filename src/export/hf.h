@@ -30,7 +30,7 @@ struct weft_hf_family {
     const struct weft_hf_size *sizes; /* end with NULL */
 };
 
-/* A key of config.json that is an option of ours. */
+/* A key of config.json that is an option of ours; NULL: hf_rope.c has it. */
 struct weft_hf_size {
     const char *ours, *theirs;
 };
@@ -74,6 +74,11 @@ enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const 
 /* Adds the settings that a config.json means. What changes a result and is not understood is refused by name. */
 enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const json_t *config, const char *where,
                                      struct weft_settings *settings);
+
+/* rope_parameters, or rope_scaling as it once was: of a model's spec, and as settings (hf_rope.c). */
+bool weft_hf_rope_scaled(const struct weft_spec *spec);
+json_t *weft_hf_rope_make(const struct weft_spec *spec);
+enum weft_status weft_hf_rope_read(const json_t *config, const char *where, struct weft_settings *settings);
 
 /* ---- whole folders */
 

@@ -2,8 +2,6 @@
  *
  * hf_config.c - config.json of Hugging Face: made of a model's options, and read as settings.
  *
- * transformers 5 has the base of rotary positions in rope_parameters, earlier versions in rope_theta: both are written,
- * and either is read.
  */
 #include "base/opt.h"
 #include "export/hf.h"
@@ -40,7 +38,7 @@ static void make_one(void *context, const struct weft_opt *opt, const char *valu
     int64_t whole;
     double real;
     for (const struct weft_hf_size *s = m->family->sizes; s->ours; s++) {
-        if (strcmp(s->ours, opt->name) != 0)
+        if (!s->theirs || strcmp(s->ours, opt->name) != 0)
             continue;
         json_t *to = resolved(m, opt->name);
         if (!to && opt->type == WEFT_OPT_BOOL)
@@ -78,10 +76,8 @@ enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const 
         weft_spec_each(spec, &m, make_one);
     json_object_update(m.config, more);
     json_decref(more);
-    const json_t *theta = json_object_get(m.config, "rope_theta");
-    if (theta)
-        json_object_set_new(m.config, "rope_parameters",
-                            json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", json_number_value(theta)));
+    if (json_object_get(m.config, "rope_theta"))
+        json_object_set_new(m.config, "rope_parameters", weft_hf_rope_make(spec));
     *config = m.config;
     return m.config ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a config");
 }
@@ -113,6 +109,7 @@ static const char *const ignored[] = {"architectures",
                                       "n_ctx",
                                       "pretraining_tp",
                                       "rope_parameters",
+                                      "rope_scaling",
                                       "max_window_layers",
                                       "return_dict",
                                       "output_hidden_states",
@@ -137,7 +134,6 @@ static const struct {
              {"reorder_and_upcast_attn", "false"},
              {"add_cross_attention", "false"},
              {"use_sliding_window", "false"},
-             {"rope_scaling", "null"},
              {"layer_types", NULL},
              {"sliding_window", NULL},
              {NULL, NULL}};
@@ -192,25 +188,13 @@ static enum weft_status check_fixed(const json_t *config, const char *key, const
     return refuse(where, key, value);
 }
 
-/* The base, wherever it is. Only the plain kind of rotation. */
-static enum weft_status read_rope(const json_t *config, const char *where, struct weft_settings *s)
-{
-    const json_t *rope = json_object_get(config, "rope_parameters");
-    const char *kind = json_string_value(json_object_get(rope, "rope_type"));
-    if (rope && !json_is_null(rope) && kind && strcmp(kind, "default") != 0)
-        return refuse(where, "rope_parameters", rope);
-    const json_t *theta = json_object_get(rope, "rope_theta");
-    theta = theta ? theta : json_object_get(config, "rope_theta");
-    return theta ? add(s, "rope_base", theta, where) : WEFT_OK;
-}
-
 static enum weft_status read_key(const struct weft_hf_family *f, const json_t *config, const char *key,
                                  const json_t *value, const char *where, struct weft_settings *s)
 {
     if (is_ignored(key) || strcmp(key, "rope_theta") == 0)
         return WEFT_OK;
     for (const struct weft_hf_size *size = f->sizes; size->ours; size++)
-        if (strcmp(size->theirs, key) == 0)
+        if (size->theirs && strcmp(size->theirs, key) == 0)
             return json_is_null(value) ? WEFT_OK : add(s, size->ours, value, where);
     if (strcmp(key, "attention_bias") == 0 || strcmp(key, "mlp_bias") == 0) {
         bool attention = json_is_true(json_object_get(config, "attention_bias"));
@@ -265,6 +249,6 @@ enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const 
     json_object_foreach((json_t *)config, key, value) TRY(read_key(family, config, key, value, where, settings));
     TRY(add_defaults(family, config, settings));
     if (strcmp(family->preset, "llama") == 0)
-        TRY(read_rope(config, where, settings));
+        TRY(weft_hf_rope_read(config, where, settings));
     return WEFT_OK;
 }

@@ -8,6 +8,7 @@
  */
 #include "export/hf.h"
 #include "nn/part.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,8 +49,8 @@ struct making {
 /* Options that the code of a model reads, under their own names. */
 static bool is_read(const char *name)
 {
-    static const char *const read[] = {"ra_alpha", "ra_window", "m1_alpha", "m1_width", "m2_alpha",  "m2_rank",
-                                       "m2_topk",  "m2_rms",    "m3_alpha", "ws_heads", "rope_base", NULL};
+    static const char *const read[] = {"ra_alpha", "ra_window", "m1_alpha", "m1_width", "m2_alpha", "m2_rank",
+                                       "m2_topk",  "m2_rms",    "m3_alpha", "ws_heads", NULL};
     const char *const *at = read;
     while (*at && strcmp(*at, name) != 0)
         at++;
@@ -92,6 +93,17 @@ static json_t *sizes(const struct weft_nn *model)
     return c;
 }
 
+/* The angle of each pair per token. */
+static json_t *frequencies(const struct weft_spec *s)
+{
+    const struct weft_rope_turns *t = s->part[WEFT_POS].options;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < s->rotated / 2; i++)
+        json_array_append_new(list,
+                              json_real(weft_rope_slowed(t, weft_pow(t->base, -2 * (double)i / (double)s->rotated))));
+    return list;
+}
+
 /* Widths that a weight has. */
 static void add_width(json_t *config, const char *key, const struct weft_nn *model, const char *weight, int dim)
 {
@@ -111,6 +123,8 @@ enum weft_status weft_hf_own_config(const struct weft_nn *model, json_t **config
     weft_spec_each(model->spec, &m, make_one);
     json_object_update(m.config, more);
     json_decref(more);
+    if (strcmp(weft_spec_pos(model->spec)->part.name, "rope") == 0)
+        json_object_set_new(m.config, "frequencies", frequencies(model->spec));
     add_width(m.config, "latent_width", model, "blocks.0.attn.wdk", 0);
     add_width(m.config, "latent_width", model, "blocks.0.m3.wc", 0);
     add_width(m.config, "relative_max", model, "blocks.0.attn.relative", 1);

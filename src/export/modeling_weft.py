@@ -57,13 +57,11 @@ def norm_of(config):
 
 
 #: if pos=rope
-def rotate(x, positions, base):
-    """x [B, heads, T, n]: number i of the first half turns together with number i of the second."""
-    half = x.shape[-1] // 2
-    frequency = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angle = positions[:, None, :, None] * frequency
+def rotate(x, positions, frequencies):
+    """x [B, heads, T, n]: number i of the first half turns together with number i of the second, by an angle per token."""
+    angle = positions[:, None, :, None] * torch.tensor(frequencies, device=x.device, dtype=torch.float32)
     cos, sin = angle.cos(), angle.sin()
-    a, b = x.float().split(half, -1)
+    a, b = x.float().chunk(2, -1)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), -1).to(x.dtype)
 
 
@@ -172,7 +170,7 @@ class Attention(nn.Module):
         mean = mean / spread.sqrt()
         #: end
         #: if pos=rope and attn=full
-        mean = rotate(mean, view.positions, self.config.rope_base)
+        mean = rotate(mean, view.positions, self.config.frequencies)
         #: elif pos=rope
         mean = torch.cat((mean, rotated.expand(-1, mean.shape[1], -1, -1)), -1)
         #: end
@@ -195,7 +193,7 @@ class Attention(nn.Module):
         spread = self.positive(heads_of(self.wq_spread(x), H))
         #: end
         #: if pos=rope and attn=latent
-        rotated = rotate(heads_of(self.wqr(x), H), view.positions, self.config.rope_base)
+        rotated = rotate(heads_of(self.wqr(x), H), view.positions, self.config.frequencies)
         #: end
         return self.join(mean, spread, rotated, view)
 
@@ -239,7 +237,7 @@ class Attention(nn.Module):
         new["c_v"] = self.wdv(x)
         #: end
         #: if pos=rope
-        new["rotated"] = rotate(self.wkr(x)[:, None], view.positions, self.config.rope_base)[:, 0]
+        new["rotated"] = rotate(self.wkr(x)[:, None], view.positions, self.config.frequencies)[:, 0]
         #: end
         #: if geom!=dot
         new["spread"] = self.positive(self.ws(x))

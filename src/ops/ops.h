@@ -72,6 +72,17 @@ enum { WEFT_MAX_SPLIT = 8 }; /* outputs of split */
 /* The positive of a context in info_nce: itself, or the other half of its sequence. */
 enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
 
+/* How fast the pairs of rope turn: pair i of n by base^(-i/n) per token, or more slowly (rope.c). */
+enum weft_rope_scaling { WEFT_ROPE_PLAIN, WEFT_ROPE_LINEAR, WEFT_ROPE_LLAMA3 };
+struct weft_rope_turns {
+    double base;
+    enum weft_rope_scaling scaling;
+    double factor, low, high; /* low, high, original: of llama3 */
+    int64_t original;
+};
+/* A pair's angle per token, from what it is without scaling. */
+double weft_rope_slowed(const struct weft_rope_turns *turns, double frequency);
+
 /* Key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The element's index
  * is the counter. Independent of the number of threads, ranks and micro-batches. */
 uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site);

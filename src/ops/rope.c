@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * rope - rotary positions: in each head of x [M, H D], rotates the pair (i, i + D/2) by the angle pos base^(-2i/D):
+ * rope - rotary positions: in each head of x [M, H D], rotates the pair (i, i + D/2) by the angle pos f_i:
  *
  *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
  *
+ * f_i = base^(-2i/D), or less for a model whose context was extended (enum weft_rope_scaling).
  * Backward rotates dy by the opposite angle and needs only pos. The cosines and sines of a row are computed once for
- * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D, base), need no table that
- * would limit positions, and cost little compared with reading x.
+ * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need
+ * no table that would limit positions, and cost little compared with reading x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -19,8 +20,22 @@ typedef float vf8 __attribute__((vector_size(32)));
 
 struct attr {
     int64_t heads;
-    double base;
+    struct weft_rope_turns turns;
 };
+
+/* linear: every pair turns more slowly. llama3: pairs that make fewer than `low` turns within the original context do,
+ * those of more than `high` turns do not, and between the two the factor goes from one to the other (Llama 3.1). */
+double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
+{
+    const double pi = 3.14159265358979323846;
+    double turns = (double)t->original * frequency / (2 * pi), share = (turns - t->low) / (t->high - t->low);
+    if (t->scaling == WEFT_ROPE_LINEAR)
+        return frequency / t->factor;
+    if (t->scaling != WEFT_ROPE_LLAMA3 || share >= 1)
+        return frequency;
+    share = share > 0 ? share : 0;
+    return frequency * (share + (1 - share) / t->factor);
+}
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -32,8 +47,8 @@ static enum weft_status shape(struct weft_node *node)
         return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
     if (heads < 1 || width % (2 * heads) != 0)
         return weft_node_fail(node, "%lld columns cannot be divided into %lld heads of even width", width, heads);
-    if (!(attr->base > 0))
-        return weft_node_fail(node, "base = %g; it must be positive", attr->base);
+    if (!(attr->turns.base > 0))
+        return weft_node_fail(node, "base = %g; it must be positive", attr->turns.base);
     if (pos->dtype != WEFT_I32 || !weft_shape_same(&pos->shape, &rows))
         return weft_node_fail(node, "pos must be i32, one element per row of x");
     return weft_node_output(node, 0, x->dtype, x->shape);
@@ -49,7 +64,8 @@ static void rotate_ref(const struct weft_call *call, const double *from, double 
         for (int64_t h = 0; h < attr->heads; h++)
             for (int64_t i = 0; i < wide / 2; i++) {
                 int64_t a = r * width + h * wide + i, b = a + wide / 2;
-                double angle = sign * pos[r] * pow(attr->base, -2 * (double)i / (double)wide);
+                double frequency = pow(attr->turns.base, -2 * (double)i / (double)wide);
+                double angle = sign * pos[r] * weft_rope_slowed(&attr->turns, frequency);
                 double x = from[a], y = from[b]; /* `to` may be `from` */
                 to[a] = x * cos(angle) - y * sin(angle);
                 to[b] = y * cos(angle) + x * sin(angle);
@@ -82,7 +98,7 @@ static enum weft_status plan_for(const struct weft_call *max, const struct weft_
     if (!frequency)
         return WEFT_NOMEM;
     for (int64_t i = 0; i < wide / 2; i++)
-        frequency[i] = weft_pow(attr->base, -2 * (double)i / (double)wide);
+        frequency[i] = weft_rope_slowed(&attr->turns, weft_pow(attr->turns.base, -2 * (double)i / (double)wide));
     booking->plan = frequency;
     booking->local = 2 * (size_t)padded * sizeof(float);
     return WEFT_OK;
@@ -167,21 +183,30 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, head width, first position, inside. x: base */
+/* n: rows, heads, head width, first position, inside, scaling. x: base, factor */
 static const struct weft_case cases[] = {
-    {"one pair", {1, 1, 2, 1}, {10000}},     {"one row", {1, 3, 10, 5}, {10000}},
-    {"odd", {7, 3, 6, 0}, {10000}},          {"lanes", {5, 2, 32, 0}, {10000}},
-    {"lanes+1", {5, 2, 34, 0}, {10000}},     {"tile-1", {ROWS - 1, 2, 16, 0}, {10000}},
-    {"tile", {ROWS, 2, 16, 0}, {10000}},     {"tile+1", {ROWS + 1, 2, 16, 0}, {10000}},
-    {"tiles", {100, 4, 64, 0}, {10000}},     {"inside", {40, 3, 20, 7, 1}, {10000}},
-    {"far", {20, 2, 64, 1000000}, {500000}}, {"farthest", {8, 1, 16, INT32_MAX - 8}, {10}},
+    {"one pair", {1, 1, 2, 1}, {10000}},
+    {"one row", {1, 3, 10, 5}, {10000}},
+    {"odd", {7, 3, 6, 0}, {10000}},
+    {"lanes", {5, 2, 32, 0}, {10000}},
+    {"lanes+1", {5, 2, 34, 0}, {10000}},
+    {"tile-1", {ROWS - 1, 2, 16, 0}, {10000}},
+    {"tile", {ROWS, 2, 16, 0}, {10000}},
+    {"tile+1", {ROWS + 1, 2, 16, 0}, {10000}},
+    {"tiles", {100, 4, 64, 0}, {10000}},
+    {"inside", {40, 3, 20, 7, 1}, {10000}},
+    {"far", {20, 2, 64, 1000000}, {500000}},
+    {"farthest", {8, 1, 16, INT32_MAX - 8}, {10}},
+    {"linear", {20, 2, 16, 100, 0, WEFT_ROPE_LINEAR}, {10000, 4}},
+    {"llama3", {20, 2, 32, 5000, 0, WEFT_ROPE_LLAMA3}, {500000, 8}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1] * c->n[2]);
     struct weft_value *pos = weft_case_input(g, "pos", WEFT_I32, c->n[0], 0);
-    struct weft_value *y = weft_rope(g, c->n[4] ? weft_scale(g, x, 2) : x, pos, c->n[1], c->x[0]);
+    struct weft_rope_turns turns = {c->x[0], (enum weft_rope_scaling)c->n[5], c->x[1], 1, 4, 4096};
+    struct weft_value *y = weft_rope(g, c->n[4] ? weft_scale(g, x, 2) : x, pos, c->n[1], &turns);
     weft_graph_output(g, c->n[4] ? weft_scale(g, y, 2) : y);
 }
 
@@ -197,7 +222,7 @@ static bool fill(const struct weft_case *c, const char *input, struct weft_tenso
 
 const struct weft_op WEFT_OP(rope) = {
     .name = "rope",
-    .summary = "y = x with each pair (i, i+D/2) of a head rotated by pos base^(-2i/D)",
+    .summary = "y = x with each pair (i, i+D/2) of a head rotated by pos base^(-2i/D), or less",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
@@ -213,9 +238,9 @@ const struct weft_op WEFT_OP(rope) = {
 };
 
 struct weft_value *weft_rope(struct weft_graph *g, struct weft_value *x, struct weft_value *pos, int64_t heads,
-                             double base)
+                             const struct weft_rope_turns *turns)
 {
-    struct attr attr = {heads, base};
+    struct attr attr = {heads, *turns};
     struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rope), &attr, 2, (struct weft_value *[]){x, pos});
     return node ? node->out[0] : NULL;
 }

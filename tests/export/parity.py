@@ -66,6 +66,10 @@ def imports():
         ("llama, grouped heads, sharded", LlamaConfig(**small, num_key_value_heads=2, rms_norm_eps=1e-5, **rope(5e5)),
          dict(max_shard_size="40KB")),
         ("llama, tied, wide heads, biases", LlamaConfig(**small, head_dim=20, tie_word_embeddings=True, attention_bias=True, mlp_bias=True), {}),
+        ("llama, linear rope", LlamaConfig(**small, rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}), {}),
+        ("llama, llama3 rope", LlamaConfig(**small, head_dim=32, rope_parameters={
+            "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64}), {}),
         ("qwen2", Qwen2Config(**small, num_key_value_heads=1, **rope(1e6)), {}),
         ("qwen3", Qwen3Config(**small, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True), dict(dtype=torch.bfloat16)),
     ]
@@ -119,6 +123,9 @@ def damage():
             ("biases that are not there", change(attention_bias=True, mlp_bias=True), "bias"),
             ("another norm", change(rms_norm_eps="small"), "norm_eps"),
             ("scaled rotation, as it was once written", change(rope_scaling={"type": "linear", "factor": 2.0}), "rope_scaling"),
+            ("a rotation without its factor", change(rope_parameters={"rope_type": "linear", "rope_theta": 1e4}), "rope_factor"),
+            ("a rotation with an unknown number", change(rope_parameters={"rope_type": "linear", "factor": 2.0, "mscale": 2.0}), "mscale"),
+            ("a context that shrinks", change(rope_parameters={"rope_type": "linear", "factor": 0.5}), "rope_factor"),
             ("a weight that has no place", add_weight, "sinks"),
             ("pickle", pickle, "pickle"),
             ("a file that was cut off", cut, "safetensors"))):
@@ -280,7 +287,7 @@ def exports():
 
 def refusals():
     for name, config, text in (
-            ("another kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_parameters"),
+            ("another kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type"),
             ("another activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
             ("another model", transformers.OPTConfig(), "opt")):
         folder = "%s/refused" % FOLDER

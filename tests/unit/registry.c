@@ -96,7 +96,7 @@ static void view_refuses_another_count(void **state)
 static void rope_refuses_odd_heads(void **state)
 {
     (void)state;
-    expect_refused(weft_rope(graph, x, ids, 2, 10000), "even");
+    expect_refused(weft_rope(graph, x, ids, 2, &(struct weft_rope_turns){.base = 10000}), "even");
 }
 
 static void dropout_refuses_to_drop_all(void **state)

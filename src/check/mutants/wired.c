@@ -40,7 +40,7 @@ static void leave_queries(void) { WEFT_BREAK_PART(weft_pos, weft_pos_rope)->rota
 static struct weft_value *rotate_by_default(struct weft_build *b, const void *options, struct weft_value *x,
                                             int64_t heads, enum weft_side side)
 {
-    return weft_rope(b->g, x, b->position, heads, 10000);
+    return weft_rope(b->g, x, b->position, heads, &(struct weft_rope_turns){.base = 10000});
 }
 
 static void ignore_base(void) { WEFT_BREAK_PART(weft_pos, weft_pos_rope)->rotate = rotate_by_default; }

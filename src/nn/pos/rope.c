@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
  * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys rotate by pos /
- * base^(2i/D). No parameters. Scores depend only on the distance of two tokens.
+ * base^(2i/D). No parameters. Scores depend only on the distance of two tokens. Models whose context was extended after
+ * training turn more slowly (rope_scaling).
  */
 #include "nn/build.h"
 
 #include <stddef.h>
 
-struct rope {
-    double base;
-};
+static const char *const scalings[] = {
+    [WEFT_ROPE_PLAIN] = "none", [WEFT_ROPE_LINEAR] = "linear", [WEFT_ROPE_LLAMA3] = "llama3", NULL};
 
+#define AT(field) offsetof(struct weft_rope_turns, field)
 static const struct weft_opt options[] = {
-    {"rope_base", WEFT_OPT_REAL, offsetof(struct rope, base), "10000", 2, 1e12,
+    {"rope_base", WEFT_OPT_REAL, AT(base), "10000", 2, 1e12,
      .help = "the slowest pair makes one turn in about 2 pi times this many tokens"},
+    {"rope_scaling", WEFT_OPT_CHOICE, AT(scaling), "none", .choices = scalings,
+     .help =
+         "turn more slowly, for a context longer than the original one: all pairs, or the slow ones as Llama 3.1 does"},
+    {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none",
+     .help = "how much more slowly"},
+    {"rope_low", WEFT_OPT_REAL, AT(low), "1", 0, 1e6, .needs = "rope_scaling=llama3",
+     .help = "pairs with fewer turns than this in the original context are slowed fully"},
+    {"rope_high", WEFT_OPT_REAL, AT(high), "4", 0, 1e6, .needs = "rope_scaling=llama3",
+     .help = "pairs with more turns are not slowed"},
+    {"rope_original", WEFT_OPT_INT, AT(original), "8192", 1, 1 << 24, .needs = "rope_scaling=llama3",
+     .help = "the original context"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -21,14 +33,16 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     if (spec->rotated % 2)
         return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be rotated: make that even",
                     (long long)spec->rotated);
+    const struct weft_rope_turns *o = opts;
+    if (o->scaling == WEFT_ROPE_LLAMA3 && o->low >= o->high)
+        return FAIL(WEFT_INVALID, "rope_low=%g must be less than rope_high=%g", o->low, o->high);
     return WEFT_OK;
 }
 
 static struct weft_value *rotate(struct weft_build *b, const void *opts, struct weft_value *x, int64_t heads,
                                  enum weft_side side)
 {
-    const struct rope *o = opts;
-    return weft_rope(b->g, x, b->position, heads, o->base);
+    return weft_rope(b->g, x, b->position, heads, opts);
 }
 
 const struct weft_pos weft_pos_rope = {
@@ -36,7 +50,7 @@ const struct weft_pos weft_pos_rope = {
              .name = "rope",
              .summary = "queries and keys rotated by their positions",
              .owner = WEFT_OWNER("pos=rope", options),
-             .options_bytes = sizeof(struct rope),
+             .options_bytes = sizeof(struct weft_rope_turns),
              .resolve = resolve},
     .rotate = rotate,
 };
