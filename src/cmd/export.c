@@ -57,9 +57,9 @@ static enum weft_status write_gguf(const struct args *a, const struct weft_nn *m
     struct weft_tokenizer *t = NULL;
     const struct weft_hf_family *family = NULL;
     TRY(weft_hf_family_of(model->spec, &family));
-    *architecture = family->type;
-    enum weft_status status = WEFT_OK;
-    if (weft_tokenizer_find(folder, path))
+    *architecture = weft_gguf_family_of(model->spec, family)->names.type;
+    enum weft_status status = weft_folder_make_parents(a->out);
+    if (status == WEFT_OK && weft_tokenizer_find(folder, path))
         status = weft_tokenizer_open(path, "", model->spec->vocab, &t);
     if (status == WEFT_OK)
         status =

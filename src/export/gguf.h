@@ -79,6 +79,9 @@ struct weft_gguf_family {
 };
 /* The family of an architecture; NULL: there is none. */
 const struct weft_gguf_family *weft_gguf_family(const char *architecture);
+/* The same of a model that transformers has. (GGUF's qwen2 has heads as wide as width / heads; its llama may have the
+ * same biases.) */
+const struct weft_gguf_family *weft_gguf_family_of(const struct weft_spec *spec, const struct weft_hf_family *family);
 /* Which row of our weight is row i of theirs. */
 int64_t weft_gguf_row(const struct weft_gguf_family *family, const struct weft_spec *spec, const char *ours, int64_t i);
 

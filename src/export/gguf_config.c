@@ -218,7 +218,7 @@ static enum weft_status find_family(struct reading *r)
         return FAIL(WEFT_FORMAT, "%s has no general.architecture", path);
     weft_gguf_text(key->at, &text, &bytes);
     snprintf(name, sizeof name, "%.*s", (int)weft_min((int64_t)bytes, 63), text);
-    r->family = weft_gguf_family(name);
+    r->family = weft_gguf_is(key, name) ? weft_gguf_family(name) : NULL;
     if (!r->family)
         return FAIL(WEFT_INVALID, "%s: the architecture \"%s\" cannot be imported: gpt2, llama, qwen2 and qwen3 can",
                     path, name);

@@ -277,9 +277,8 @@ enum weft_status weft_gguf_export(const struct weft_nn *model, const struct weft
 {
     const struct weft_hf_family *hf;
     TRY(weft_hf_family_of(model->spec, &hf));
-    struct exporting x = {.model = model, .family = weft_gguf_family(hf->type), .weight = weight, .room = 1 << 20};
-    if (strcmp(hf->type, "qwen2") == 0 && model->spec->head * model->spec->heads != model->spec->width)
-        return FAIL(WEFT_INVALID, "GGUF's qwen2 has heads as wide as width / heads");
+    struct exporting x = {
+        .model = model, .family = weft_gguf_family_of(model->spec, hf), .weight = weight, .room = 1 << 20};
     if (weft_hf_rope_scaled(model->spec))
         return FAIL(WEFT_INVALID, "rope_scaling is not written to GGUF: export the model for hf");
     for (int i = 0; i < model->params.count; i++) {

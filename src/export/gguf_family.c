@@ -85,6 +85,12 @@ const struct weft_gguf_family *weft_gguf_family(const char *architecture)
     return NULL;
 }
 
+const struct weft_gguf_family *weft_gguf_family_of(const struct weft_spec *spec, const struct weft_hf_family *family)
+{
+    bool wide = strcmp(family->type, "qwen2") == 0 && spec->head * spec->heads != spec->width;
+    return weft_gguf_family(wide ? "llama" : family->type);
+}
+
 int64_t weft_gguf_row(const struct weft_gguf_family *family, const struct weft_spec *spec, const char *ours, int64_t i)
 {
     static const char *const rotated[] = {".attn.wq", ".attn.wk", ".attn.wq_bias", ".attn.wk_bias"};

@@ -159,6 +159,8 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
 static enum weft_status add(struct weft_settings *s, const char *name, const json_t *value, const char *where)
 {
     char text[160];
+    if (json_is_number(value) && !(json_number_value(value) > 0)) /* 0 would mean that an option is not given */
+        return FAIL(WEFT_FORMAT, "%s: the value of %s is not above 0", where, name);
     if (json_is_integer(value))
         snprintf(text, sizeof text, "%s=%lld", name, (long long)json_integer_value(value));
     else if (json_is_real(value))

@@ -69,10 +69,12 @@ static bool is_known(const struct kind *kind, const char *key)
 /* What one of the two objects says. */
 static enum weft_status read_object(const json_t *rope, const char *where, struct weft_settings *s)
 {
-    const json_t *type = json_object_get(rope, "rope_type");
-    const char *name = json_string_value(type ? type : json_object_get(rope, "type")), *key;
+    const json_t *type = json_object_get(rope, "rope_type"), *once = json_object_get(rope, "type");
+    const char *name = type || once ? json_string_value(type ? type : once) : "default", *key;
     json_t *value;
     const struct kind *kind = kinds;
+    if (type && once && !json_equal(type, once))
+        return FAIL(WEFT_INVALID, "%s: rotary positions have two types, rope_type and type", where);
     while (name && kind < kinds + KINDS && strcmp(kind->name, name) != 0)
         kind++;
     if (!name || kind == kinds + KINDS)
@@ -96,6 +98,8 @@ enum weft_status weft_hf_rope_read(const json_t *config, const char *where, stru
     const json_t *theta = json_object_get(now, "rope_theta");
     const json_t *rope = json_is_object(now) ? now : once;
     theta = theta ? theta : json_object_get(config, "rope_theta");
+    if ((now && !json_is_null(now) && !json_is_object(now)) || (once && !json_is_null(once) && !json_is_object(once)))
+        return FAIL(WEFT_FORMAT, "%s: rope_parameters or rope_scaling is not an object", where);
     if (theta)
         TRY(add(s, "rope_base", theta, where));
     if (json_is_object(now) && json_is_object(once) && !json_equal(now, once))

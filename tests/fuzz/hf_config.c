@@ -11,6 +11,20 @@
 
 #include <string.h>
 
+/* config.json of the model: of an architecture that transformers has, or of Weft's own. */
+static enum weft_status make(const struct weft_spec *spec, json_t **made)
+{
+    const struct weft_hf_family *family = NULL;
+    struct weft_nn *model = NULL;
+    if (weft_hf_family_of(spec, &family) == WEFT_OK)
+        return weft_hf_config_make(family, spec, made);
+    enum weft_status status = spec->layers > 64 ? WEFT_INVALID : weft_nn_create(&model, spec);
+    if (status == WEFT_OK)
+        status = weft_hf_own_config(model, made);
+    weft_nn_free(model);
+    return status;
+}
+
 /* The options of the model that a config means, and the config that is made of it. */
 static enum weft_status import(const char *path, char **options, char **config)
 {
@@ -33,9 +47,9 @@ static enum weft_status import(const char *path, char **options, char **config)
         settings.preset_name = family->preset;
         FILE *f = open_memstream(options, &bytes);
         MUST(f && weft_settings_save(&settings, f) == WEFT_OK && fclose(f) == 0);
-        MUST(weft_hf_family_of(&spec, &family) == WEFT_OK);
-        MUST(weft_hf_config_make(family, &spec, &made) == WEFT_OK);
-        MUST((*config = json_dumps(made, 0)));
+        status = make(&spec, &made);
+        MUST(status == WEFT_OK || family == &weft_hf_own);
+        MUST(status != WEFT_OK || (*config = json_dumps(made, 0)));
     }
     json_decref(made);
     json_decref(object);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tensor.c - sizes without overflow, rounding to bf16, and conversion between types.
+ * tensor.c - sizes without overflow, rounding to bf16 and f16, and conversion between types.
  */
 #include "tensor/tensor.h"
 #include "test.h"
@@ -79,6 +79,32 @@ static void bf16_rounds_to_nearest_even(void **state)
     assert_true(isnan(weft_f32_from_bf16(weft_bf16_from_f32(NAN))));
 }
 
+/* Every half returns; what lies between two of them, and beside the middle, becomes the nearer one, and the middle the
+ * even one. */
+static void f16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h <= 0x7c00; h++)
+        for (int sign = 0; sign < 2; sign++) {
+            uint16_t half = (uint16_t)(h | (uint32_t)sign << 15);
+            float low = weft_f32_from_f16(half), high = h < 0x7bff ? weft_f32_from_f16((uint16_t)(half + 1)) : 65536;
+            float middle = (float)(((double)fabsf(low) + fabsf(high)) / 2);
+            middle = sign ? -middle : middle;
+            assert_int_equal(weft_f16_from_f32(low), half);
+            assert_true(!signbit(low) == !sign);
+            if (h == 0x7c00)
+                continue;
+            assert_int_equal(weft_f16_from_f32(middle), half + (h & 1));
+            assert_int_equal(weft_f16_from_f32(nextafterf(middle, low)), half);
+            assert_int_equal(weft_f16_from_f32(nextafterf(middle, sign ? -65536 : 65536)), half + 1);
+        }
+    assert_true(weft_f32_from_f16(1) == 0x1p-24f && weft_f32_from_f16(0x3c00) == 1 &&
+                weft_f32_from_f16(0x7bff) == 65504);
+    assert_int_equal(weft_f16_from_f32(INFINITY), 0x7c00);
+    assert_int_equal(weft_f16_from_f32(-1e30f), 0xfc00);
+    assert_true(isnan(weft_f32_from_f16(weft_f16_from_f32(NAN))) && isinf(weft_f32_from_f16(0xfc00)));
+}
+
 static void conversion(void **state)
 {
     (void)state;
@@ -111,6 +137,7 @@ int main(void)
         cmocka_unit_test(sizes),
         cmocka_unit_test(names),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(conversion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
