@@ -64,9 +64,10 @@ static enum weft_status read_size(struct reading *r, const struct weft_gguf_key 
     int64_t whole = 0;
     double real = 0;
     bool is_real = strcmp(ours, "norm_eps") == 0 || strcmp(ours, "rope_base") == 0;
-    if (is_real ? !weft_gguf_number(key, &real) || !(real > 0) : !weft_gguf_whole(key, &whole) || whole < 1)
-        return FAIL(WEFT_FORMAT, "%s: %s is not a %snumber above 0", weft_gguf_path(r->f), key->name,
-                    is_real ? "" : "whole ");
+    if (is_real ? key->type != WEFT_GGUF_F32 || !weft_gguf_number(key, &real) || !(real > 0)
+                : !weft_gguf_whole(key, &whole) || whole < 1)
+        return FAIL(WEFT_FORMAT, "%s: %s is not a %s above 0", weft_gguf_path(r->f), key->name,
+                    is_real ? "number of type f32" : "whole number");
     json_object_set_new(r->config, theirs(r, ours), is_real ? json_real(real) : json_integer(whole));
     return WEFT_OK;
 }
@@ -151,7 +152,9 @@ static enum weft_status check_heads(struct reading *r)
         head = size_of(r, "head_width");
     if (!gpt2)
         json_object_set_new(r->config, theirs(r, "head_width"), json_integer(head));
-    else
+    if (!gpt2 && !find(r, "attention.head_count_kv"))
+        json_object_set_new(r->config, theirs(r, "kv_heads"), json_integer(heads));
+    if (gpt2)
         TRY(check_same(r, "attention.head_count_kv", heads));
     TRY(check_same(r, "attention.key_length", head));
     TRY(check_same(r, "attention.value_length", head));

@@ -29,11 +29,12 @@ bool weft_gguf_whole(const struct weft_gguf_key *key, int64_t *n)
 static double shortest(float x)
 {
     char text[32];
-    int digits = 0;
-    do
+    for (int digits = 0; digits < 9; digits++) {
         snprintf(text, sizeof text, "%.*e", digits, (double)x);
-    while (strtof(text, NULL) != x && ++digits < 9);
-    return strtod(text, NULL);
+        if ((float)strtod(text, NULL) == x)
+            return strtod(text, NULL);
+    }
+    return (double)x;
 }
 
 bool weft_gguf_number(const struct weft_gguf_key *key, double *x)

@@ -383,7 +383,7 @@ def damage():
             ("one of several files", rewritten(keys=(("split.count", "uint16", 3),)), "several files"), ("no number of heads", key("attention.head_count", "uint32", None), "head_count"),
             ("three layers", key("block_count", "uint32", 3), "blk.2."), ("one layer", key("block_count", "uint32", 1), "blk.1."),
             ("2^30 layers", key("block_count", "uint32", 2**30), "tensors"), ("a text as width", key("embedding_length", "string", "32"), "whole number"),
-            ("an eps of 0", key("attention.layer_norm_rms_epsilon", "float32", 0.0), "above 0"), ("an eps that is not a number", key("attention.layer_norm_rms_epsilon", "float32", float("nan")), "above 0"),
+            ("an eps of 0", key("attention.layer_norm_rms_epsilon", "float32", 0.0), "above 0"), ("an eps of 64 bits", key("attention.layer_norm_rms_epsilon", "float64", 1e-5), "f32"), ("an eps that is not a number", key("attention.layer_norm_rms_epsilon", "float32", float("nan")), "above 0"),
             ("heads by layer", key("attention.head_count_kv", "array", [4, 2]), "whole number"), ("a key that is not known", key("attention.sinks", "bool", True), "attention.sinks"),
             ("scaled rotation", key("rope.scaling.type", "string", "yarn"), "rope.scaling.type"), ("linear scaling", key("rope.scaling.factor", "float32", 2.0), "rope.scaling.factor"),
             ("half of a head rotated", key("rope.dimension_count", "uint32", 4), "rope.dimension_count"), ("values of another width", key("attention.value_length", "uint32", 16), "value_length"),

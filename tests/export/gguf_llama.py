@@ -3,8 +3,8 @@
 """gguf_llama.py WEFT FOLDER TEXT - models that Weft trains on a text, run by llama.cpp.
 
 For every architecture and type of weights: llama.cpp encodes a text to the same tokens, its perplexity of a held-out text is
-within 0.1 % of `weft eval`, and 64 greedy tokens are the same. Weft reads the same file (q8_0, which it does not read, is
-compared with the model before). Prints TAP. Needs llama-cpp-python and numpy.
+within 0.1 % of `weft eval`, and 64 greedy tokens are the same; in bf16, tokens that are nearly as likely may differ. Weft reads
+the same file; q8_0, which it does not read, is compared with the model before, within 1 %. Prints TAP. Needs llama-cpp-python and numpy.
 """
 import json
 import math
@@ -17,6 +17,7 @@ import numpy as np
 
 WEFT, FOLDER, TEXT = sys.argv[1:4]
 CONTEXT, HELD_OUT = 128, 20000
+TIE = 0.05  # of logits, where llama.cpp rounds what it multiplies bf16 weights with to bf16, and Weft does not
 tests = 0
 failed = 0
 
@@ -75,6 +76,12 @@ class Rival:
         return made
 
 
+    def behind(self, tokens, made):
+        """By how much one of these tokens is behind the best one, given the text before it."""
+        logits = self.logits(tokens + made[:-1])[len(tokens) - 1:]
+        return float((logits.max(axis=1) - logits[np.arange(len(made)), made]).max())
+
+
 def greedy(folder, prompt, count, *more):
     answer = weft("generate", folder, "--ids", "--prompt", " ".join(map(str, prompt)), "-n", str(count), "--temperature", "0", *more)
     return [int(i) for i in answer["ids"].split()]
@@ -96,7 +103,9 @@ def compare(name, run, kind, tokens, text):
     if kind in ("f32", "bf16"):
         wanted, got = greedy(folder, tokens[:32], 64), rival.greedy(tokens[:32], 64)
         alike = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), 64)
-        result(wanted == got, "%s, %s: %d of 64 greedy tokens are the same" % (name, kind, alike))
+        behind = rival.behind(tokens[:32], wanted)
+        result(wanted == got if kind == "f32" else behind <= TIE,
+               "%s, %s: %d of 64 greedy tokens are the same; behind the same text, ours are at most %.4f behind the best logit" % (name, kind, alike, behind))
 
 
 def main():

@@ -25,4 +25,6 @@ if ! "$python" -c 'import llama_cpp' 2>/dev/null; then
     mkdir -p "${folder%/*}"
     compile >"$folder.log" 2>&1 || { echo "skip: cannot compile llama-cpp-python: $(tail -n 1 "$folder.log")"; exit 77; }
 fi
-"$python" tests/export/gguf_llama.py "$weft" "$scratch" "$WEFT_DATA/tinyshakespeare/input.txt"
+"$python" tests/export/gguf_llama.py "$weft" "$scratch" "$WEFT_DATA/tinyshakespeare/input.txt" 2>"$scratch/log" && exit
+cat "$scratch/log"
+exit 1
