@@ -92,6 +92,8 @@ static const struct weft_arg table[] = {
 static enum weft_status check_args(const void *args)
 {
     const struct args *a = args;
+    if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
+        return FAIL(WEFT_INVALID, "--check compares with the model's own weights: it is for --type f32");
     return a->type < 0 || a->format == GGUF ? WEFT_OK : FAIL(WEFT_INVALID, "--type is for --format gguf");
 }
 

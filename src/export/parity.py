@@ -27,7 +27,19 @@ def hf(path, tokens):
     return "transformers " + transformers.__version__, torch.cat(logits, 1)[0].numpy()
 
 
-PROGRAMS = {"hf": (hf, 1e-4)}  # and how far a logit may be off, as a part of the largest if that is above 1
+def gguf(path, tokens):
+    import llama_cpp
+    import numpy as np
+
+    model = llama_cpp.Llama(path, n_ctx=len(tokens), n_batch=len(tokens), logits_all=True, type_k=0, type_v=0, verbose=False)
+    half = len(tokens) // 2
+    model.eval(tokens[:half])
+    for token in tokens[half:]:
+        model.eval([token])
+    return "llama-cpp-python " + llama_cpp.__version__, np.array(model.scores[: len(tokens)])
+
+
+PROGRAMS = {"hf": (hf, 1e-4), "gguf": (gguf, 1e-3)}  # and how far a logit may be off, as a part of the largest if that is above 1
 
 
 def compare(program, theirs, ours, limit):

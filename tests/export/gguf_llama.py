@@ -89,7 +89,10 @@ def greedy(folder, prompt, count, *more):
 
 def compare(name, run, kind, tokens, text):
     path = "%s-%s.gguf" % (run, kind)
-    weft("export", run, "--format", "gguf", "--type", kind, "--out", path)
+    answer = weft("export", run, "--format", "gguf", "--type", kind, "--out", path, *(["--check"] if kind == "f32" else []))
+    if kind == "f32":
+        result(answer["checked_by"].startswith("llama") and answer["tokens_agree"] == answer["tokens"],
+               "%s: --check: logits differ by %.2g of the largest" % (name, answer["difference"]))
     rival = Rival(path)
     result(rival.encode(text) == tokens, "%s, %s: %d tokens are the same" % (name, kind, len(tokens)))
     folder = run
@@ -129,6 +132,7 @@ def main():
             compare(" ".join([preset, *settings, data]), run, kind, tokens, text[-HELD_OUT:])
 
 
+os.environ["WEFT_PYTHON"] = sys.executable
 print("# llama-cpp-python %s" % llama_cpp.__version__)
 main()
 print("1..%d" % tests)
