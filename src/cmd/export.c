@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "export/gguf.h"
 #include "export/hf.h"
+#include "export/onnx.h"
 #include "export/parity.h"
 #include "nn/part.h"
 
@@ -50,6 +51,15 @@ static enum weft_status write_hf(const struct args *a, const struct weft_nn *mod
     return WEFT_OK;
 }
 
+static enum weft_status write_onnx(const struct args *a, const struct weft_nn *model, const char *folder,
+                                   const char **architecture)
+{
+    *architecture = "opset 17";
+    TRY(weft_onnx_export(model, a->out));
+    TRY(weft_tokenizer_copy(folder, a->out, model->spec->vocab));
+    return WEFT_OK;
+}
+
 static enum weft_status write_gguf(const struct args *a, const struct weft_nn *model, const char *folder,
                                    const char **architecture)
 {
@@ -68,18 +78,18 @@ static enum weft_status write_gguf(const struct args *a, const struct weft_nn *m
     return status;
 }
 
-enum { HF, GGUF };
-static const char *const names[] = {[HF] = "hf", [GGUF] = "gguf", NULL};
+enum { HF, ONNX, GGUF };
+static const char *const names[] = {[HF] = "hf", [ONNX] = "onnx", [GGUF] = "gguf", NULL};
 static const struct {
     enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const char *folder,
                               const char **architecture);
     bool file; /* it writes one file, not a folder */
-} formats[] = {[HF] = {write_hf}, [GGUF] = {write_gguf, true}};
+} formats[] = {[HF] = {write_hf}, [ONNX] = {write_onnx}, [GGUF] = {write_gguf, true}};
 
 static const struct weft_arg table[] = {
     {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
-     .help = "hf: a folder of Hugging Face; gguf: a file of llama.cpp",
-     .missing = "in which format? Give --format hf or --format gguf"},
+     .help = "hf: a folder of Hugging Face; onnx: a folder with model.onnx; gguf: a file of llama.cpp",
+     .missing = "in which format? Give --format hf, onnx or gguf"},
     {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The new folder, or the new file of gguf",
      .missing = "export where to? Give --out PATH"},
     {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
@@ -211,7 +221,9 @@ const struct weft_cmd weft_cmd_export = {
         "Writes a trained model in a format of another program. hf: a folder that transformers, and programs that read "
         "the same, load: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and Qwen3 are "
         "written under these names and need no code of Weft. Any other model comes with code for exactly this model, "
-        "in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. gguf: a file of "
+        "in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. onnx: any model as "
+        "a "
+        "graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file of "
         "llama.cpp, with matrices in the type that --type gives; only these four families.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,

@@ -68,7 +68,7 @@ static enum weft_status write_weights(const struct weft_nn *model, const struct 
     return status;
 }
 
-static enum weft_status write_json(const json_t *object, const char *path)
+enum weft_status weft_hf_json_write(const json_t *object, const char *path)
 {
     char *text = json_dumps(object, JSON_INDENT(2));
     enum weft_status status =
@@ -87,7 +87,7 @@ static enum weft_status write_folder(const struct weft_nn *model, const struct w
     if (family == &weft_hf_own)
         TRY(weft_hf_code(json_object_get(config, "weft"), folder));
     snprintf(path, sizeof path, "%.4095s/config.json", folder);
-    TRY(write_json(config, path));
+    TRY(weft_hf_json_write(config, path));
     return WEFT_OK;
 }
 

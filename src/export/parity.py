@@ -27,6 +27,26 @@ def hf(path, tokens):
     return "transformers " + transformers.__version__, torch.cat(logits, 1)[0].numpy()
 
 
+def onnx(path, tokens):
+    import numpy as np
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path + "/model.onnx", providers=["CPUExecutionProvider"])
+    state = {}
+    for value in session.get_inputs():  # nothing has been seen: what the caller chooses is 0, but for the batch
+        if value.name.startswith("past_key_values."):
+            shape = [1] + [d if isinstance(d, int) else 0 for d in value.shape[1:]]
+            state[value.name] = np.zeros(shape, np.float32)
+    logits, half = [], len(tokens) // 2
+    for first, end in [(0, half)] + [(t, t + 1) for t in range(half, len(tokens))]:
+        given = {"input_ids": np.array([tokens[first:end]], np.int64), "attention_mask": np.ones((1, end), np.int64),
+                 "position_ids": np.arange(first, end, dtype=np.int64)[None]}
+        out = dict(zip([o.name for o in session.get_outputs()], session.run(None, {**given, **state})))
+        logits.append(out.pop("logits")[0])
+        state = {name.replace("present.", "past_key_values."): value for name, value in out.items()}
+    return "onnxruntime " + onnxruntime.__version__, np.concatenate(logits)
+
+
 def gguf(path, tokens):
     import llama_cpp
     import numpy as np
@@ -39,7 +59,7 @@ def gguf(path, tokens):
     return "llama-cpp-python " + llama_cpp.__version__, np.array(model.scores[: len(tokens)])
 
 
-PROGRAMS = {"hf": (hf, 1e-4), "gguf": (gguf, 1e-3)}  # and how far a logit may be off, as a part of the largest if that is above 1
+PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}  # and how far a logit may be off, as a part of the largest if that is above 1
 
 
 def compare(program, theirs, ours, limit):

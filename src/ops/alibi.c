@@ -25,7 +25,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(attr->heads), weft_fixed(attr->offsets)));
 }
 
-static double slope(int64_t h, int64_t heads)
+double weft_alibi_slope(int64_t h, int64_t heads)
 {
     int64_t power = 1;
     while (2 * power <= heads)
@@ -40,7 +40,7 @@ static void ref(const struct weft_call *call)
     double *y = call->out[0]->data;
     for (int64_t h = 0; h < attr->heads; h++)
         for (int64_t d = 0; d < attr->offsets; d++)
-            y[h * attr->offsets + d] = -slope(h, attr->heads) * (double)d;
+            y[h * attr->offsets + d] = -weft_alibi_slope(h, attr->heads) * (double)d;
 }
 
 /* A tile is one head. The product is rounded once, from double. */
@@ -50,7 +50,7 @@ static void run_tile(void *context, int64_t h, int thread)
     const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     float *y = (float *)call->out[0]->data + h * attr->offsets;
-    double down = -slope(h, attr->heads);
+    double down = -weft_alibi_slope(h, attr->heads);
     for (int64_t d = 0; d < attr->offsets; d++)
         y[d] = (float)(down * (double)d);
 }

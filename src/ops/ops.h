@@ -87,6 +87,9 @@ double weft_rope_slowed(const struct weft_rope_turns *turns, double frequency);
  * is the counter. Independent of the number of threads, ranks and micro-batches. */
 uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site);
 
+/* ALiBi's slope of a head. */
+double weft_alibi_slope(int64_t h, int64_t heads);
+
 /* Output o of the node that computes v. */
 struct weft_value *weft_sibling(const struct weft_value *v, int o);
 
