@@ -84,7 +84,7 @@ WERROR ?= -Werror
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
 FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
-LIBS := -ljansson -lzstd $(shell pkg-config --libs libpcre2-8) -lm -lpthread
+LIBS := -ljansson -lzstd $(shell pkg-config --libs libpcre2-8 libutf8proc) -lm -lpthread
 
 # ---- oneDNN: compared with by benches and tests, never part of the library; it brings OpenMP's threads along
 

@@ -188,12 +188,14 @@ WEFT_API enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **tokenizer
 WEFT_API enum weft_status weft_tokenizer_save(const struct weft_tokenizer *tokenizer, const char *path);
 WEFT_API void weft_tokenizer_free(struct weft_tokenizer *tokenizer);
 
-/* The number of tokens; the end-of-text token, or -1. */
+/* The number of tokens; the token that a text begins with, as Llama's <s>, and the end-of-text token, or -1. */
 WEFT_API int weft_tokenizer_vocab(const struct weft_tokenizer *tokenizer);
+WEFT_API int32_t weft_tokenizer_begin(const struct weft_tokenizer *tokenizer);
 WEFT_API int32_t weft_tokenizer_end(const struct weft_tokenizer *tokenizer);
 
-/* Writes at most `room` tokens; `count` is the full number, at most `bytes`. Special tokens in the text are recognised
- * only if `specials` is true. */
+/* Writes at most `room` tokens; `count` is the full number: at most `bytes`, unless the tokenizer normalizes texts.
+ * Special tokens in the text are recognised only if `specials` is true. The token of weft_tokenizer_begin is not added.
+ */
 WEFT_API enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *tokenizer, const char *text, size_t bytes,
                                                 bool specials, int32_t *tokens, size_t room, size_t *count);
 

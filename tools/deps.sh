@@ -8,7 +8,7 @@ set -eu
 
 packages=(
     gcc g++ libc6-dev make binutils pkg-config                          # building; weft.h is used from C++ too
-    libjansson-dev libpcre2-dev libzstd-dev librandom123-dev            # linked, or included (Random123)
+    libjansson-dev libpcre2-dev libutf8proc-dev libzstd-dev librandom123-dev # linked, or included (Random123)
     libcmocka-dev libdnnl-dev                                           # unit tests; make ONEDNN=yes
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14            # lint, and the second compiler with its sanitizers
     openmpi-bin libopenmpi-dev mpich libmpich-dev                       # make mpi, and tests of ranks
@@ -24,7 +24,7 @@ export DEBIAN_FRONTEND=noninteractive
 if [ "${1-}" = --aarch64 ]; then
     $sudo dpkg --add-architecture arm64
     packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
-    packages+=(libjansson-dev:arm64 libpcre2-dev:arm64 libzstd-dev:arm64 libcmocka-dev:arm64)
+    packages+=(libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libzstd-dev:arm64 libcmocka-dev:arm64)
 fi
 $sudo apt-get update
 $sudo apt-get install -y --no-install-recommends "${packages[@]}"

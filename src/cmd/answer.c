@@ -57,13 +57,20 @@ static enum weft_status read_ids(const struct weft_answers *a, struct weft_answe
     return status;
 }
 
+/* A prompt begins as the model's texts do, unless it does so itself. */
 static enum weft_status encode(const struct weft_answers *a, struct weft_answer *r, const char *text, size_t bytes)
 {
-    size_t count;
-    TRY(make_room(r, (int64_t)bytes));
-    TRY(weft_tokenizer_encode(a->tokenizer, text, bytes, true, r->tokens + r->count, bytes, &count));
-    r->count += (int64_t)count;
-    return WEFT_OK;
+    int32_t begin = weft_tokenizer_begin(a->tokenizer);
+    struct weft_ids ids = {0};
+    enum weft_status status = weft_encode(a->tokenizer, text, bytes, true, !r->count, &ids);
+    if (status == WEFT_OK)
+        status = make_room(r, (int64_t)ids.count + 1);
+    if (status == WEFT_OK && !r->count && begin >= 0 && !(ids.count && ids.id[0] == begin))
+        r->tokens[r->count++] = begin;
+    for (size_t i = 0; status == WEFT_OK && i < ids.count; i++)
+        r->tokens[r->count++] = ids.id[i];
+    free(ids.id);
+    return status;
 }
 
 enum weft_status weft_answer_continue(struct weft_answers *a, struct weft_answer *r, const char *prompt, size_t bytes)
@@ -117,7 +124,7 @@ static enum weft_status token_text(const struct weft_answers *a, int32_t token, 
     text[0] = 0;
     if (!a->tokenizer || token >= weft_tokenizer_vocab(a->tokenizer)) /* a vocabulary may be padded */
         return WEFT_OK;
-    TRY(weft_tokenizer_decode(a->tokenizer, &token, 1, text, 255, bytes));
+    TRY(weft_decode(a->tokenizer, &token, 1, false, text, 255, bytes));
     *bytes = *bytes < 255 ? *bytes : 255;
     text[*bytes] = 0;
     return WEFT_OK;

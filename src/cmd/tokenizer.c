@@ -180,17 +180,15 @@ static enum weft_status print_tokens(const struct args *a, const int32_t *tokens
 static enum weft_status encode_text(const struct args *a, const struct weft_tokenizer *t, FILE *from)
 {
     char *text = NULL;
-    int32_t *tokens = NULL;
-    size_t bytes = 0, count = 0;
+    struct weft_ids ids = {0};
+    size_t bytes = 0;
     enum weft_status status = slurp(from, &text, &bytes);
-    if (status == WEFT_OK && !(tokens = malloc(bytes * sizeof *tokens + 1)))
-        status = FAIL(WEFT_NOMEM, "not enough memory for the tokens of %zu bytes", bytes);
     double start = weft_seconds();
     if (status == WEFT_OK)
-        status = weft_tokenizer_encode(t, text, bytes, a->recognise, tokens, bytes, &count);
+        status = weft_encode(t, text, bytes, a->recognise, true, &ids);
     if (status == WEFT_OK)
-        status = print_tokens(a, tokens, count, bytes, weft_seconds() - start);
-    free(tokens);
+        status = print_tokens(a, ids.id, ids.count, bytes, weft_seconds() - start);
+    free(ids.id);
     free(text);
     return status;
 }
@@ -213,15 +211,15 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
     size_t room = 0, bytes;
     char *text = NULL;
     int32_t token;
-    bool ended = false;
+    bool ended = false, begins = true;
     enum weft_status status = WEFT_OK;
-    while (status == WEFT_OK && read_token(from, &token, &ended)) {
-        status = weft_tokenizer_decode(t, &token, 1, text, room, &bytes);
+    for (; status == WEFT_OK && read_token(from, &token, &ended); begins = false) {
+        status = weft_decode(t, &token, 1, begins, text, room, &bytes);
         if (status == WEFT_OK && bytes > room) {
             free(text);
             room = (text = malloc(bytes)) ? bytes : 0;
             status =
-                text ? weft_tokenizer_decode(t, &token, 1, text, room, &bytes) : FAIL(WEFT_NOMEM, "not enough memory");
+                text ? weft_decode(t, &token, 1, begins, text, room, &bytes) : FAIL(WEFT_NOMEM, "not enough memory");
         }
         if (status == WEFT_OK)
             fwrite(text, 1, bytes, stdout);

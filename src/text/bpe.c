@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe.c - merges the bytes of a piece: the adjacent pair of lowest rank first, the leftmost on ties, until no pair has
- * a rank.
+ * bpe.c - merges the bytes or characters of a piece: the adjacent pair of lowest rank first, the leftmost on ties,
+ * until no pair has a rank.
  *
  * Most pieces are short words, for which a linear search for the lowest rank is fastest. But a piece can also be
  * megabytes of one letter. It is then merged in windows, each as a linked list (bpe_list.c) that fits in the cache.
@@ -18,8 +18,7 @@ enum { SHORT = 64 };
 static size_t merge_short(const struct weft_tokenizer *t, const char *piece, size_t size, int32_t *tokens)
 {
     int32_t rank[SHORT];
-    for (size_t i = 0; i < size; i++)
-        tokens[i] = t->byte[(unsigned char)piece[i]];
+    size = weft_bpe_units(t, piece, size, tokens);
     for (size_t i = 0; i + 1 < size; i++)
         rank[i] = weft_bpe_rank(t, tokens[i], tokens[i + 1]);
     while (size > 1) {
@@ -79,6 +78,8 @@ static enum weft_status merge_windows(const struct weft_tokenizer *t, struct wef
     *count = 0;
     for (*joined = true; *joined && end < size; *count += more) {
         end = (size_t)weft_min((int64_t)size, (int64_t)start + WINDOW);
+        while (t->kind == WEFT_TOKENIZER_TEXT && end < size && ((unsigned char)piece[end] & 0xc0) == 0x80)
+            end--;
         TRY(weft_bpe_merge_list(t, work, piece + start, end - start, tokens + *count, &more));
         if (*count)
             TRY(check_boundary(t, work, tokens[*count - 1], tokens[*count], piece + start, joined));
@@ -96,6 +97,8 @@ enum weft_status weft_bpe_merge(const struct weft_tokenizer *t, struct weft_bpe_
 {
     if (size <= SHORT) {
         *count = merge_short(t, piece, size, tokens);
+        if (tokens[0] < 0) /* not part of UTF-8, so a piece of its own */
+            return FAIL(WEFT_INVALID, "byte 0x%02x is not valid UTF-8 and has no token", (unsigned char)piece[0]);
         return WEFT_OK;
     }
     bool joined;

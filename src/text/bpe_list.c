@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A node is identified by the offset of its first byte, a pair by its left node. */
+/* A node is identified by the number of its first byte or character, a pair by its left node. */
 struct node {
     int32_t token, prev, next; /* -1 at the ends */
     int32_t rank;              /* of its pair; WEFT_NO_RANK if it has none or was merged away */
@@ -157,6 +157,19 @@ static void merge_rank(struct list *l, int32_t rank)
             enqueue(l, l->batch[i], rank);
 }
 
+size_t weft_bpe_units(const struct weft_tokenizer *t, const char *piece, size_t size, int32_t *tokens)
+{
+    uint32_t code = 0;
+    size_t count = 0;
+    if (t->kind != WEFT_TOKENIZER_TEXT)
+        for (; count < size; count++)
+            tokens[count] = t->byte[(unsigned char)piece[count]];
+    else
+        for (size_t at = 0; at < size; tokens[count++] = weft_char_token(t, code))
+            at += weft_utf8_read(piece + at, size - at, &code);
+    return count;
+}
+
 /* Access is random, so huge pages save page faults and TLB misses. */
 static void *alloc_huge(size_t bytes)
 {
@@ -198,9 +211,10 @@ static size_t merge(const struct weft_tokenizer *t, struct weft_bpe_work *work, 
     l.batch = (int32_t *)(l.node + size);
     l.last = l.first + t->merges; /* undefined while first is -1 */
     l.heap = l.last + t->merges;
-    for (int32_t i = 0; i < size; i++)
-        l.node[i] = (struct node){t->byte[(unsigned char)piece[i]], i - 1, i + 1 < size ? i + 1 : -1, WEFT_NO_RANK};
-    for (int32_t i = 0; i < size; i++)
+    int32_t units = (int32_t)weft_bpe_units(t, piece, (size_t)size, tokens);
+    for (int32_t i = 0; i < units; i++)
+        l.node[i] = (struct node){tokens[i], i - 1, i + 1 < units ? i + 1 : -1, WEFT_NO_RANK};
+    for (int32_t i = 0; i < units; i++)
         update_pair(&l, i);
     while (l.heap_count)
         merge_rank(&l, heap_pop(&l));

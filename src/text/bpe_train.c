@@ -36,7 +36,7 @@ struct entry {
 
 struct training {
     struct weft_arena arena;
-    struct weft_specials specials;
+    struct weft_added specials;
     struct weft_cut *cut;
     struct weft_cutter *cutter;
     struct weft_strings word_of; /* text -> word */
@@ -90,7 +90,7 @@ static enum weft_status count_word(struct training *tr, const char *text, size_t
         return WEFT_NOMEM;
     memcpy(copy, text, size);
     TRY(weft_strings_put(&tr->word_of, copy, size, (int32_t)tr->words));
-    tr->word[tr->words++] = (struct word){.text = {copy, (uint32_t)size, false}, .count = 1};
+    tr->word[tr->words++] = (struct word){.text = {.bytes = copy, .size = (uint32_t)size}, .count = 1};
     return WEFT_OK;
 }
 
@@ -118,7 +118,7 @@ static enum weft_status count_block(struct training *tr, const char *text, size_
     if (!last)
         sure = bytes > longest ? bytes - longest : 0;
     for (;;) {
-        size_t special = weft_specials_find(&tr->specials, text, at, bytes, &which);
+        size_t special = weft_added_find(&tr->specials, text, at, bytes, true, &which);
         if (special >= sure)
             break;
         TRY(count_words(tr, text + at, special - at));
@@ -160,6 +160,7 @@ static enum weft_status read_words(struct training *tr, FILE *from)
 {
     char *text = NULL;
     TRY(weft_cut_create(&tr->cut));
+    TRY(weft_cut_add_gpt2(tr->cut));
     TRY(weft_cutter_create(&tr->cutter, tr->cut));
     enum weft_status status = count_blocks(tr, from, &text);
     free(text);
@@ -399,7 +400,8 @@ static enum weft_status check_specials(struct training *tr, const char *const *s
         for (int k = 0; k < i; k++)
             if (strcmp(specials[i], specials[k]) == 0)
                 return FAIL(WEFT_INVALID, "the special token \"%s\" is given twice", specials[i]);
-        tr->specials.text[tr->specials.count++] = (struct weft_token){specials[i], (uint32_t)size, true};
+        tr->specials.text[tr->specials.count++] =
+            (struct weft_token){.bytes = specials[i], .size = (uint32_t)size, .special = true};
         tr->specials.first[(unsigned char)specials[i][0]] = true;
     }
     return WEFT_OK;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - pre-tokenization: finds special tokens and gaps, and splits a text into the pieces that are merged
- * independently.
+ * cut.c - pre-tokenization: finds gaps, and splits a text into the pieces that are merged independently.
  *
- * The pattern is GPT-2's, compiled by PCRE2's JIT: contractions; letters, digits, or other characters, each with an
- * optional space before; white space, whose last character is left to the word that follows. The pattern works on
- * characters, so each byte that is not valid UTF-8 becomes a piece of its own, and the text on either side is split
- * independently.
+ * Patterns, compiled by PCRE2's JIT, split a text one after another: the second splits the pieces of the first. Most
+ * tokenizers have GPT-2's: contractions; letters, digits, or other characters, each with an optional space before;
+ * white space, whose last character is left to the word that follows. Patterns work on characters, so each byte that is
+ * not valid UTF-8 becomes a piece of its own, and the text on either side is split independently.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/bpe.h"
@@ -17,86 +16,22 @@
 
 /* Unicode's White_Space, as in Python's regex module and Rust; PCRE2's \s would add U+180E. */
 #define SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-static const char pattern[] = "'(?:[sdmt]|ll|ve|re)"
-                              "| ?\\p{L}+"
-                              "| ?\\p{N}+"
-                              "| ?[^" SPACE "\\p{L}\\p{N}]+"
-                              "|[" SPACE "]+(?![^" SPACE "])"
-                              "|[" SPACE "]+";
+static const char gpt2[] = "'(?:[sdmt]|ll|ve|re)"
+                           "| ?\\p{L}+"
+                           "| ?\\p{N}+"
+                           "| ?[^" SPACE "\\p{L}\\p{N}]+"
+                           "|[" SPACE "]+(?![^" SPACE "])"
+                           "|[" SPACE "]+";
 
-/* ---- characters */
+/* ---- gaps */
 
-size_t weft_utf8_read(const char *text, size_t bytes, uint32_t *code)
+static bool is_gap(const char *at)
 {
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *u = (const unsigned char *)text;
-    if (!bytes)
-        return 0;
-    size_t size = u[0] < 0x80 ? 1 : u[0] < 0xc0 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf8 ? 4 : 0;
-    if (size == 0 || size > bytes)
-        return 0;
-    uint32_t c = size == 1 ? u[0] : u[0] & (0x7fu >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((u[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (u[i] & 0x3f);
-    }
-    if (c < least[size] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-        return 0;
-    *code = c;
-    return size;
+    char before = at[-1];
+    if (at[0] == ' ')
+        return before > ' ' && before < 0x7f;
+    return at[0] == '\n' && ((before >= '0' && before <= '9') || ((before | 32) >= 'a' && (before | 32) <= 'z'));
 }
-
-size_t weft_utf8_write(uint32_t code, char text[4])
-{
-    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = size; i-- > 1; code >>= 6)
-        text[i] = (char)(0x80 | (code & 0x3f));
-    text[0] = (char)(size == 1 ? code : (0xf00u >> size & 0xf0) | code);
-    return size;
-}
-
-/* The length of the longest valid UTF-8 prefix. */
-static size_t valid_bytes(const char *text, size_t bytes)
-{
-    size_t at = 0, size;
-    uint64_t word;
-    uint32_t code;
-    for (;;) {
-        while (bytes - at >= 8 && (memcpy(&word, text + at, 8), !(word & 0x8080808080808080u)))
-            at += 8;
-        if (!(size = weft_utf8_read(text + at, bytes - at, &code)))
-            return at;
-        at += size;
-    }
-}
-
-/* ---- special tokens and gaps */
-
-static size_t special_at(const struct weft_specials *s, const char *text, size_t bytes, int *which)
-{
-    size_t size = 0;
-    for (int i = 0; i < s->count; i++) {
-        const struct weft_token *t = &s->text[i];
-        if (t->size > size && t->size <= bytes && memcmp(t->bytes, text, t->size) == 0) {
-            size = t->size;
-            *which = i;
-        }
-    }
-    return size;
-}
-
-size_t weft_specials_find(const struct weft_specials *s, const char *text, size_t from, size_t bytes, int *which)
-{
-    if (!s->count)
-        return bytes;
-    for (; from < bytes; from++)
-        if (s->first[(unsigned char)text[from]] && special_at(s, text + from, bytes - from, which))
-            break;
-    return from;
-}
-
-static bool is_gap(const char *at) { return at[-1] > ' ' && at[-1] < 0x7f && (at[0] == ' ' || at[0] == '\n'); }
 
 size_t weft_gap_first(const char *text, size_t from, size_t bytes)
 {
@@ -114,87 +49,285 @@ size_t weft_gap_last(const char *text, size_t bytes)
     return 0;
 }
 
-/* ---- pieces */
+/* ---- patterns */
+
+enum { LEVELS = 8 };
 
 struct weft_cut {
-    pcre2_code *code;
-};
-
-struct weft_cutter {
-    const struct weft_cut *cut;
-    pcre2_match_data *match;
-    const char *at, *valid, *end; /* at..valid is valid UTF-8 */
+    int levels;
+    struct level {
+        pcre2_code *code;
+        bool everywhere; /* matches wherever it is tried, and is tried there only */
+        enum weft_cut_matches matches;
+        bool invert;
+        char *pattern; /* for messages */
+    } level[LEVELS];
 };
 
 enum weft_status weft_cut_create(struct weft_cut **cut)
 {
+    *cut = calloc(1, sizeof **cut);
+    return *cut ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
+}
+
+enum weft_status weft_cut_add_gpt2(struct weft_cut *cut)
+{
     int error = 0;
     PCRE2_SIZE where = 0;
-    struct weft_cut *c = *cut = calloc(1, sizeof *c);
-    if (!c)
-        return FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
+    struct level *l = &cut->level[cut->levels];
+    if (cut->levels == LEVELS)
+        return FAIL(WEFT_UNSUPPORTED, "more than %d patterns split the text", LEVELS);
     /* PCRE2_ANCHORED at match time would disable the JIT. */
-    c->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
-                            &where, NULL);
-    if (!c->code)
+    l->code =
+        pcre2_compile((PCRE2_SPTR)gpt2, sizeof gpt2 - 1, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &where, NULL);
+    if (!l->code)
         return FAIL(WEFT_UNSUPPORTED,
                     "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): was it built with "
                     "Unicode support?",
                     error, (size_t)where);
-    (void)pcre2_jit_compile(c->code, PCRE2_JIT_COMPLETE); /* without a JIT, matching is just slower */
+    (void)pcre2_jit_compile(l->code, PCRE2_JIT_COMPLETE); /* without a JIT, matching is just slower */
+    l->everywhere = true;
+    cut->levels++;
     return WEFT_OK;
 }
 
+enum weft_status weft_cut_add(struct weft_cut *cut, const char *path, const char *pattern, bool literal,
+                              enum weft_cut_matches matches, bool invert)
+{
+    struct level *l = &cut->level[cut->levels];
+    if (cut->levels == LEVELS)
+        return FAIL(WEFT_UNSUPPORTED, "%s: more than %d patterns split the text", path, LEVELS);
+    *l = (struct level){.matches = matches, .invert = invert};
+    cut->levels++; /* what there is of it is freed with the rest */
+    TRY(weft_pattern_compile(&l->code, path, pattern, literal));
+    l->pattern = strdup(pattern);
+    return l->pattern ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a pattern");
+}
+
+bool weft_cut_is_gpt2(const struct weft_cut *cut) { return cut->levels == 1 && cut->level[0].everywhere; }
+
 void weft_cut_free(struct weft_cut *cut)
 {
-    if (cut)
-        pcre2_code_free(cut->code);
+    for (int i = 0; cut && i < cut->levels; i++) {
+        pcre2_code_free(cut->level[i].code);
+        free(cut->level[i].pattern);
+    }
     free(cut);
 }
 
+/* ---- pieces */
+
+/* Of one level: the text it splits, and how far it is. */
+struct cutting {
+    const char *text, *end, *at;
+    const char *match, *match_end; /* the next match at or after `at`, if it was searched */
+    bool searched;
+};
+
+struct segment {
+    const char *from, *to;
+    bool match;
+};
+
+struct weft_cutter {
+    const struct weft_cut *cut;
+    pcre2_code *gpt2; /* GPT-2's pattern, if there is no other */
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+    const char *at, *valid, *end; /* at..valid is valid UTF-8 */
+    struct cutting cutting[LEVELS];
+    double deadline; /* for a pattern that is not GPT-2's */
+    int searches;
+};
+
 enum weft_status weft_cutter_create(struct weft_cutter **cutter, const struct weft_cut *cut)
 {
+    enum { STACK = 32 << 10, MOST_STACK = 1 << 20 };
     struct weft_cutter *c = *cutter = calloc(1, sizeof *c);
     if (c)
-        *c = (struct weft_cutter){.cut = cut, .match = pcre2_match_data_create(1, NULL)};
-    if (!c || !c->match)
+        *c = (struct weft_cutter){.cut = cut,
+                                  .gpt2 = weft_cut_is_gpt2(cut) ? cut->level[0].code : NULL,
+                                  .match = pcre2_match_data_create(1, NULL),
+                                  .context = pcre2_match_context_create(NULL),
+                                  .stack = pcre2_jit_stack_create(STACK, MOST_STACK, NULL)};
+    if (!c || !c->match || !c->context)
         return FAIL(WEFT_NOMEM, "not enough memory to split a text");
+    if (c->stack) /* NULL: there is no JIT */
+        pcre2_jit_stack_assign(c->context, NULL, c->stack);
     return WEFT_OK;
 }
 
 void weft_cutter_free(struct weft_cutter *c)
 {
-    if (c)
-        pcre2_match_data_free(c->match);
+    if (!c)
+        return;
+    pcre2_match_data_free(c->match);
+    pcre2_match_context_free(c->context);
+    pcre2_jit_stack_free(c->stack);
     free(c);
 }
 
+/* A pattern may look at each byte of the text a few times wherever it is tried. One that backtracks more than that, or
+ * is slow everywhere, would take for ever. */
 void weft_cutter_start(struct weft_cutter *c, const char *text, size_t bytes)
 {
+    enum { LEAST_STEPS = 1 << 20, STEPS_PER_BYTE = 16 };
+    const double least_seconds = 10, seconds_per_byte = 2e-5;
     c->at = text;
     c->end = text + bytes;
-    c->valid = text + valid_bytes(text, bytes);
+    c->valid = text + weft_utf8_valid(text, bytes);
+    if (c->gpt2)
+        return;
+    size_t steps = bytes < UINT32_MAX / (2 * STEPS_PER_BYTE) ? LEAST_STEPS + STEPS_PER_BYTE * bytes : UINT32_MAX;
+    pcre2_set_match_limit(c->context, (uint32_t)steps);
+    c->deadline = weft_seconds() + least_seconds + seconds_per_byte * (double)bytes;
+    for (int i = 0; i < c->cut->levels; i++)
+        c->cutting[i] = (struct cutting){0};
 }
 
-enum weft_status weft_cutter_next(struct weft_cutter *c, const char **piece, size_t *size)
+static const char *name_of(const struct level *l) { return l->pattern ? l->pattern : "of GPT-2"; }
+
+static enum weft_status fail(const struct level *l, size_t bytes, int error)
+{
+    PCRE2_UCHAR message[128] = "";
+    pcre2_get_error_message(error, message, sizeof message);
+    return FAIL(WEFT_UNSUPPORTED, "PCRE2 failed on a text of %zu bytes with the pattern \"%.60s\": %s", bytes,
+                name_of(l), (const char *)message);
+}
+
+static enum weft_status search(struct weft_cutter *c, const struct level *l, struct cutting *p)
+{
+    enum { OFTEN = 64 };
+    size_t size = (size_t)(p->end - p->text), from = (size_t)(p->at - p->text);
+    if (++c->searches % OFTEN == 0 && weft_seconds() > c->deadline)
+        return FAIL(WEFT_UNSUPPORTED, "the pattern \"%.60s\" takes too long on a text of %zu bytes", name_of(l), size);
+    int found = pcre2_match(l->code, (PCRE2_SPTR)p->text, size, from, PCRE2_NO_UTF_CHECK, c->match, c->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
+        found = pcre2_match(l->code, (PCRE2_SPTR)p->text, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->match,
+                            c->context);
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(c->match);
+    p->searched = true;
+    p->match = p->match_end = p->end;
+    if (found == PCRE2_ERROR_NOMATCH)
+        return WEFT_OK;
+    if (found < 0)
+        return fail(l, size, found);
+    if (range[1] <= range[0])
+        return FAIL(WEFT_UNSUPPORTED, "the pattern \"%.60s\" matches an empty text", name_of(l));
+    p->match = p->text + range[0];
+    p->match_end = p->text + range[1];
+    return WEFT_OK;
+}
+
+/* The next match, or what is before it. */
+static enum weft_status look(struct weft_cutter *c, const struct level *l, struct cutting *p, struct segment *s)
+{
+    if (!p->searched)
+        TRY(search(c, l, p));
+    bool match = p->at == p->match;
+    *s = (struct segment){p->at, match ? p->match_end : p->match, match != l->invert};
+    return WEFT_OK;
+}
+
+static void take(struct cutting *p, struct segment s)
+{
+    p->searched = p->searched && s.to <= p->match;
+    p->at = s.to;
+}
+
+static bool joined(enum weft_cut_matches matches, struct segment a, struct segment b)
+{
+    if (matches == WEFT_CONTIGUOUS)
+        return a.match == b.match;
+    if (matches == WEFT_WITH_PREVIOUS)
+        return !a.match && b.match;
+    return matches == WEFT_WITH_NEXT && a.match && !b.match;
+}
+
+/* The next piece of the text of a level; `from` is NULL if it is removed. */
+static enum weft_status cut_piece(struct weft_cutter *c, const struct level *l, struct cutting *p, struct segment *a)
+{
+    struct segment b;
+    TRY(look(c, l, p, a));
+    take(p, *a);
+    if (l->matches == WEFT_REMOVED && a->match)
+        a->from = NULL;
+    while (l->matches > WEFT_REMOVED && p->at < p->end) {
+        TRY(look(c, l, p, &b));
+        if (!joined(l->matches, *a, b))
+            break;
+        take(p, b);
+        a->to = b.to;
+        if (l->matches != WEFT_CONTIGUOUS)
+            break;
+    }
+    return WEFT_OK;
+}
+
+/* The next stretch of valid text, or a byte that is not. */
+static void next_stretch(struct weft_cutter *c, struct segment *s)
+{
+    if (c->at == c->valid)
+        c->valid += weft_utf8_valid(c->at, (size_t)(c->end - c->at));
+    s->match = c->at < c->valid;
+    if (!s->match && c->at < c->end)
+        c->valid = c->at + 1;
+    *s = (struct segment){c->at, c->valid, s->match};
+    c->at = c->valid;
+}
+
+/* The next piece that `levels` patterns make: `match` is false for a byte that is not UTF-8. */
+static enum weft_status next_piece(struct weft_cutter *c, int levels, struct segment *s)
+{
+    if (levels == 0) {
+        next_stretch(c, s);
+        return WEFT_OK;
+    }
+    struct cutting *p = &c->cutting[levels - 1];
+    do {
+        if (p->at == p->end) {
+            TRY(next_piece(c, levels - 1, s));
+            if (!s->match)
+                return WEFT_OK;
+            *p = (struct cutting){.text = s->from, .end = s->to, .at = s->from};
+        }
+        TRY(cut_piece(c, &c->cut->level[levels - 1], p, s));
+    } while (!s->from);
+    s->match = true;
+    return WEFT_OK;
+}
+
+/* GPT-2's pattern alone. */
+static inline enum weft_status next_gpt2(struct weft_cutter *c, const char **piece, size_t *size)
 {
     *piece = c->at;
     *size = 0;
     if (c->at == c->end)
         return WEFT_OK;
     if (c->at == c->valid)
-        c->valid += valid_bytes(c->at, (size_t)(c->end - c->at));
+        c->valid += weft_utf8_valid(c->at, (size_t)(c->end - c->at));
     if (c->at == c->valid) {
         c->valid = ++c->at;
         *size = 1;
         return WEFT_OK;
     }
     int found =
-        pcre2_match(c->cut->code, (PCRE2_SPTR)c->at, (size_t)(c->valid - c->at), 0, PCRE2_NO_UTF_CHECK, c->match, NULL);
+        pcre2_match(c->gpt2, (PCRE2_SPTR)c->at, (size_t)(c->valid - c->at), 0, PCRE2_NO_UTF_CHECK, c->match, NULL);
     if (found < 1) /* the pattern matches any character, so this is a PCRE2 error */
-        return FAIL(WEFT_UNSUPPORTED, "PCRE2 failed on a text of %zu bytes: error %d", (size_t)(c->valid - c->at),
-                    found);
+        return fail(&c->cut->level[0], (size_t)(c->valid - c->at), found);
     *size = pcre2_get_ovector_pointer(c->match)[1];
     c->at += *size;
+    return WEFT_OK;
+}
+
+enum weft_status weft_cutter_next(struct weft_cutter *c, const char **piece, size_t *size)
+{
+    struct segment s;
+    if (c->gpt2)
+        return next_gpt2(c, piece, size);
+    TRY(next_piece(c, c->cut->levels, &s));
+    *piece = s.from;
+    *size = (size_t)(s.to - s.from);
     return WEFT_OK;
 }

@@ -27,7 +27,8 @@ struct prepare {
     struct weft_prepared *sum;
     char folder[4000]; /* the temporary name */
     struct split train, val;
-    int32_t *tokens; /* of a piece */
+    struct weft_ids ids; /* of a piece */
+    bool begun;          /* some of the document is encoded */
 };
 
 /* ---- documents */
@@ -38,15 +39,28 @@ static enum weft_status begin_document(struct prepare *p, struct split *s)
     if (s->writer.tokens > 0 && end >= 0)
         TRY(weft_writer_put(&s->writer, &end, 1));
     s->sum->documents++;
+    p->begun = false;
+    return WEFT_OK;
+}
+
+/* The tokens of the next piece of a document, before which the tokenizer may have one of its own. */
+static enum weft_status encode(struct prepare *p, const char *text, size_t bytes)
+{
+    int32_t begin = weft_tokenizer_begin(p->how->tokenizer);
+    TRY(weft_ids_reserve(&p->ids, 1));
+    p->ids.count = !p->begun && begin >= 0;
+    p->ids.id[0] = begin;
+    TRY(weft_encode(p->how->tokenizer, text, bytes, false, !p->begun, &p->ids));
+    p->begun = true;
     return WEFT_OK;
 }
 
 static enum weft_status add_text(struct prepare *p, struct split *s, const char *text, size_t bytes)
 {
     while (bytes > 0) {
-        size_t piece = weft_piece_bytes(text, bytes), count = 0;
-        TRY(weft_tokenizer_encode(p->how->tokenizer, text, piece, false, p->tokens, WEFT_PIECE_BYTES, &count));
-        TRY(weft_writer_put(&s->writer, p->tokens, (int64_t)count));
+        size_t piece = weft_piece_bytes(text, bytes);
+        TRY(encode(p, text, piece));
+        TRY(weft_writer_put(&s->writer, p->ids.id, (int64_t)p->ids.count));
         s->sum->tokens = s->writer.tokens;
         s->sum->bytes += (int64_t)piece;
         p->sum->bytes += (int64_t)piece;
@@ -91,12 +105,14 @@ static enum weft_status move_tail(struct prepare *p, int64_t first)
     if (moved == 0)
         return WEFT_OK;
     TRY(begin_document(p, &p->val));
+    p->ids.count = 0;
+    TRY(weft_ids_reserve(&p->ids, WEFT_WRITER_BUFFER));
     for (int64_t at = all - moved; at < all; at += WEFT_WRITER_BUFFER) {
         int64_t n = weft_min(all - at, WEFT_WRITER_BUFFER);
         size_t bytes = 0;
-        TRY(weft_writer_get(&p->train.writer, at, n, p->tokens));
-        TRY(weft_tokenizer_decode(p->how->tokenizer, p->tokens, (size_t)n, NULL, 0, &bytes));
-        TRY(weft_writer_put(&p->val.writer, p->tokens, n));
+        TRY(weft_writer_get(&p->train.writer, at, n, p->ids.id));
+        TRY(weft_decode(p->how->tokenizer, p->ids.id, (size_t)n, false, NULL, 0, &bytes));
+        TRY(weft_writer_put(&p->val.writer, p->ids.id, n));
         p->train.sum->bytes -= (int64_t)bytes;
         p->val.sum->bytes += (int64_t)bytes;
     }
@@ -274,9 +290,6 @@ enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepar
     *sum = (struct weft_prepared){0};
     struct prepare p = {.how = how, .sum = sum, .train.sum = &sum->train, .val.sum = &sum->val};
     TRY(check(how));
-    p.tokens = malloc(WEFT_PIECE_BYTES * sizeof *p.tokens);
-    if (!p.tokens)
-        return FAIL(WEFT_NOMEM, "not enough memory to prepare %s", how->out);
     enum weft_status status = make_folder(&p);
     if (status == WEFT_OK) {
         status = fill_folder(&p);
@@ -285,6 +298,6 @@ enum weft_status weft_prepare(const struct weft_prepare *how, struct weft_prepar
     }
     weft_writer_release(&p.train.writer);
     weft_writer_release(&p.val.writer);
-    free(p.tokens);
+    free(p.ids.id);
     return status;
 }

@@ -5,7 +5,7 @@
  * Invariants:
  *  - No input is trusted. Any bytes may appear in a text or a file; an error names the file and the position.
  *  - Encoding is lossless: decode(encode(bytes)) = bytes for every byte string, except that the character tokenizer
- *    rejects characters that are not in its vocabulary.
+ *    rejects characters that are not in its vocabulary, and that a tokenizer.json may normalize a text or drop a part.
  *  - Preparing and reading take constant memory; a token or a window is found in O(1).
  */
 #ifndef WEFT_TEXT_H
@@ -33,9 +33,25 @@ enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int
 struct json_t;
 enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, struct json_t **root);
 enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);
-/* Adds kind, vocab, merges, specials, end and longest_bytes. */
+/* Adds kind, vocab, merges, specials, end, longest_bytes and begin. */
 struct weft_result;
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r);
+
+/* A list of tokens. Initialise with {0}; `fixed` and a room: what does not fit is counted only. */
+struct weft_ids {
+    int32_t *id;
+    size_t count, room;
+    bool fixed;
+};
+/* Makes room for `more` tokens. */
+enum weft_status weft_ids_reserve(struct weft_ids *ids, size_t more);
+/* Adds the tokens of a text. If it does not begin here, but continues what was encoded before it, it does not get what
+ * some tokenizers put before a text. */
+enum weft_status weft_encode(const struct weft_tokenizer *t, const char *text, size_t bytes, bool specials, bool begins,
+                             struct weft_ids *ids);
+/* The text of tokens. If it does not begin here, it keeps the space that some tokenizers drop before a text. */
+enum weft_status weft_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, bool begins,
+                             char *text, size_t room, size_t *bytes);
 
 /* ---- shards (shards.c): memory-mapped token files written by Weft, llm.c or nanoGPT */
 
@@ -97,8 +113,8 @@ enum weft_status weft_read_head(const char *path, char *head, size_t room, size_
  *
  * JSONL: each line is a document. The hash of its text alone decides its split.
  * Plain text: each input is a document; the last `val_share` of its tokens goes to validation.
- * The end-of-text token, if the tokenizer has one, separates documents. Special tokens inside texts are treated as
- * ordinary text. */
+ * The end-of-text token, if the tokenizer has one, separates documents, and they begin with the token that its template
+ * puts there. Special tokens inside texts are treated as ordinary text. */
 struct weft_split {
     int64_t documents, tokens, bytes, files; /* a document divided between the splits counts in both */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.c - building and validating tokenizers, and decoding.
+ * tokenizer.c - building and validating tokenizers.
  *
  * The byte tokenizer is byte-level BPE without merges. BPE tokenizers accept any bytes; character tokenizers only
  * characters of their vocabulary.
@@ -22,7 +22,7 @@ enum weft_status weft_tokenizer_create(struct weft_tokenizer **out, enum weft_to
     t->kind = kind;
     t->vocab = vocab;
     t->merges = merges;
-    t->end = -1;
+    t->begin = t->end = t->unknown = -1;
     t->token = weft_arena_alloc(&t->arena, (size_t)vocab * sizeof *t->token);
     t->merge = weft_arena_alloc(&t->arena, (size_t)merges * sizeof *t->merge);
     return t->token && t->merge ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a vocabulary of %d", vocab);
@@ -34,6 +34,8 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
         return;
     weft_cut_free(t->cut);
     weft_map_release(&t->rank);
+    weft_map_release(&t->chars);
+    weft_map_release(&t->joins);
     weft_strings_release(&t->whole);
     weft_arena_release(&t->arena);
     free(t);
@@ -46,49 +48,56 @@ enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const 
     if (!copy)
         return WEFT_NOMEM;
     memcpy(copy, bytes, size);
-    t->token[id] = (struct weft_token){copy, (uint32_t)size, special};
+    t->token[id] = (struct weft_token){.bytes = copy, .size = (uint32_t)size, .special = special, .added = special};
     return WEFT_OK;
 }
 
 /* ---- finishing */
 
-static enum weft_status finish_tokens(struct weft_tokenizer *t, const char *name)
+/* Bytes that do not occur in UTF-8 may be missing: such texts are then refused when they are encoded. */
+static enum weft_status finish_bytes(struct weft_tokenizer *t, const char *name)
 {
-    int specials = 0;
-    for (int i = 0; i < 256; i++)
-        t->byte[i] = -1;
-    for (int i = 0; i < t->vocab; i++) {
-        const struct weft_token *token = &t->token[i];
-        assert(token->size);
-        specials += token->special;
-        if (token->size == 1 && !token->special)
-            t->byte[(unsigned char)token->bytes[0]] = i;
-    }
-    for (int i = 0; i < 256 && t->kind == WEFT_TOKENIZER_BPE; i++)
-        if (t->byte[i] < 0)
+    for (int i = 0; i < t->vocab; i++)
+        if (t->token[i].size == 1 && !t->token[i].added)
+            t->byte[(unsigned char)t->token[i].bytes[0]] = i;
+    for (int i = 0; i < 0xf5; i++)
+        if (t->byte[i] < 0 && i != 0xc0 && i != 0xc1)
             return FAIL(WEFT_FORMAT, "%s: there is no token for byte %d, so texts that contain it cannot be encoded",
                         name, i);
-    t->specials.text = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->specials.text);
-    t->special_id = weft_arena_alloc(&t->arena, (size_t)specials * sizeof *t->special_id);
-    return t->specials.text && t->special_id ? WEFT_OK : WEFT_NOMEM;
+    return WEFT_OK;
 }
 
-/* The end of text is the special token <|endoftext|>, or the only special token. */
-static void finish_specials(struct weft_tokenizer *t)
+/* A tokenizer that is not from a tokenizer.json looks for its special tokens. */
+static enum weft_status finish_added(struct weft_tokenizer *t)
 {
-    struct weft_specials *s = &t->specials;
-    for (int i = 0; i < t->vocab; i++) {
-        const struct weft_token *token = &t->token[i];
-        if (!token->special)
-            continue;
-        if (token->size == strlen(WEFT_END_OF_TEXT) && memcmp(token->bytes, WEFT_END_OF_TEXT, token->size) == 0)
-            t->end = i;
-        s->first[(unsigned char)token->bytes[0]] = true;
-        t->special_id[s->count] = i;
-        s->text[s->count++] = *token;
-    }
-    if (t->end < 0 && s->count == 1)
-        t->end = t->special_id[0];
+    int specials = 0;
+    for (int i = 0; i < t->vocab; i++)
+        specials += t->token[i].special;
+    TRY(weft_added_create(t, &t->added, specials));
+    for (int i = 0; i < t->vocab; i++)
+        if (t->token[i].special)
+            weft_added_put(&t->added, t->token[i], i);
+    return WEFT_OK;
+}
+
+/* The end of text is what a template puts there, the special token of that name, or the only special token. */
+static void finish_end(struct weft_tokenizer *t)
+{
+    static const char *const names[] = {WEFT_END_OF_TEXT, "<|end_of_text|>", "</s>"};
+    int32_t specials = 0, last = -1;
+    for (int i = 0; i < t->vocab; i++)
+        if (t->token[i].special) {
+            specials++;
+            last = i;
+        }
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (int i = 0; i < t->vocab && t->end < 0; i++) {
+            const struct weft_token *token = &t->token[i];
+            if (token->special && token->size == strlen(names[k]) && memcmp(token->bytes, names[k], token->size) == 0)
+                t->end = i;
+        }
+    if (t->end < 0 && specials == 1)
+        t->end = last;
 }
 
 static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name)
@@ -104,16 +113,31 @@ static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name
 }
 
 /* A token that merging its own bytes does not give can never be the encoding of a piece. */
+static enum weft_status is_whole(struct weft_tokenizer *t, int i, struct weft_bpe_work *work, int32_t *tokens,
+                                 bool *whole)
+{
+    const struct weft_token *token = &t->token[i];
+    size_t count = 1;
+    *whole = !token->added && !token->byte;
+    for (uint32_t k = 0; t->kind == WEFT_TOKENIZER_BPE && k < token->size; k++)
+        *whole = *whole && t->byte[(unsigned char)token->bytes[k]] >= 0;
+    if (!*whole || t->kind == WEFT_TOKENIZER_CHAR || t->ignore_merges)
+        return WEFT_OK;
+    if (t->kind == WEFT_TOKENIZER_TEXT)
+        TRY(weft_bpe_chars(t, work, token->bytes, token->size, tokens, &count));
+    else
+        TRY(weft_bpe_merge(t, work, token->bytes, token->size, tokens, &count));
+    *whole = count == 1 && tokens[0] == i;
+    return WEFT_OK;
+}
+
 static enum weft_status finish_whole(struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t *tokens)
 {
     for (int i = 0; i < t->vocab; i++) {
         const struct weft_token *token = &t->token[i];
-        size_t count = 1;
-        if (token->special)
-            continue;
-        if (t->kind == WEFT_TOKENIZER_BPE)
-            TRY(weft_bpe_merge(t, work, token->bytes, token->size, tokens, &count));
-        if (t->kind == WEFT_TOKENIZER_BPE && (count != 1 || tokens[0] != i))
+        bool whole;
+        TRY(is_whole(t, i, work, tokens, &whole));
+        if (!whole)
             continue;
         TRY(weft_strings_put(&t->whole, token->bytes, token->size, i));
         t->longest = token->size > t->longest ? token->size : t->longest;
@@ -125,20 +149,36 @@ enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *nam
 {
     struct weft_bpe_work work = {0};
     size_t longest = 1;
-    TRY(finish_tokens(t, name));
-    finish_specials(t);
-    TRY(finish_merges(t, name));
-    for (int i = 0; i < t->vocab; i++)
+    for (int i = 0; i < 256; i++)
+        t->byte[i] = -1;
+    for (int i = 0; i < t->vocab; i++) {
+        assert(t->token[i].size);
         longest = t->token[i].size > longest ? t->token[i].size : longest;
+    }
+    TRY(finish_merges(t, name));
+    if (t->kind == WEFT_TOKENIZER_BPE)
+        TRY(finish_bytes(t, name));
+    if (t->kind == WEFT_TOKENIZER_TEXT)
+        TRY(weft_bpe_chars_finish(t, name));
+    if (!t->source)
+        TRY(finish_added(t));
+    finish_end(t);
     int32_t *tokens = malloc(longest * sizeof *tokens);
     enum weft_status status =
         tokens ? finish_whole(t, &work, tokens) : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
     free(tokens);
     weft_bpe_work_release(&work);
     TRY(status);
-    if (t->kind == WEFT_TOKENIZER_BPE)
+    if (!t->cut) { /* not from a tokenizer.json */
         TRY(weft_cut_create(&t->cut));
-    return WEFT_OK;
+        TRY(weft_cut_add_gpt2(t->cut));
+        t->gaps = true;
+    }
+    t->bytes = t->kind == WEFT_TOKENIZER_BPE && !t->merges && !t->ignore_merges && !t->normal.steps &&
+               t->lead == WEFT_LEAD_NONE && !t->normalized.count && weft_cut_is_gpt2(t->cut);
+    for (int i = 0; i < 256; i++)
+        t->bytes = t->bytes && t->byte[i] >= 0;
+    return weft_decoder_finish(t);
 }
 
 /* ---- kinds */
@@ -206,35 +246,20 @@ enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *t
 
 int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t ? t->vocab : 0; }
 
+int32_t weft_tokenizer_begin(const struct weft_tokenizer *t) { return t ? t->begin : -1; }
+
 int32_t weft_tokenizer_end(const struct weft_tokenizer *t) { return t ? t->end : -1; }
 
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r)
 {
+    int64_t specials = 0;
+    for (int i = 0; i < t->vocab; i++)
+        specials += t->token[i].special;
     weft_result_text(r, "kind", t->kind == WEFT_TOKENIZER_CHAR ? "char" : t->merges ? "bpe" : "bytes");
     weft_result_int(r, "vocab", t->vocab);
     weft_result_int(r, "merges", t->merges);
-    weft_result_int(r, "specials", t->specials.count);
+    weft_result_int(r, "specials", specials);
     weft_result_int(r, "end", t->end);
     weft_result_int(r, "longest_bytes", (int64_t)t->longest);
-}
-
-enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, char *text,
-                                       size_t room, size_t *bytes)
-{
-    size_t at = 0;
-    GIVEN(t);
-    GIVEN(tokens || !count);
-    GIVEN(text || !room);
-    GIVEN(bytes);
-    for (size_t i = 0; i < count; i++) {
-        if (tokens[i] < 0 || tokens[i] >= t->vocab)
-            return FAIL(WEFT_INVALID, "token %zu is %d, but the vocabulary has %d tokens", i, tokens[i], t->vocab);
-        const struct weft_token *token = &t->token[tokens[i]];
-        size_t left = at < room ? room - at : 0;
-        if (left)
-            memcpy(text + at, token->bytes, left < token->size ? left : token->size);
-        at += token->size;
-    }
-    *bytes = at;
-    return WEFT_OK;
+    weft_result_int(r, "begin", t->begin);
 }

@@ -1,41 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_json.c - reads Hugging Face's tokenizer.json: byte-level BPE with GPT-2's pre-tokenizer, and character
- * tokenizers as tokenizer_save.c writes them. Any other feature that would change the tokens is an error that names it.
+ * tokenizer_json.c - reads Hugging Face's tokenizer.json: BPE over bytes or characters, and character tokenizers as
+ * tokenizer_save.c writes them. Any other feature that would change the tokens is an error that names it.
  */
 #include "text/tokenizer_read.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static enum weft_status check_added(const char *path, const json_t *added)
-{
-    static const char *const forbidden[] = {"lstrip", "rstrip", "single_word"};
-    size_t i;
-    json_t *entry;
-    if (added && !json_is_array(added) && !json_is_null(added))
-        return FAIL(WEFT_FORMAT, "%s: added_tokens is not a list", path);
-    if (json_array_size(added) > 4096)
-        return FAIL(WEFT_UNSUPPORTED, "%s: %zu added_tokens: the limit is 4096", path, json_array_size(added));
-    json_array_foreach(added, i, entry)
-    {
-        const char *content = json_string_value(json_object_get(entry, "content"));
-        if (!content || !*content || !json_is_integer(json_object_get(entry, "id")))
-            return FAIL(WEFT_FORMAT, "%s: entry %zu of added_tokens has no content or id", path, i);
-        for (size_t k = 0; k < sizeof forbidden / sizeof *forbidden; k++)
-            if (json_is_true(json_object_get(entry, forbidden[k])))
-                return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" has %s, which is not supported", path,
-                            weft_name_show(content).text, forbidden[k]);
-        if (json_is_false(json_object_get(entry, "special"))) /* Hugging Face would match it in every text */
-            return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" is not special, which is not supported", path,
-                        weft_name_show(content).text);
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(content, json_string_value(json_object_get(json_array_get(added, k), "content"))) == 0)
-                return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" is listed twice", path,
-                            weft_name_show(content).text);
-    }
-    return WEFT_OK;
-}
 
 static enum weft_status read_merges(const struct weft_reading *r, const json_t *merges)
 {
@@ -60,26 +31,12 @@ static enum weft_status read_merges(const struct weft_reading *r, const json_t *
     return WEFT_OK;
 }
 
-static const char *type_of(const json_t *part)
-{
-    const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : json_is_null(part) || !part ? "null" : "?";
-}
-
-static enum weft_status unsupported(const char *path, const char *what, const json_t *part)
-{
-    return FAIL(WEFT_UNSUPPORTED, "%s: the %s (%s) is not supported: only byte-level BPE with GPT-2's pattern is", path,
-                what, weft_name_show(type_of(part)).text);
-}
+/* ---- the model */
 
 /* Options of the model that would change tokens. */
 static enum weft_status check_switches(const char *path, const json_t *model)
 {
-    static const char *const off[] = {"byte_fallback", "ignore_merges", "fuse_unk"};
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        if (json_is_true(json_object_get(model, off[i])))
-            return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported", path, off[i]);
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
         if (json_string_length(json_object_get(model, empty[i])))
             return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported", path, empty[i]);
@@ -88,52 +45,92 @@ static enum weft_status check_switches(const char *path, const json_t *model)
     return WEFT_OK;
 }
 
-static enum weft_status check_bpe(const char *path, const json_t *root)
+/* What becomes of characters that are not in the vocabulary. */
+static enum weft_status read_unknown(struct weft_reading *r, const json_t *model)
 {
-    const json_t *pre = json_object_get(root, "pre_tokenizer"), *post = json_object_get(root, "post_processor");
-    if (strcmp(type_of(pre), "ByteLevel") != 0 || json_is_false(json_object_get(pre, "use_regex")))
-        return unsupported(path, "pre_tokenizer", pre);
-    if (!json_is_false(json_object_get(pre, "add_prefix_space")))
-        return FAIL(WEFT_UNSUPPORTED, "%s: add_prefix_space is not supported", path);
-    if (post && !json_is_null(post) && strcmp(type_of(post), "ByteLevel") != 0)
-        return unsupported(path, "post_processor", post);
-    return check_switches(path, json_object_get(root, "model"));
+    const char *name = json_string_value(json_object_get(model, "unk_token"));
+    const json_t *id = name ? json_object_get(r->vocab, name) : NULL;
+    if (r->t->kind != WEFT_TOKENIZER_TEXT || r->byte_fallback)
+        return WEFT_OK;
+    if (!json_is_integer(id))
+        return FAIL(WEFT_UNSUPPORTED,
+                    "%s: without byte_fallback or an unk_token of the vocabulary, characters would be lost", r->path);
+    r->t->unknown = (int32_t)json_integer_value(id);
+    r->t->fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
+    return WEFT_OK;
 }
 
-static enum weft_status check_chars(const char *path, const json_t *root)
+static enum weft_status read_model(struct weft_reading *r, const json_t *root)
 {
-    const json_t *pre = json_object_get(root, "pre_tokenizer"), *post = json_object_get(root, "post_processor");
-    const char *pattern = json_string_value(json_object_get(json_object_get(pre, "pattern"), "Regex"));
-    const char *behavior = json_string_value(json_object_get(pre, "behavior"));
-    if (strcmp(type_of(pre), "Split") != 0 || !pattern || strcmp(pattern, WEFT_CHARS_PATTERN) != 0 || !behavior ||
-        strcmp(behavior, "Isolated") != 0 || json_is_true(json_object_get(pre, "invert")))
-        return unsupported(path, "pre_tokenizer", pre);
+    const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    const json_t *merges = json_object_get(model, "merges");
+    enum weft_tokenizer_kind kind = weft_part_byte_level(r->pre) ? WEFT_TOKENIZER_BPE : WEFT_TOKENIZER_TEXT;
+    TRY(check_switches(r->path, model));
+    if (!json_is_array(merges))
+        return FAIL(WEFT_FORMAT, "%s: the list of merges is missing", r->path);
+    r->byte_fallback = kind == WEFT_TOKENIZER_TEXT && json_is_true(json_object_get(model, "byte_fallback"));
+    TRY(weft_reading_create(r, kind, added, json_array_size(merges)));
+    r->t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    if (r->t->ignore_merges && kind == WEFT_TOKENIZER_TEXT)
+        return FAIL(WEFT_UNSUPPORTED, "%s: ignore_merges is supported in byte-level tokenizers only", r->path);
+    r->t->gaps = true; /* until a part says otherwise */
+    TRY(weft_reading_normalizer(r, json_object_get(root, "normalizer")));
+    TRY(weft_reading_pre_tokenizer(r, r->pre));
+    TRY(weft_reading_post_processor(r, json_object_get(root, "post_processor")));
+    TRY(weft_reading_decoder(r, json_object_get(root, "decoder")));
+    TRY(weft_reading_vocab(r, added));
+    TRY(weft_reading_added(r, added));
+    TRY(read_merges(r, merges));
+    return read_unknown(r, model);
+}
+
+/* ---- characters, as tokenizer_save.c writes them */
+
+static enum weft_status read_chars(struct weft_reading *r, const json_t *root)
+{
+    const json_t *post = json_object_get(root, "post_processor"), *normalizer = json_object_get(root, "normalizer");
+    const char *pattern = json_string_value(json_object_get(json_object_get(r->pre, "pattern"), "Regex"));
+    const char *behavior = json_string_value(json_object_get(r->pre, "behavior"));
+    if (strcmp(weft_part_type(r->pre), "Split") != 0 || !pattern || strcmp(pattern, WEFT_CHARS_PATTERN) != 0 ||
+        !behavior || strcmp(behavior, "Isolated") != 0 || json_is_true(json_object_get(r->pre, "invert")))
+        return weft_part_unsupported(r->path, "pre_tokenizer", r->pre);
     if (post && !json_is_null(post))
-        return unsupported(path, "post_processor", post);
+        return weft_part_unsupported(r->path, "post_processor", post);
+    if (normalizer && !json_is_null(normalizer))
+        return weft_part_unsupported(r->path, "normalizer", normalizer);
     if (json_array_size(json_object_get(root, "added_tokens")))
-        return FAIL(WEFT_UNSUPPORTED, "%s: added_tokens are not supported in a character tokenizer", path);
+        return FAIL(WEFT_UNSUPPORTED, "%s: added_tokens are not supported in a character tokenizer", r->path);
+    TRY(weft_reading_create(r, WEFT_TOKENIZER_CHAR, NULL, 0));
+    return weft_reading_vocab(r, NULL);
+}
+
+/* ---- all of it */
+
+static enum weft_status keep_source(struct weft_tokenizer *t, const char *json, size_t bytes)
+{
+    char *copy = weft_arena_alloc(&t->arena, bytes);
+    if (!copy)
+        return WEFT_NOMEM;
+    memcpy(copy, json, bytes);
+    t->source = copy;
+    t->source_bytes = bytes;
     return WEFT_OK;
 }
 
 static enum weft_status read_root(struct weft_reading *r, const json_t *root)
 {
-    const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
-    const json_t *merges = json_object_get(model, "merges"), *normalizer = json_object_get(root, "normalizer");
-    bool chars = strcmp(type_of(model), "WordLevel") == 0;
-    if (!chars && strcmp(type_of(model), "BPE") != 0)
-        return unsupported(r->path, "model", model);
-    if (normalizer && !json_is_null(normalizer))
-        return unsupported(r->path, "normalizer", normalizer);
-    TRY(chars ? check_chars(r->path, root) : check_bpe(r->path, root));
-    TRY(check_added(r->path, added));
-    if (!chars && !json_is_array(merges))
-        return FAIL(WEFT_FORMAT, "%s: the list of merges is missing", r->path);
+    static const char *const cut[] = {"truncation", "padding"};
+    const json_t *model = json_object_get(root, "model");
+    bool chars = strcmp(weft_part_type(model), "WordLevel") == 0;
+    if (!chars && strcmp(weft_part_type(model), "BPE") != 0)
+        return weft_part_unsupported(r->path, "model", model);
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        if (json_object_get(root, cut[i]) && !json_is_null(json_object_get(root, cut[i])))
+            return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported: set it to null", r->path, cut[i]);
     r->vocab = json_object_get(model, "vocab");
-    TRY(weft_reading_vocab(r, chars ? WEFT_TOKENIZER_CHAR : WEFT_TOKENIZER_BPE, added,
-                           chars ? 0 : json_array_size(merges)));
-    if (!chars)
-        TRY(read_merges(r, merges));
-    return weft_tokenizer_finish(r->t, r->path);
+    r->pre = json_object_get(root, "pre_tokenizer");
+    TRY(weft_reading_check_added(r->path, json_object_get(root, "added_tokens")));
+    return chars ? read_chars(r, root) : read_model(r, root);
 }
 
 enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes)
@@ -144,5 +141,9 @@ enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *nam
     if (status == WEFT_OK)
         status = read_root(&r, root);
     json_decref(root);
+    if (status == WEFT_OK)
+        status = keep_source(r.t, json, bytes);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_finish(r.t, name);
     return weft_tokenizer_hand_over(t, r.t, status);
 }

@@ -37,7 +37,9 @@ static enum weft_status read_vocab_bpe(struct weft_reading *r, char *text, size_
     lines += bytes && text[bytes - 1] != '\n';
     json_t *id = json_object_get(r->vocab, WEFT_END_OF_TEXT);
     json_t *added = id ? json_pack("[{s:s,s:O}]", "content", WEFT_END_OF_TEXT, "id", id) : NULL;
-    enum weft_status status = weft_reading_vocab(r, WEFT_TOKENIZER_BPE, added, lines - versions);
+    enum weft_status status = weft_reading_create(r, WEFT_TOKENIZER_BPE, added, lines - versions);
+    if (status == WEFT_OK)
+        status = weft_reading_vocab(r, added);
     json_decref(added);
     TRY(status);
     TRY(read_lines(r, text));

@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct weft_shown weft_name_show(const char *name)
-{
-    struct weft_shown s;
-    size_t n = strlen(name);
-    n = n < sizeof s.text ? n : sizeof s.text - 1;
-    while (n && ((unsigned char)name[n] & 0xc0) == 0x80) /* do not cut a character in two */
-        n--;
-    memcpy(s.text, name, n);
-    s.text[n] = 0;
-    return s;
-}
-
 enum weft_status weft_reading_json(const char *path, const char *json, size_t bytes, json_t **value)
 {
     json_error_t error;
@@ -31,77 +19,132 @@ enum weft_status weft_reading_json(const char *path, const char *json, size_t by
 
 /* ---- the vocabulary */
 
-static enum weft_status set_token(struct weft_reading *r, const char *name, json_int_t id, bool special, char *scratch)
+/* The byte that a name <0xHH> stands for, or -1. */
+static int fallback_byte(const struct weft_reading *r, const char *name)
 {
-    size_t size = special ? strlen(name) : weft_byte_name_read(name, scratch);
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high = strlen(name) == 6 ? strchr(digits, name[3]) : NULL, *low = high ? strchr(digits, name[4]) : NULL;
+    if (!r->byte_fallback || !low || strncmp(name, "<0x", 3) != 0 || name[5] != '>')
+        return -1;
+    return (int)((high - digits) * 16 + (low - digits));
+}
+
+/* The bytes of a token of the model, in `scratch`: 0 if the name is wrong for its kind. */
+static size_t model_bytes(const struct weft_reading *r, const char *name, char *scratch)
+{
+    size_t size = strlen(name);
     uint32_t code;
-    if (r->t->kind == WEFT_TOKENIZER_CHAR) {
-        size = strlen(name);
-        if (weft_utf8_read(name, size, &code) != size)
-            size = 0;
-        special = true; /* the name is the text itself */
-    }
-    if (!size)
-        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" is not %s", r->path, weft_name_show(name).text,
-                    r->t->kind == WEFT_TOKENIZER_CHAR ? "one character" : "written in GPT-2's characters for bytes");
+    if (r->t->kind == WEFT_TOKENIZER_BPE)
+        return weft_byte_name_read(name, scratch);
+    if (r->t->kind == WEFT_TOKENIZER_CHAR && weft_utf8_read(name, size, &code) != size)
+        return 0;
+    memcpy(scratch, name, size);
+    if (fallback_byte(r, name) < 0)
+        return size;
+    scratch[0] = (char)fallback_byte(r, name);
+    return 1;
+}
+
+static enum weft_status check_id(const struct weft_reading *r, const char *name, json_int_t id)
+{
     if (id < 0 || id >= r->t->vocab)
         return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has the id %lld, but there are %d tokens", r->path,
                     weft_name_show(name).text, (long long)id, r->t->vocab);
     if (r->t->token[id].size)
         return FAIL(WEFT_FORMAT, "%s: the token \"%s\" has the same id as another token, %lld", r->path,
                     weft_name_show(name).text, (long long)id);
-    TRY(weft_tokenizer_set(r->t, (int32_t)id, special ? name : scratch, size,
-                           special && r->t->kind != WEFT_TOKENIZER_CHAR));
     return WEFT_OK;
 }
 
-static bool is_added(const struct weft_tokenizer *t, const char *name, json_int_t id)
+static enum weft_status set_model_token(struct weft_reading *r, const char *name, const json_t *id, char *scratch)
 {
-    const struct weft_token *token = id >= 0 && id < t->vocab ? &t->token[id] : NULL;
-    return token && token->special && token->size == strlen(name) && memcmp(token->bytes, name, token->size) == 0;
+    if (!json_is_integer(id))
+        return FAIL(WEFT_FORMAT, "%s: the id of the token \"%s\" is not an integer", r->path,
+                    weft_name_show(name).text);
+    json_int_t n = json_integer_value(id);
+    size_t size = model_bytes(r, name, scratch);
+    if (!size)
+        return FAIL(WEFT_FORMAT, "%s: the token \"%s\" is not %s", r->path, weft_name_show(name).text,
+                    r->t->kind == WEFT_TOKENIZER_CHAR   ? "one character"
+                    : r->t->kind == WEFT_TOKENIZER_TEXT ? "a text"
+                                                        : "written in GPT-2's characters for bytes");
+    TRY(check_id(r, name, n));
+    TRY(weft_tokenizer_set(r->t, (int32_t)n, scratch, size, false));
+    r->t->token[n].byte = fallback_byte(r, name) >= 0;
+    return WEFT_OK;
 }
 
-/* An added token may also be in the vocabulary, as GPT-2's end of text is, with the same id. */
-static enum weft_status set_tokens(struct weft_reading *r, const json_t *added, char *scratch)
+/* An added token may also be in the vocabulary, as GPT-2's end of text is, with the same id. If it is not special, it
+ * is then a token of the model as well. One that is not there has the next free id, which is what it would get when
+ * others read the file. */
+static enum weft_status set_added_token(struct weft_reading *r, const json_t *entry, json_int_t *next, char *scratch)
 {
+    const char *content = json_string_value(json_object_get(entry, "content"));
+    json_t *id = json_object_get(entry, "id"), *again = json_object_get(r->vocab, content);
+    bool special = !json_is_false(json_object_get(entry, "special"));
+    size_t size = strlen(content), model = again ? model_bytes(r, content, scratch) : 0;
+    uint32_t code;
+    if (again && !json_equal(id, again))
+        return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" has a different id in the vocabulary", r->path,
+                    weft_name_show(content).text);
+    if (!again && json_integer_value(id) != (*next)++)
+        return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" has the id %lld, but the next free one is %lld", r->path,
+                    weft_name_show(content).text, (long long)json_integer_value(id), (long long)*next - 1);
+    if (again && special && r->t->kind == WEFT_TOKENIZER_TEXT && weft_utf8_read(content, size, &code) == size)
+        return FAIL(WEFT_UNSUPPORTED, "%s: the special token \"%s\" is one character of the vocabulary", r->path,
+                    weft_name_show(content).text);
+    if (model && !special && (model != size || memcmp(scratch, content, size) != 0))
+        return FAIL(WEFT_UNSUPPORTED,
+                    "%s: the added token \"%s\" is not special and, as a token of the vocabulary, another text",
+                    r->path, weft_name_show(content).text);
+    TRY(check_id(r, content, json_integer_value(id)));
+    TRY(weft_tokenizer_set(r->t, (int32_t)json_integer_value(id), content, size, special));
+    r->t->token[json_integer_value(id)].added = special || !model;
+    return WEFT_OK;
+}
+
+static enum weft_status set_tokens(struct weft_reading *r, const json_t *added, char *scratch,
+                                   struct weft_strings *names)
+{
+    json_int_t next = (json_int_t)json_object_size(r->vocab);
     size_t i;
     json_t *entry;
     json_array_foreach(added, i, entry)
     {
-        const char *content = json_string_value(json_object_get(entry, "content"));
-        json_t *id = json_object_get(entry, "id"), *again = json_object_get(r->vocab, content);
-        if (again && !json_equal(id, again))
-            return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" has a different id in the vocabulary", r->path,
-                        weft_name_show(content).text);
-        TRY(set_token(r, content, json_integer_value(id), true, scratch));
+        const json_t *content = json_object_get(entry, "content");
+        TRY(set_added_token(r, entry, &next, scratch));
+        TRY(weft_strings_put(names, json_string_value(content), json_string_length(content), 1));
     }
     for (void *at = json_object_iter((json_t *)r->vocab); at; at = json_object_iter_next((json_t *)r->vocab, at)) {
         const char *name = json_object_iter_key(at);
-        const json_t *id = json_object_iter_value(at);
-        if (!json_is_integer(id))
-            return FAIL(WEFT_FORMAT, "%s: the id of the token \"%s\" is not an integer", r->path,
-                        weft_name_show(name).text);
-        if (!is_added(r->t, name, json_integer_value(id)))
-            TRY(set_token(r, name, json_integer_value(id), false, scratch));
+        if (weft_strings_get(names, name, strlen(name)) < 0)
+            TRY(set_model_token(r, name, json_object_iter_value(at), scratch));
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_reading_vocab(struct weft_reading *r, enum weft_tokenizer_kind kind, const json_t *added,
-                                    size_t merges)
+enum weft_status weft_reading_create(struct weft_reading *r, enum weft_tokenizer_kind kind, const json_t *added,
+                                     size_t merges)
 {
-    size_t vocab = json_object_size(r->vocab), i, longest = 0;
+    size_t vocab = json_object_size(r->vocab), i;
     json_t *entry;
     if (!vocab)
         return FAIL(WEFT_FORMAT, "%s: the vocabulary is missing or empty", r->path);
-    for (void *at = json_object_iter((json_t *)r->vocab); at; at = json_object_iter_next((json_t *)r->vocab, at))
-        longest = weft_max((int64_t)longest, (int64_t)strlen(json_object_iter_key(at)));
     json_array_foreach(added, i, entry) vocab +=
         !json_object_get(r->vocab, json_string_value(json_object_get(entry, "content")));
-    TRY(weft_tokenizer_create(&r->t, kind, (int)vocab, (int)merges));
+    return weft_tokenizer_create(&r->t, kind, (int)vocab, (int)merges);
+}
+
+enum weft_status weft_reading_vocab(struct weft_reading *r, const json_t *added)
+{
+    size_t longest = 0;
+    for (void *at = json_object_iter((json_t *)r->vocab); at; at = json_object_iter_next((json_t *)r->vocab, at))
+        longest = weft_max((int64_t)longest, (int64_t)strlen(json_object_iter_key(at)));
+    struct weft_strings names = {0};
     char *scratch = malloc(longest + 1);
     enum weft_status status =
-        scratch ? set_tokens(r, added, scratch) : FAIL(WEFT_NOMEM, "not enough memory for a token");
+        scratch ? set_tokens(r, added, scratch, &names) : FAIL(WEFT_NOMEM, "not enough memory for a token");
+    weft_strings_release(&names);
     free(scratch);
     return status;
 }
@@ -112,7 +155,7 @@ static enum weft_status token_of(const struct weft_reading *r, const char *name,
 {
     const json_t *found = json_object_get(r->vocab, name);
     *id = (int32_t)json_integer_value(found);
-    if (!found || r->t->token[*id].special)
+    if (!found || r->t->token[*id].added || r->t->token[*id].byte)
         return FAIL(WEFT_FORMAT, "%s: merge %zu needs the token \"%s\", which is not in the vocabulary", r->path,
                     merge + 1, weft_name_show(name).text);
     return WEFT_OK;

@@ -46,14 +46,14 @@ static json_t *write_merges(const struct weft_tokenizer *t)
     return merges;
 }
 
+/* All of them are special: others come from a tokenizer.json. */
 static json_t *write_added(const struct weft_tokenizer *t)
 {
     json_t *added = json_array();
-    for (int i = 0; i < t->specials.count; i++)
-        json_array_append_new(added,
-                              json_pack("{s:i,s:s%,s:b,s:b,s:b,s:b,s:b}", "id", t->special_id[i], "content",
-                                        t->specials.text[i].bytes, (size_t)t->specials.text[i].size, "single_word", 0,
-                                        "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
+    for (int i = 0; i < t->added.count; i++)
+        json_array_append_new(added, json_pack("{s:i,s:s%,s:b,s:b,s:b,s:b,s:b}", "id", t->added.id[i], "content",
+                                               t->added.text[i].bytes, (size_t)t->added.text[i].size, "single_word", 0,
+                                               "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
     return added;
 }
 
@@ -84,10 +84,10 @@ static json_t *write_root(const struct weft_tokenizer *t)
 
 enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, json_t **root)
 {
-    *root = write_root(t);
+    *root = t->source ? json_loadb(t->source, t->source_bytes, 0, NULL) : write_root(t);
     const json_t *model = json_object_get(*root, "model");
-    if (json_object_size(json_object_get(model, "vocab")) == (size_t)t->vocab &&
-        json_array_size(json_object_get(model, "merges")) == (size_t)t->merges)
+    if (*root && (t->source || (json_object_size(json_object_get(model, "vocab")) == (size_t)t->vocab &&
+                                json_array_size(json_object_get(model, "merges")) == (size_t)t->merges)))
         return WEFT_OK;
     json_decref(*root);
     *root = NULL;
@@ -95,20 +95,28 @@ enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, json_t **ro
                             "another token");
 }
 
+static enum weft_status write_file(const struct weft_tokenizer *t, const json_t *root, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    int error = f ? 0 : errno;
+    if (f && t->source && fwrite(t->source, 1, t->source_bytes, f) != t->source_bytes)
+        error = errno ? errno : EIO;
+    if (f && root && (json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF))
+        error = errno ? errno : EIO;
+    if (f && fclose(f))
+        error = errno;
+    return error ? FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(error)) : WEFT_OK;
+}
+
+/* A tokenizer.json stays as it was read. */
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path)
 {
     GIVEN(t);
     GIVEN(path);
-    json_t *root;
-    TRY(weft_tokenizer_root(t, &root));
-    FILE *f = fopen(path, "wb");
-    int error = f ? 0 : errno;
-    if (f && json_dumpf(root, f, JSON_INDENT(2)))
-        error = errno ? errno : EIO;
-    if (f && fputc('\n', f) == EOF)
-        error = errno;
-    if (f && fclose(f))
-        error = errno;
+    json_t *root = NULL;
+    if (!t->source)
+        TRY(weft_tokenizer_root(t, &root));
+    enum weft_status status = write_file(t, root, path);
     json_decref(root);
-    return error ? FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(error)) : WEFT_OK;
+    return status;
 }

@@ -31,9 +31,9 @@ struct items {
     struct weft_items_score *score;
     struct item *block;
     int held;
-    int32_t *tokens; /* of one text and its query */
-    char *text;      /* with a space before it */
-    size_t room;     /* of both */
+    struct weft_ids ids; /* of one text and its query */
+    char *text;          /* with a space before it */
+    size_t room;         /* of it */
 };
 
 /* ---- judging */
@@ -77,43 +77,30 @@ static enum weft_status make_room(struct items *t, size_t room)
 {
     if (t->room >= room)
         return WEFT_OK;
-    free(t->tokens);
     free(t->text);
-    t->tokens = malloc(room * sizeof *t->tokens);
-    t->text = malloc(room);
-    t->room = t->tokens && t->text ? room : 0;
+    t->room = (t->text = malloc(room)) ? room : 0;
     return t->room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", room);
 }
 
-/* Appends the tokens of a text to those there are; the room was made. */
-static enum weft_status encode(struct items *t, const char *text, size_t bytes, size_t *count)
-{
-    size_t more;
-    TRY(weft_tokenizer_encode(t->tokenizer, text, bytes, false, t->tokens + *count, t->room - *count, &more));
-    *count += more;
-    return WEFT_OK;
-}
-
-/* The tokens of the query (of none: the end-of-text token, if the model has it), and behind `from` those of the text.
- */
-static enum weft_status encode_choice(struct items *t, const json_t *query, const json_t *text, size_t *from,
-                                      size_t *count)
+/* The tokens of the query, and behind `from` those of the text. A query begins as the model's texts do; where there is
+ * none, the text does, or follows the end-of-text token. */
+static enum weft_status encode_choice(struct items *t, const json_t *query, const json_t *text, size_t *from)
 {
     const char *before = json_string_value(query), *words = json_string_value(text);
     size_t before_bytes = json_string_length(query), bytes = json_string_length(text);
-    int32_t end = weft_tokenizer_end(t->tokenizer);
-    *count = 0;
-    TRY(make_room(t, before_bytes + bytes + 1));
-    if (before_bytes)
-        TRY(encode(t, before, before_bytes, count));
-    else if (end >= 0 && end < t->scorer->model->spec->vocab)
-        t->tokens[(*count)++] = end;
-    *from = *count;
+    int32_t begin = weft_tokenizer_begin(t->tokenizer), end = weft_tokenizer_end(t->tokenizer);
     bool space = before_bytes && before[before_bytes - 1] != ' ' && words[0] != ' ';
+    int32_t first = begin >= 0 ? begin : before_bytes ? -1 : end;
+    t->ids.count = 0;
+    TRY(make_room(t, bytes + 1));
+    TRY(weft_ids_reserve(&t->ids, 1));
+    if (first >= 0 && first < t->scorer->model->spec->vocab)
+        t->ids.id[t->ids.count++] = first;
+    TRY(weft_encode(t->tokenizer, before, before_bytes, false, true, &t->ids));
+    *from = t->ids.count;
     t->text[0] = ' ';
     memcpy(t->text + space, words, bytes);
-    TRY(encode(t, t->text, bytes + space, count));
-    return WEFT_OK;
+    return weft_encode(t->tokenizer, t->text, bytes + space, false, !before_bytes, &t->ids);
 }
 
 /* By its texts: what the tokens are is the model's. */
@@ -129,11 +116,12 @@ static void identify(struct items *t, const struct item *item, int i, const json
 
 static enum weft_status add_choice(struct items *t, struct item *item, int i, const json_t *query, const json_t *text)
 {
-    size_t from, count;
+    size_t from;
     char story[400];
-    enum weft_status status = encode_choice(t, query, text, &from, &count);
+    enum weft_status status = encode_choice(t, query, text, &from);
     if (status == WEFT_OK)
-        status = weft_scorer_add(t->scorer, t->tokens, (int64_t)count, weft_max(1, (int64_t)from), &item->nll[i]);
+        status =
+            weft_scorer_add(t->scorer, t->ids.id, (int64_t)t->ids.count, weft_max(1, (int64_t)from), &item->nll[i]);
     item->bytes[i] = (double)json_string_length(text);
     if (t->scorer->items)
         identify(t, item, i, query, text);
@@ -251,7 +239,7 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
         status = FAIL(WEFT_FORMAT, "%s has no items", path);
     if (status == WEFT_OK && s->items)
         status = weft_items_finish(s->items);
-    free(t.tokens);
+    free(t.ids.id);
     free(t.text);
     free(t.block);
     return status;

@@ -15,10 +15,9 @@ struct stream {
     struct weft_text_score *score;
     int32_t *window; /* the last token scored, and what comes behind it: a context and one */
     int64_t held, room;
-    int32_t *encoded; /* of a piece of text */
-    size_t encoded_room;
-    int32_t end; /* the last token of a document; -1: windows are the items */
-    double nll;  /* of the item that is open, and how many tokens */
+    struct weft_ids encoded; /* of a piece of text */
+    int32_t end;             /* the last token of a document; -1: windows are the items */
+    double nll;              /* of the item that is open, and how many tokens */
     int64_t tokens;
 };
 
@@ -152,18 +151,17 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
 
 /* ---- text */
 
+/* The text begins as the model's texts do. */
 static enum weft_status put_text(void *context, const char *text, size_t bytes)
 {
     struct stream *t = context;
-    size_t count;
-    if (t->encoded_room < bytes) { /* a token is a byte at least */
-        free(t->encoded);
-        t->encoded_room = (t->encoded = malloc(bytes * sizeof *t->encoded)) ? bytes : 0;
-        if (!t->encoded)
-            return FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", bytes);
-    }
-    TRY(weft_tokenizer_encode(t->tokenizer, text, bytes, false, t->encoded, t->encoded_room, &count));
-    TRY(put(t, t->encoded, (int64_t)count));
+    int32_t begin = weft_tokenizer_begin(t->tokenizer);
+    bool begins = t->score->bytes == 0;
+    if (begins && begin >= 0)
+        TRY(put(t, &begin, 1));
+    t->encoded.count = 0;
+    TRY(weft_encode(t->tokenizer, text, bytes, false, begins, &t->encoded));
+    TRY(put(t, t->encoded.id, (int64_t)t->encoded.count));
     t->score->bytes += (int64_t)bytes;
     return WEFT_OK;
 }
@@ -179,7 +177,7 @@ enum weft_status weft_score_text(struct weft_scorer *s, const struct weft_tokeni
     if (status == WEFT_OK)
         status = finish(&t, path);
     s->each = NULL;
-    free(t.encoded);
+    free(t.encoded.id);
     free(t.window);
     return status;
 }

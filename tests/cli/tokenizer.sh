@@ -75,4 +75,31 @@ says 1 'merge 1 needs the token "#version:"' info "$scratch/gpt2"
 sed -i 1d "$scratch/gpt2/vocab.bpe"
 "$weft" tokenizer info "$scratch/gpt2" --json | grep -q '"merges": 342'
 result $? "only the first line of vocab.bpe may be a version"
+
+# A tokenizer of Llama 2's kind: a mark before every word, <s> (1) before every text, bytes for what has no token.
+llama=tests/fuzz/corpus/tokenizer_json/llama2
+mkdir "$scratch/llama"
+cp "$llama" "$scratch/llama/tokenizer.json"
+tokens() { "$weft" tokenizer encode --tokenizer "$scratch/llama" | paste -sd ' '; }
+[[ $(printf 'ab a' | tokens) == '266 261 266' && $(printf 'a\xc3\xa9\n' | tokens) == '266 270 13' && $(printf '\xff' | tokens) == '259 258' ]]
+result $? "words get a mark before them; what has no token becomes bytes"
+[[ $(echo 268 266 259 | "$weft" tokenizer decode --tokenizer "$scratch/llama") == 'ab a ' ]]
+result $? "the mark before a text is dropped when it is decoded"
+printf '{"text": "ab"}\n{"text": "a"}\n' >"$scratch/two.jsonl"
+"$weft" data prepare "$scratch/two.jsonl" --field text --val 0 --tokenizer "$scratch/llama" --out "$scratch/data" >/dev/null 2>&1 &&
+    [[ $(od -An -tu2 -j1024 "$scratch/data/train_000000.bin" | xargs) == '1 266 261 2 1 266' ]] &&
+    cmp -s "$llama" "$scratch/data/tokenizer.json"
+result $? "documents begin with the token that the template adds; the tokenizer.json stays as it is"
+yes 'ab a' | head -c 9000000 >"$scratch/long"
+"$weft" data prepare "$scratch/long" --val 0 --tokenizer "$scratch/llama" --out "$scratch/long-data" >/dev/null 2>&1 &&
+    cmp -s <(od -An -v -w2 -tu2 -j1026 "$scratch/long-data/train_000000.bin" | tr -d ' ') \
+        <("$weft" tokenizer encode --tokenizer "$scratch/llama" "$scratch/long")
+result $? "a text of several pieces has the tokens of the whole"
+head -c 9000 "$scratch/long" >"$scratch/short"
+"$weft" data prepare "$scratch/short" --val 0.1 --tokenizer "$scratch/llama" --out "$scratch/short-data" >/dev/null 2>&1
+"$weft" train llama --set task=text --set data="$scratch/short-data" --set layers=1 --set width=32 --set heads=2 --set context=32 \
+    --set steps=1 --set warmup=0 --set batch=1 --set eval_samples=1 --out "$scratch/run" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
+counts() { "$weft" generate "$scratch/run" -p "$1" -n 1 --json 2>/dev/null | grep -q "\"prompt_tokens\": $2,"; }
+counts 'ab a' 4 && counts '<s>ab a' 4
+result $? "a prompt begins with that token, once"
 finish

@@ -347,7 +347,8 @@ static void call_tokenizer(void)
         ok(weft_tokenizer_save(maybe(have.tokenizer), path()));
         break;
     case 2:
-        assert(weft_tokenizer_vocab(maybe(have.tokenizer)) >= 0 && weft_tokenizer_end(maybe(have.tokenizer)) >= -1);
+        assert(weft_tokenizer_vocab(maybe(have.tokenizer)) >= 0 && weft_tokenizer_end(maybe(have.tokenizer)) >= -1 &&
+               weft_tokenizer_begin(maybe(have.tokenizer)) >= -1);
         break;
     case 3:
         ok(weft_tokenizer_decode(maybe(have.tokenizer), tokens(64), (size_t)below(64), maybe(text), (size_t)below(64),
