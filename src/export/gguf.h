@@ -62,6 +62,7 @@ int weft_gguf_find(const struct weft_gguf *f, const char *name);         /* -1: 
 /* A number, or false and true as 0 and 1; false: it is something else, or it is not finite. An f32 is the shortest
  * decimal number that becomes it: 1e-5, not 9.99999974e-6. */
 bool weft_gguf_number(const struct weft_gguf_key *key, double *x);
+double weft_gguf_shortest(float x);
 /* A whole number, whatever its type; false: it is something else, or too large. */
 bool weft_gguf_whole(const struct weft_gguf_key *key, int64_t *n);
 /* The text at `at` and its bytes; returns where it ends, which is the next element of a list of texts. */
@@ -98,6 +99,14 @@ enum weft_status weft_gguf_weights(struct weft_nn *model, const struct weft_hf_f
 struct weft_tokenizer;
 enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_tokenizer **t);
 
+/* Adds rope_parameters to a config.json, of a model with this width of heads, linear scaling (1: none), and perhaps
+ * rope_freqs.weight (gguf_rope.c). */
+enum weft_status weft_gguf_rope_read(const struct weft_gguf *f, const char *type, int64_t head, double linear,
+                                     json_t *config);
+/* Whether a model has that tensor, and its element i. */
+bool weft_gguf_rope_listed(const struct weft_spec *spec);
+float weft_gguf_rope_factor(const struct weft_spec *spec, int64_t i);
+
 /* ---- export (gguf_export.c) */
 
 /* What matrices become; vectors and positions stay f32. In order of weft_gguf_weight_names, which ends with NULL. */
@@ -121,6 +130,8 @@ void weft_gguf_add_u32(struct weft_gguf_out *o, const char *name, uint32_t value
 void weft_gguf_add_f32(struct weft_gguf_out *o, const char *name, float value);
 void weft_gguf_add_bool(struct weft_gguf_out *o, const char *name, bool value);
 void weft_gguf_add_text(struct weft_gguf_out *o, const char *name, const char *value);
+/* Adds the keys of scaled rotation (gguf_rope.c). */
+enum weft_status weft_gguf_rope_write(struct weft_gguf_out *o, const char *type, const struct weft_spec *spec);
 /* Adds a tokenizer's keys, with names for all of the model's tokens (gguf_tokenizer.c). */
 enum weft_status weft_gguf_add_tokenizer(struct weft_gguf_out *o, const struct weft_tokenizer *t, int64_t vocab);
 

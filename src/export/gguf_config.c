@@ -15,11 +15,12 @@ struct reading {
     const struct weft_gguf *f;
     const struct weft_gguf_family *family;
     const struct weft_hf_family *hf;
+    double linear; /* factor of linear scaling of rotation */
     json_t *config;
 };
 
-/* Keys that say nothing about what the model computes; those that belong together with a kind of scaled rotation are
- * among them, because that is refused. */
+/* Keys that say nothing about what the model computes; the original context belongs to kinds of scaled rotation that
+ * are refused, or to rope_freqs.weight (gguf_rope.c). */
 static const char *const ignored[] = {"tensor_data_layout", "rope.scaling.finetuned",
                                       "rope.scaling.original_context_length", NULL};
 
@@ -72,15 +73,17 @@ static enum weft_status read_size(struct reading *r, const struct weft_gguf_key 
     return WEFT_OK;
 }
 
-/* Without a kind, a factor is of the linear one. */
-static enum weft_status read_scaling(const struct reading *r, const struct weft_gguf_key *key)
+/* Without a kind, a factor is of the linear one, and 0 means 1. */
+static enum weft_status read_scaling(struct reading *r, const struct weft_gguf_key *key)
 {
     const struct weft_gguf_key *kind = find(r, "rope.scaling.type"), *factor = find(r, "rope.scaling.factor");
     double x = 1;
-    bool none = weft_gguf_is(kind, "none"), linear = !kind || weft_gguf_is(kind, "linear");
-    if (factor && !weft_gguf_number(factor, &x))
+    if (kind && !weft_gguf_is(kind, "none") && !weft_gguf_is(kind, "linear"))
+        return refuse(r, key);
+    if (factor && (factor->type != WEFT_GGUF_F32 || !weft_gguf_number(factor, &x)))
         return refuse(r, factor);
-    return none || (linear && (x == 1 || x == 0)) ? WEFT_OK : refuse(r, key);
+    r->linear = weft_gguf_is(kind, "none") || x == 0 ? 1 : x;
+    return WEFT_OK;
 }
 
 static enum weft_status read_key(struct reading *r, const struct weft_gguf_key *key, const char *rest)
@@ -203,6 +206,8 @@ static enum weft_status read_all(struct reading *r, struct weft_settings *settin
     TRY(check_heads(r));
     TRY(read_tensors(r));
     TRY(read_biases(r, settings));
+    if (strcmp(r->hf->type, "gpt2") != 0)
+        TRY(weft_gguf_rope_read(r->f, r->family->names.type, size_of(r, "head_width"), r->linear, r->config));
     TRY(weft_hf_config_read(r->hf, r->config, weft_gguf_path(r->f), settings));
     return WEFT_OK;
 }
@@ -235,7 +240,7 @@ static enum weft_status find_family(struct reading *r)
 enum weft_status weft_gguf_config(const struct weft_gguf *f, const struct weft_hf_family **family,
                                   struct weft_settings *settings)
 {
-    struct reading r = {.f = f, .config = json_object()};
+    struct reading r = {.f = f, .linear = 1, .config = json_object()};
     enum weft_status status = r.config ? find_family(&r) : FAIL(WEFT_NOMEM, "not enough memory for a config");
     if (status == WEFT_OK)
         status = read_all(&r, settings);

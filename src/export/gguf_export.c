@@ -63,6 +63,27 @@ static enum weft_status find_tensor(const struct exporting *x, const struct weft
 
 static uint64_t round_up(uint64_t n) { return (uint64_t)weft_round_up((int64_t)n, WEFT_GGUF_ALIGNMENT); }
 
+/* The description of a tensor whose values come next. */
+static void put_tensor(struct exporting *x, const char *name, int dims, const int64_t *dim,
+                       enum weft_gguf_weight weight)
+{
+    uint32_t ndim = (uint32_t)dims;
+    weft_gguf_put_text(&x->tensors, name);
+    weft_gguf_put(&x->tensors, &ndim, sizeof ndim);
+    for (int i = dims - 1; i >= 0; i--)
+        weft_gguf_put(&x->tensors, &dim[i], sizeof dim[i]);
+    weft_gguf_put(&x->tensors, &types[weight].number, sizeof types[weight].number);
+    weft_gguf_put(&x->tensors, &x->offset, sizeof x->offset);
+    x->tensors.count++;
+}
+
+static void describe_rope(struct exporting *x)
+{
+    int64_t half = x->model->spec->rotated / 2;
+    if (weft_gguf_rope_listed(x->model->spec))
+        put_tensor(x, "rope_freqs.weight", 1, &half, WEFT_GGUF_WEIGHT_F32);
+}
+
 static enum weft_status describe(struct exporting *x, const struct weft_param *w)
 {
     struct tensor t;
@@ -71,14 +92,7 @@ static enum weft_status describe(struct exporting *x, const struct weft_param *w
     TRY(find_tensor(x, w, &t, &first));
     if (!first)
         return WEFT_OK;
-    uint32_t ndim = (uint32_t)t.place.ndim;
-    weft_gguf_put_text(&x->tensors, t.name);
-    weft_gguf_put(&x->tensors, &ndim, sizeof ndim);
-    for (int i = t.place.ndim - 1; i >= 0; i--)
-        weft_gguf_put(&x->tensors, &t.place.dim[i], sizeof t.place.dim[i]);
-    weft_gguf_put(&x->tensors, &types[t.weight].number, sizeof types[t.weight].number);
-    weft_gguf_put(&x->tensors, &x->offset, sizeof x->offset);
-    x->tensors.count++;
+    put_tensor(x, t.name, t.place.ndim, t.place.dim, t.weight);
     TRY(weft_size_mul((size_t)t.place.dim[0], t.place.ndim > 1 ? (size_t)t.place.dim[1] : 1, &bytes));
     TRY(weft_size_mul(bytes / (size_t)types[t.weight].elements, (size_t)types[t.weight].bytes, &bytes));
     x->offset = round_up(x->offset + bytes);
@@ -183,6 +197,20 @@ static enum weft_status write_values(struct exporting *x, const struct weft_para
     return WEFT_OK;
 }
 
+/* The last of all tensors. */
+static enum weft_status write_rope(struct exporting *x)
+{
+    const struct weft_spec *spec = x->model->spec;
+    unsigned char *at;
+    for (int64_t i = 0; weft_gguf_rope_listed(spec) && i < spec->rotated / 2; i++) {
+        float factor = weft_gguf_rope_factor(spec, i);
+        TRY(reserve(x, sizeof factor, &at));
+        memcpy(at, &factor, sizeof factor);
+    }
+    TRY(pad(x));
+    return WEFT_OK;
+}
+
 /* ---- metadata */
 
 /* What config.json has under another name. */
@@ -221,6 +249,7 @@ static enum weft_status add_keys(struct exporting *x, const struct weft_hf_famil
         snprintf(name, sizeof name, "%s.%s", x->family->names.type, widths[i]);
         weft_gguf_add_u32(&x->keys, name, (uint32_t)spec->head);
     }
+    TRY(weft_gguf_rope_write(&x->keys, x->family->names.type, spec));
     TRY(weft_gguf_add_tokenizer(&x->keys, tokenizer, spec->vocab));
     return WEFT_OK;
 }
@@ -242,6 +271,7 @@ static enum weft_status write_file(struct exporting *x, const char *keys, size_t
     TRY(pad(x));
     for (int i = 0; i < p->count; i++)
         TRY(write_values(x, &p->list[i]));
+    TRY(write_rope(x));
     TRY(weft_file_add(&x->file, x->buffer, x->used));
     return WEFT_OK;
 }
@@ -259,6 +289,8 @@ static enum weft_status write_all(struct exporting *x, const struct weft_hf_fami
     enum weft_status status = whole ? add_keys(x, hf, tokenizer) : WEFT_OK;
     for (int i = 0; whole && status == WEFT_OK && i < p->count; i++)
         status = describe(x, &p->list[i]);
+    if (whole && status == WEFT_OK)
+        describe_rope(x);
     whole = (!x->keys.to || weft_output_close(x->keys.to)) && whole;
     whole = (!x->tensors.to || weft_output_close(x->tensors.to)) && whole;
     if (!whole)
@@ -279,8 +311,6 @@ enum weft_status weft_gguf_export(const struct weft_nn *model, const struct weft
     TRY(weft_hf_family_of(model->spec, &hf));
     struct exporting x = {
         .model = model, .family = weft_gguf_family_of(model->spec, hf), .weight = weight, .room = 1 << 20};
-    if (weft_hf_rope_scaled(model->spec))
-        return FAIL(WEFT_INVALID, "rope_scaling is not written to GGUF: export the model for hf");
     for (int i = 0; i < model->params.count; i++) {
         const struct weft_param *w = &model->params.list[i];
         x.room = (size_t)weft_max((int64_t)x.room, w->ndim > 1 ? 4 * w->dim[1] : 4);

@@ -39,6 +39,8 @@ static enum weft_status read_all(struct weft_nn *model, const struct weft_gguf_f
     struct weft_params *p = &model->params;
     for (int i = 0; i < p->count; i++)
         TRY(read_weight(model, family, f, &p->list[i], false, used));
+    if (weft_gguf_rope_listed(model->spec) && weft_gguf_find(f, "rope_freqs.weight") >= 0)
+        used[weft_gguf_find(f, "rope_freqs.weight")] = true;
     for (int i = 0; i < weft_gguf_count(f); i++)
         if (!used[i])
             return FAIL(WEFT_INVALID, "%s has a tensor %s, for which the model has no place", weft_gguf_path(f),

@@ -26,7 +26,7 @@ bool weft_gguf_whole(const struct weft_gguf_key *key, int64_t *n)
     return kinds[key->type].sign || u <= INT64_MAX;
 }
 
-static double shortest(float x)
+double weft_gguf_shortest(float x)
 {
     char text[32];
     for (int digits = 0; digits < 9; digits++) {
@@ -43,7 +43,7 @@ bool weft_gguf_number(const struct weft_gguf_key *key, double *x)
     float narrow;
     if (key->type == WEFT_GGUF_F32) {
         memcpy(&narrow, key->at, sizeof narrow);
-        *x = isfinite(narrow) ? shortest(narrow) : (double)narrow;
+        *x = isfinite(narrow) ? weft_gguf_shortest(narrow) : (double)narrow;
     } else if (key->type == WEFT_GGUF_F64) {
         memcpy(x, key->at, sizeof *x);
     } else if (key->type == WEFT_GGUF_BOOL) {

@@ -55,6 +55,8 @@ def weights(m):
         w |= {"position_embd.weight": make(m["context"], c), "output_norm.bias": make(c)}
     if not m["tie"]:
         w["output.weight"] = make(m["vocab"], c)
+    if m.get("llama3"):
+        w["rope_freqs.weight"] = llama3(m)
     for i in range(m["layers"]):
         b = "blk.%d." % i
         w |= {b + "attn_norm.weight": make(c), b + "ffn_norm.weight": make(c), b + "attn_output.weight": make(c, q),
@@ -72,6 +74,15 @@ def weights(m):
         if m["arch"] == "qwen3":
             w |= {b + "attn_q_norm.weight": make(m["head"]), b + "attn_k_norm.weight": make(m["head"])}
     return w
+
+
+def llama3(m):
+    """Factors of Llama 3.1 by their wavelengths, as its authors write them."""
+    factor, low, high, original = 8.0, 1.0, 4.0, m["llama3"]
+    length = 2 * np.pi * m["base"] ** (np.arange(0, m["head"], 2) / m["head"])
+    smooth = (original / length - low) / (high - low)
+    between = 1 / ((1 - smooth) / factor + smooth)
+    return np.where(length < original / high, 1.0, np.where(length > original / low, factor, between)).astype(np.float32)
 
 
 def interleave(m, name, w):
@@ -95,6 +106,10 @@ def write(path, m, w, dtype=np.float32, keys=(), tokens=None, alignment=None):
         all_keys |= {a + "attention.head_count_kv": ("uint32", m["kv"]), a + "rope.freq_base": ("float32", m["base"]),
                      a + "attention.key_length": ("uint32", m["head"]), a + "attention.value_length": ("uint32", m["head"]),
                      a + "rope.dimension_count": ("uint32", m["head"])}
+    if m.get("linear"):
+        all_keys |= {a + "rope.scaling.type": ("string", "linear"), a + "rope.scaling.factor": ("float32", m["linear"])}
+    if m.get("llama3"):
+        all_keys[a + "rope.scaling.original_context_length"] = ("uint32", m["llama3"])
     for name, kind, value in keys:
         all_keys[name] = (kind, value)
     for name, (kind, value) in all_keys.items():
@@ -131,6 +146,7 @@ def safetensors(path):
 
 def ours(m, w):
     """The same weights under Weft's names."""
+    w = {name: values for name, values in w.items() if name != "rope_freqs.weight"}
     made = {"wte": w["token_embd.weight"], "norm.gain": w["output_norm.weight"]}
     for theirs, name in (("position_embd.weight", "wpe"), ("output_norm.bias", "norm.bias"), ("output.weight", "head")):
         if theirs in w:
@@ -168,7 +184,10 @@ def models():
         ("llama, all biases, bf16", sizes("llama", biases="all"), "bf16"),
         ("llama, biases of queries, keys and values", sizes("llama", biases="qkv", kv=1), np.float32),
         ("llama, the same with wide heads", sizes("llama", biases="qkv", kv=2, head=12), np.float32),
+        ("llama, linear scaling", sizes("llama", linear=4.0), np.float32),
+        ("llama, scaling of Llama 3.1", sizes("llama", llama3=1024), np.float32),
         ("qwen2", sizes("qwen2", kv=2, base=1e6), np.float32),
+        ("qwen2, linear scaling", sizes("qwen2", linear=2.5), np.float32),
         ("qwen3, bf16", sizes("qwen3", kv=2, head=16, tie=True), "bf16"),
     ]
     for i, (name, m, dtype) in enumerate(rows):
@@ -183,6 +202,11 @@ def models():
                "%s: imported with its weights%s" % (name, "" if isinstance(answer, dict) else ": " + answer))
         if not isinstance(answer, dict):
             continue
+        config = json.load(open(folder + "/config.json"))
+        wanted_rope = ("linear", m["linear"]) if m.get("linear") else ("llama3", 8.0) if m.get("llama3") else None
+        if wanted_rope:
+            result((config["rope_scaling"], config["rope_factor"]) == wanted_rope and config.get("rope_original", 0) == m.get("llama3", config.get("rope_original", 0)),
+                   "%s: %s, %g, %s" % (name, config["rope_scaling"], config["rope_factor"], config.get("rope_original")))
         exported = weft("export", folder, "--format", "gguf", "--out", back)
         again = weft("import", back, "--out", folder + "-again")
         result(isinstance(again, dict) and again["weights_sha256"] == answer["weights_sha256"],
@@ -385,10 +409,14 @@ def damage():
             ("2^30 layers", key("block_count", "uint32", 2**30), "tensors"), ("a text as width", key("embedding_length", "string", "32"), "whole number"),
             ("an eps of 0", key("attention.layer_norm_rms_epsilon", "float32", 0.0), "above 0"), ("an eps of 64 bits", key("attention.layer_norm_rms_epsilon", "float64", 1e-5), "f32"), ("an eps that is not a number", key("attention.layer_norm_rms_epsilon", "float32", float("nan")), "above 0"),
             ("heads by layer", key("attention.head_count_kv", "array", [4, 2]), "whole number"), ("a key that is not known", key("attention.sinks", "bool", True), "attention.sinks"),
-            ("scaled rotation", key("rope.scaling.type", "string", "yarn"), "rope.scaling.type"), ("linear scaling", key("rope.scaling.factor", "float32", 2.0), "rope.scaling.factor"),
+            ("scaled rotation", key("rope.scaling.type", "string", "yarn"), "rope.scaling.type"), ("a factor below 1", key("rope.scaling.factor", "float32", 0.5), "rope_factor"), ("a factor of 64 bits", key("rope.scaling.factor", "float64", 2.0), "rope.scaling.factor"),
+            ("factors that Llama does not have", rewritten(w=w | {"rope_freqs.weight": np.array([1, 2, 3, 4], np.float32)}), "rope_freqs"),
+            ("factors that are not numbers", rewritten(w=w | {"rope_freqs.weight": np.full(4, np.nan, np.float32)}), "rope_freqs"),
+            ("too many factors", rewritten(w=w | {"rope_freqs.weight": np.ones(5, np.float32)}), "rope_freqs"),
+            ("both kinds of scaling", rewritten(w=w | {"rope_freqs.weight": np.ones(4, np.float32)}, keys=((a + "rope.scaling.factor", "float32", 2.0),)), "both"),
             ("half of a head rotated", key("rope.dimension_count", "uint32", 4), "rope.dimension_count"), ("values of another width", key("attention.value_length", "uint32", 16), "value_length"),
             ("experts", key("expert_count", "uint32", 8), "expert_count"), ("a window", key("attention.sliding_window", "uint32", 8), "sliding_window"),
-            ("another vocabulary", key("vocab_size", "uint32", 51), "vocab_size"), ("a tensor without a place", rewritten(w=w | {"rope_freqs.weight": np.ones(4, np.float32)}), "rope_freqs"),
+            ("another vocabulary", key("vocab_size", "uint32", 51), "vocab_size"), ("a tensor without a place", rewritten(w=w | {"blk.0.attn_sinks.weight": np.ones(4, np.float32)}), "attn_sinks"),
             ("a tensor that is missing", rewritten(w={k: v for k, v in w.items() if k != "blk.1.ffn_up.weight"}), "blk.1.ffn_up"),
             ("no embedding", rewritten(w={k: v for k, v in w.items() if k != "token_embd.weight"}), "not a whole model")):
         open(path + ".gguf", "wb").write(raw)

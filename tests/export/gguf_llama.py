@@ -122,6 +122,7 @@ def main():
             ("llama", ["head_width=48", "bias=yes", "tie=yes", "vocab=600"], "bpe", ("f32", "bf16")),
             ("llama", ["qkv_bias=yes", "rope_base=5e4"], "bpe", ("f32", "bf16")), ("llama", ["qkv_bias=yes", "head_width=48"], "bpe", ("f32",)),
              ("llama", ["qk_norm=yes", "norm_eps=1e-5"], "bpe", ("f32", "bf16")),
+            ("llama", ["rope_scaling=linear", "rope_factor=4"], "bpe", ("f32",)), ("llama", ["rope_scaling=llama3", "rope_original=64"], "bpe", ("f32",)),
             ("gpt2", [], "char", ("f32",)), ("gpt2", [], "bytes", ("f32",))]
     for i, (preset, settings, data, kinds) in enumerate(rows):
         run = "%s/run-%d" % (FOLDER, i)
