@@ -222,9 +222,8 @@ const struct weft_cmd weft_cmd_export = {
         "the same, load: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and Qwen3 are "
         "written under these names and need no code of Weft. Any other model comes with code for exactly this model, "
         "in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. onnx: any model as "
-        "a "
-        "graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file of "
-        "llama.cpp, with matrices in the type that --type gives; only these four families.",
+        "a graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file of llama.cpp, with "
+        "matrices in the type that --type gives; only these four families.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
     .check = check_args,

@@ -8,8 +8,6 @@ import json
 import subprocess
 import sys
 
-import torch
-
 WEFT, LIBRARY, FOLDER = sys.argv[1:4]
 count = {"tests": 0, "failed": 0}
 
@@ -64,6 +62,8 @@ def weft_model(preset, settings, folder):
 
 
 def weft_logits(folder, tokens, vocab):
+    import torch
+
     model, forward = ctypes.c_void_p(), ctypes.c_void_p()
     length = len(tokens)
     call("weft_model_open", ctypes.byref(model), folder.encode(), 0)

@@ -26,27 +26,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import onnxruntime_genai
+from common import FOLDER, WEFT, call, count, finish, library, result, sets, weft
 
-WEFT, LIBRARY, FOLDER = sys.argv[1:4]
 LIMIT, CLEAR = 1e-4, 1e-5
 CONTEXT, VOCAB = 80, 97
 LENGTHS, MORE = (20, 7, 13), 12  # of a padded batch
 SMALL = "layers=3 width=32 heads=4 ffn_width=24 batch=2 vocab=%d context=%d dtype=f32" % (VOCAB, CONTEXT)
-tests = failed = 0
-
-
-def result(good, text):
-    global tests, failed
-    tests += 1
-    failed += not good
-    print("ok" if good else "not ok", tests, "-", text, flush=True)
-    return good
-
-
-def weft(*words):
-    """The answer of a command, or its error."""
-    done = subprocess.run([WEFT, *words], capture_output=True, text=True)
-    return json.loads(done.stdout) if done.returncode == 0 and done.stdout else done.stderr.strip().split("\n")[-1]
 
 
 # ---- Weft's own models, through its library
@@ -55,15 +40,6 @@ def weft(*words):
 class View(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("dims", ctypes.c_int), ("dim", ctypes.c_int64 * 4), ("count", ctypes.c_int64),
                 ("values", ctypes.POINTER(ctypes.c_float))]
-
-
-library = ctypes.CDLL(LIBRARY)
-library.weft_error.restype = ctypes.c_char_p
-
-
-def call(name, *args):
-    if getattr(library, name)(*args):
-        raise RuntimeError(library.weft_error().decode())
 
 
 # Where weights lie, by the end of their names: temperatures that leave attention soft, gains about 1; others about 0.
@@ -281,14 +257,11 @@ def compare(name, folder, seed):
 
 def pairs():
     """Settings in which all pairs of choices occur."""
-    text = subprocess.run([WEFT, "check", "--hashes", "--pairs"], capture_output=True, text=True).stdout
-    rows = re.findall(r"^\s*f32 +(\S.*)$", text, re.M)
-    assert rows, text
-    return rows
+    return subprocess.run([WEFT, "help", "pairs"], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
 
 
 def random_models():
-    rest = ["tie=no", "head_width=12", "norm_eps=1e-2", "pos=rope rope_base=50", "scaling=mup mup_width=16 mup_head=4",
+    rest = ["tie=no", "head_width=12", "norm_eps=1e-2", "pos=rope rope_base=50", "pos=rope rope_scaling=llama3 rope_original=40", "pos=rope rope_scaling=linear rope_factor=3", "scaling=mup mup_width=16 mup_head=4",
             "scaling=mup mup_width=16 mup_head=4 geom=w2 m1=yes m2=yes m3=yes learn_tau=no",
             "scaling=mup mup_width=16 mup_head=4 geom=overlap attn=latent m3=yes latent_scale=latent learn_tau=no",
             "attn=latent latent_scale=latent geom=w2 ra_alpha=0.7", "m3=yes m3_tying=per_head_scalar attn=latent latent_width=7",
@@ -317,8 +290,7 @@ def trained_models():
             ("llama", "attn=latent latent_width=24 m1=yes m1_mode=prefix ra_alpha=0.5"), ("llama", "geom=overlap m2=yes m2_select=rms")]
     for i, (preset, settings) in enumerate(rows):
         folder = "%s/run-%d" % (FOLDER, i)
-        words = [w for s in (common + " " + settings).split() for w in ("--set", s)]
-        answer = weft("train", preset, *words, "--out", folder, "--json")
+        answer = weft("train", preset, *sets((common + " " + settings).split()), "--out", folder, "--json")
         if not isinstance(answer, dict):
             result(False, "%s %s: %s" % (preset, settings, answer))
             continue
@@ -356,6 +328,16 @@ def contents():
     shapes = {i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
     result(shapes["past_key_values.0.key"] == shapes["past_key_values.0.value"] == ["batch", 1, "past", 12]
            and shapes["past_key_values.0.u"] == ["batch", 1, "past", 6], "latents are kept, not keys: %s" % shapes["past_key_values.0.key"])
+
+
+def checks():
+    """weft export --check."""
+    os.environ["WEFT_PYTHON"] = sys.executable
+    folder = FOLDER + "/checked"
+    make("ra-mla", SMALL + " latent_width=12 m1_width=6 m2_rank=6 ra_alpha=0.5 m1_mode=prefix", folder, 7)
+    answer = weft("export", folder, "--format", "onnx", "--out", folder + "-onnx", "--check", "--json")
+    good = isinstance(answer, dict) and answer["checked_by"].startswith("onnxruntime ") and answer["tokens"] == answer["tokens_agree"] == 64
+    result(good, "--check: %s" % answer)
 
 
 def refusals():
@@ -396,7 +378,7 @@ def genai():
                (name, len(theirs), len(set(theirs))))
     for preset, settings in (("w2", ""), ("gpt2", "ra_alpha=0.5"), ("gpt2", "m2=yes"), ("gpt2", "m1=yes m1_mode=prefix"), ("gpt2", "attn=latent pos=rope"),
                              ("gpt2", "attn=latent latent_shared=yes")):
-        _, out = export(preset, settings, "no-genai-" + str(tests))
+        _, out = export(preset, settings, "no-genai-%d" % count["tests"])
         result(os.path.exists(out + "/model.onnx") and not os.path.exists(out + "/genai_config.json"),
                "%s %s keeps more than onnxruntime-genai does: no genai_config.json" % (preset, settings))
 
@@ -421,6 +403,7 @@ def main():
         large_models()
     else:
         contents()
+        checks()
         refusals()
         genai()
         random_models()
@@ -429,8 +412,7 @@ def main():
           % (compared, *worst, drawn_again))
     print("# onnx %s, onnxruntime %s, onnxruntime-genai %s, numpy %s"
           % (onnx.__version__, onnxruntime.__version__, onnxruntime_genai.__version__, np.__version__))
-    print("1..%d" % tests)
-    sys.exit(failed > 0)
+    finish()
 
 
 main()
