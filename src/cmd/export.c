@@ -51,11 +51,26 @@ static enum weft_status write_hf(const struct args *a, const struct weft_nn *mod
     return WEFT_OK;
 }
 
+/* NULL: the folder has none. */
+static enum weft_status open_tokenizer(const char *folder, int64_t vocab, struct weft_tokenizer **t)
+{
+    char path[4200];
+    *t = NULL;
+    if (weft_tokenizer_find(folder, path))
+        TRY(weft_tokenizer_open(path, "", vocab, t));
+    return WEFT_OK;
+}
+
 static enum weft_status write_onnx(const struct args *a, const struct weft_nn *model, const char *folder,
                                    const char **architecture)
 {
+    struct weft_tokenizer *t;
     *architecture = "opset 17";
-    TRY(weft_onnx_export(model, a->out));
+    enum weft_status status = open_tokenizer(folder, model->spec->vocab, &t);
+    if (status == WEFT_OK)
+        status = weft_onnx_export(model, t ? weft_tokenizer_end(t) : -1, a->out);
+    weft_tokenizer_free(t);
+    TRY(status);
     TRY(weft_tokenizer_copy(folder, a->out, model->spec->vocab));
     return WEFT_OK;
 }
@@ -63,14 +78,13 @@ static enum weft_status write_onnx(const struct args *a, const struct weft_nn *m
 static enum weft_status write_gguf(const struct args *a, const struct weft_nn *model, const char *folder,
                                    const char **architecture)
 {
-    char path[4200];
     struct weft_tokenizer *t = NULL;
     const struct weft_hf_family *family = NULL;
     TRY(weft_hf_family_of(model->spec, &family));
     *architecture = weft_gguf_family_of(model->spec, family)->names.type;
     enum weft_status status = weft_folder_make_parents(a->out);
-    if (status == WEFT_OK && weft_tokenizer_find(folder, path))
-        status = weft_tokenizer_open(path, "", model->spec->vocab, &t);
+    if (status == WEFT_OK)
+        status = open_tokenizer(folder, model->spec->vocab, &t);
     if (status == WEFT_OK)
         status =
             weft_gguf_export(model, t, a->type < 0 ? WEFT_GGUF_WEIGHT_F32 : (enum weft_gguf_weight)a->type, a->out);

@@ -68,13 +68,17 @@ static json_t *genai_config(const struct weft_spec *s, int64_t heads, int64_t wi
                      "max_length", (json_int_t)s->context, "past_present_share_buffer", 0);
 }
 
-static enum weft_status write_genai(const struct weft_spec *spec, const char *path)
+static enum weft_status write_genai(const struct weft_spec *spec, int32_t end, const char *path)
 {
     int64_t heads, width;
     struct weft_onnx g = {.spec = spec};
     if (!genai_runs(&g, &heads, &width))
         return WEFT_OK;
-    json_t *config = genai_config(spec, heads, width);
+    json_t *config = genai_config(spec, heads, width), *model = json_object_get(config, "model");
+    if (end >= 0) {
+        json_object_set_new(model, "eos_token_id", json_integer(end));
+        json_object_set_new(model, "pad_token_id", json_integer(end));
+    }
     enum weft_status status =
         config ? weft_hf_json_write(config, path) : FAIL(WEFT_NOMEM, "not enough memory for %s", path);
     json_decref(config);
@@ -92,7 +96,7 @@ static enum weft_status write_model(const struct weft_nn *model, const char *fol
     return WEFT_OK;
 }
 
-enum weft_status weft_onnx_export(const struct weft_nn *model, const char *folder)
+enum weft_status weft_onnx_export(const struct weft_nn *model, int32_t end, const char *folder)
 {
     json_t *config = NULL;
     char path[4200];
@@ -100,7 +104,7 @@ enum weft_status weft_onnx_export(const struct weft_nn *model, const char *folde
     TRY(weft_folder_make(folder));
     TRY(write_model(model, folder));
     snprintf(path, sizeof path, "%s/genai_config.json", folder);
-    TRY(write_genai(model->spec, path));
+    TRY(write_genai(model->spec, end, path));
     snprintf(path, sizeof path, "%s/config.json", folder);
     enum weft_status status = make_config(model->spec, &config);
     if (status == WEFT_OK)

@@ -359,6 +359,26 @@ def refusals():
 # ---- onnxruntime-genai
 
 
+def library_end(path):
+    """The token that ends a text."""
+    tokenizer = ctypes.c_void_p()
+    call("weft_tokenizer_load", ctypes.byref(tokenizer), path.encode())
+    end = library.weft_tokenizer_end(tokenizer)
+    library.weft_tokenizer_free(tokenizer)
+    return end
+
+
+def tokenizer():
+    """The folder of an exported model that has one: of bytes."""
+    folder, out, bytes_ = FOLDER + "/words", FOLDER + "/words-onnx", ctypes.c_void_p()
+    make("gpt2", SMALL + " vocab=300", folder, 7)
+    call("weft_tokenizer_bytes", ctypes.byref(bytes_))
+    call("weft_tokenizer_save", bytes_, (folder + "/tokenizer.json").encode())
+    library.weft_tokenizer_free(bytes_)
+    weft("export", folder, "--format", "onnx", "--out", out, "--json")
+    return out
+
+
 def genai():
     for name, preset, settings in (("gpt2", "gpt2", ""), ("grouped heads", "llama", "kv_heads=2"), ("latents", "gpt2", "attn=latent latent_width=12")):
         folder, out = export(preset, settings, "genai-" + name.replace(" ", "-"))
@@ -376,6 +396,9 @@ def genai():
         ids = [int(i) for i in ours["ids"].split()] if isinstance(ours, dict) else ours
         result(ids == theirs and len(set(theirs)) > 3, "onnxruntime-genai, %s: %d greedy tokens, %d of them different" %
                (name, len(theirs), len(set(theirs))))
+    out = tokenizer()
+    ends = onnxruntime_genai.Model(out) and json.load(open(out + "/genai_config.json"))["model"].get("eos_token_id")
+    result(ends == library_end(out + "/tokenizer.json"), "onnxruntime-genai: the tokenizer's end of text, %s, ends a text" % ends)
     for preset, settings in (("w2", ""), ("gpt2", "ra_alpha=0.5"), ("gpt2", "m2=yes"), ("gpt2", "m1=yes m1_mode=prefix"), ("gpt2", "attn=latent pos=rope"),
                              ("gpt2", "attn=latent latent_shared=yes")):
         _, out = export(preset, settings, "no-genai-%d" % count["tests"])
