@@ -98,16 +98,6 @@ static void add_end(struct weft_gguf_out *o, const struct weft_tokenizer *t, int
     weft_gguf_add_bool(o, "tokenizer.ggml.add_bos_token", false);
 }
 
-/* "left right", or a list of the two. */
-static void put_merge(struct weft_gguf_out *o, const json_t *merge)
-{
-    json_t *line = json_is_array(merge) ? json_sprintf("%s %s", json_string_value(json_array_get(merge, 0)),
-                                                       json_string_value(json_array_get(merge, 1)))
-                                        : NULL;
-    weft_gguf_put_text(o, json_string_value(line ? line : merge));
-    json_decref(line);
-}
-
 static void add_lists(struct weft_gguf_out *o, const json_t *root, const struct tokens *k)
 {
     const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
@@ -121,33 +111,24 @@ static void add_lists(struct weft_gguf_out *o, const json_t *root, const struct 
     weft_gguf_put_list(o, "tokenizer.ggml.token_type", WEFT_GGUF_I32, (uint64_t)k->vocab);
     weft_gguf_put(o, k->type, (size_t)k->vocab * sizeof *k->type);
     weft_gguf_put_list(o, "tokenizer.ggml.merges", WEFT_GGUF_TEXT, json_array_size(merges));
-    json_array_foreach(merges, i, line) put_merge(o, line);
+    json_array_foreach(merges, i, line) weft_gguf_put_text(o, json_string_value(line));
 }
 
-/* Byte-level BPE that splits a text as GPT-2 does, and does nothing else with it. */
-static bool is_gpt2(const struct weft_tokenizer *t, const json_t *root)
+static void leave_out(struct weft_gguf_out *o)
 {
-    const json_t *pre = json_object_get(root, "pre_tokenizer"), *model = json_object_get(root, "model");
-    const json_t *normalizer = json_object_get(root, "normalizer");
-    size_t i;
-    json_t *entry;
-    json_array_foreach(json_object_get(root, "added_tokens"), i,
-                       entry) if (json_is_false(json_object_get(entry, "special"))) return false;
-    return strcmp(kind_of(root, "model"), "BPE") == 0 && strcmp(kind_of(root, "pre_tokenizer"), "ByteLevel") == 0 &&
-           !json_is_false(json_object_get(pre, "use_regex")) &&
-           json_is_false(json_object_get(pre, "add_prefix_space")) && (!normalizer || json_is_null(normalizer)) &&
-           !json_is_true(json_object_get(model, "ignore_merges")) && weft_tokenizer_begin(t) < 0;
+    weft_note_once(
+        "gguf-tokenizer",
+        "the tokenizer cannot be written as GGUF and is left out: byte-level BPE with GPT-2's pattern, bytes "
+        "and ASCII characters can");
+    weft_gguf_add_text(o, "tokenizer.ggml.model", "none");
 }
 
 static enum weft_status add_tokens(struct weft_gguf_out *o, const struct weft_tokenizer *t, const json_t *root,
                                    struct tokens *k)
 {
     bool chars = strcmp(kind_of(root, "model"), "WordLevel") == 0;
-    if (!(chars || is_gpt2(t, root)) || !list_tokens(root, chars, k)) {
-        weft_note_once("gguf-tokenizer",
-                       "the tokenizer cannot be written as GGUF and is left out: byte-level BPE as GPT-2 has it, bytes "
-                       "and ASCII characters can");
-        weft_gguf_add_text(o, "tokenizer.ggml.model", "none");
+    if (!list_tokens(root, chars, k)) {
+        leave_out(o);
         return WEFT_OK;
     }
     TRY(name_unused(root, k));
@@ -167,6 +148,10 @@ enum weft_status weft_gguf_add_tokenizer(struct weft_gguf_out *o, const struct w
     if (weft_tokenizer_vocab(t) > vocab)
         return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model %lld", weft_tokenizer_vocab(t),
                     (long long)vocab);
+    if (!weft_tokenizer_plain(t)) {
+        leave_out(o);
+        return WEFT_OK;
+    }
     TRY(weft_tokenizer_root(t, &root));
     struct tokens k = {calloc(n, sizeof *k.name), calloc(n, sizeof *k.type), vocab, calloc(n, sizeof *k.own)};
     enum weft_status status = k.name && k.type && k.own ? add_tokens(o, t, root, &k)
@@ -247,12 +232,6 @@ static enum weft_status find_lists(struct reading *r)
     return WEFT_OK;
 }
 
-static json_t *added_token(json_t *name, json_int_t id)
-{
-    return json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", name, "single_word", 0, "lstrip", 0,
-                     "rstrip", 0, "normalized", 0, "special", 1);
-}
-
 static enum weft_status add_token(struct reading *r, uint64_t i, const char *text, size_t bytes)
 {
     const char *path = weft_gguf_path(r->f);
@@ -267,7 +246,8 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
         status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, or the same as another", path,
                       (unsigned long long)i);
     else if (json_object_set_new(r->vocab, key, json_integer((json_int_t)i)) ||
-             (type == CONTROL && json_array_append_new(r->added, added_token(name, (json_int_t)i))))
+             (type == CONTROL && json_array_append_new(r->added, json_pack("{s:O, s:I, s:b}", "content", name, "id",
+                                                                           (json_int_t)i, "special", 1))))
         status = FAIL(WEFT_NOMEM, "not enough memory for the tokens of %s", path);
     json_decref(name);
     return status;
@@ -292,26 +272,16 @@ static enum weft_status read_lists(struct reading *r)
     return WEFT_OK;
 }
 
-/* As Weft writes it of its own tokenizers. */
 static enum weft_status make_bpe(const struct reading *r, struct weft_tokenizer **t)
 {
-    static const char *const byte_level[] = {"pre_tokenizer", "post_processor", "decoder"};
-    json_t *root = json_pack("{s:s, s:n, s:n, s:O, s:n}", "version", "1.0", "truncation", "padding", "added_tokens",
-                             r->added, "normalizer");
-    for (size_t i = 0; i < sizeof byte_level / sizeof *byte_level; i++)
-        json_object_set_new(root, byte_level[i],
-                            json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                                      "trim_offsets", 1, "use_regex", 1));
-    json_object_set_new(root, "model",
-                        json_pack("{s:s, s:n, s:n, s:O, s:O}", "type", "BPE", "dropout", "unk_token", "vocab", r->vocab,
-                                  "merges", r->lines));
-    char *text = json_dumps(root, JSON_INDENT(2)), *line = text ? realloc(text, strlen(text) + 2) : NULL;
+    json_t *root =
+        json_pack("{s:O, s:{s:s, s:b}, s:{s:s, s:O, s:O}}", "added_tokens", r->added, "pre_tokenizer", "type",
+                  "ByteLevel", "add_prefix_space", 0, "model", "type", "BPE", "vocab", r->vocab, "merges", r->lines);
+    char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
-    if (line)
-        strcat(line, "\n");
-    enum weft_status status = line ? weft_tokenizer_parse(t, weft_gguf_path(r->f), line, strlen(line))
+    enum weft_status status = text ? weft_tokenizer_parse(t, weft_gguf_path(r->f), text, strlen(text))
                                    : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
-    free(line ? line : text);
+    free(text);
     return status;
 }
 

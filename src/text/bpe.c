@@ -92,13 +92,21 @@ static enum weft_status merge_windows(const struct weft_tokenizer *t, struct wef
 
 /* ---- pieces */
 
+static enum weft_status check_bytes(const struct weft_tokenizer *t, const char *piece, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (t->byte[(unsigned char)piece[i]] < 0)
+            return FAIL(WEFT_INVALID, "byte 0x%02x of the text has no token", (unsigned char)piece[i]);
+    return WEFT_OK;
+}
+
 enum weft_status weft_bpe_merge(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                 size_t size, int32_t *tokens, size_t *count)
 {
+    if (t->missing)
+        TRY(check_bytes(t, piece, size));
     if (size <= SHORT) {
         *count = merge_short(t, piece, size, tokens);
-        if (tokens[0] < 0) /* not part of UTF-8, so a piece of its own */
-            return FAIL(WEFT_INVALID, "byte 0x%02x is not valid UTF-8 and has no token", (unsigned char)piece[0]);
         return WEFT_OK;
     }
     bool joined;

@@ -79,6 +79,7 @@ struct weft_tokenizer {
     int merges;
     struct weft_merge *merge;
     int32_t byte[256];         /* the token of a byte, or -1 */
+    bool missing;              /* a byte has none */
     struct weft_map rank;      /* weft_pair_key -> merge */
     struct weft_strings whole; /* pieces that are one token (a shortcut); for CHAR, all tokens */
     size_t longest;            /* size of the longest token in `whole` */

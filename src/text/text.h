@@ -28,8 +28,11 @@ enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* of a file */
  * byte strings, as in the reference merges. */
 enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int vocab, const char *const *specials,
                                       int special_count);
-/* What tokenizer.json has (tokenizer_save.c), as a jansson value that the caller releases; and a tokenizer of the text
- * of such a file (tokenizer_json.c), which `name` is for messages about. */
+/* Whether it is characters, or byte-level BPE as GPT-2 has it: nothing normalizes a text, GPT-2's pattern alone splits
+ * it, and all added tokens are special. Others are known by their tokenizer.json alone. */
+bool weft_tokenizer_plain(const struct weft_tokenizer *t);
+/* What the tokenizer.json of a plain one has (tokenizer_save.c), as a jansson value that the caller releases; and a
+ * tokenizer of the text of such a file (tokenizer_json.c), which `name` is for messages about. */
 struct json_t;
 enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, struct json_t **root);
 enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);

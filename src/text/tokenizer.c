@@ -54,16 +54,18 @@ enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const 
 
 /* ---- finishing */
 
-/* Bytes that do not occur in UTF-8 may be missing: such texts are then refused when they are encoded. */
+/* Bytes may be missing, but for those of plain text: a text that has one is then refused when it is encoded. */
 static enum weft_status finish_bytes(struct weft_tokenizer *t, const char *name)
 {
     for (int i = 0; i < t->vocab; i++)
         if (t->token[i].size == 1 && !t->token[i].added)
             t->byte[(unsigned char)t->token[i].bytes[0]] = i;
-    for (int i = 0; i < 0xf5; i++)
-        if (t->byte[i] < 0 && i != 0xc0 && i != 0xc1)
+    for (int i = 0; i < 256; i++) {
+        t->missing = t->missing || t->byte[i] < 0;
+        if (t->byte[i] < 0 && i >= ' ' && i <= '~')
             return FAIL(WEFT_FORMAT, "%s: there is no token for byte %d, so texts that contain it cannot be encoded",
                         name, i);
+    }
     return WEFT_OK;
 }
 
@@ -175,9 +177,7 @@ enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *nam
         t->gaps = true;
     }
     t->bytes = t->kind == WEFT_TOKENIZER_BPE && !t->merges && !t->ignore_merges && !t->normal.steps &&
-               t->lead == WEFT_LEAD_NONE && !t->normalized.count && weft_cut_is_gpt2(t->cut);
-    for (int i = 0; i < 256; i++)
-        t->bytes = t->bytes && t->byte[i] >= 0;
+               t->lead == WEFT_LEAD_NONE && !t->normalized.count && !t->missing && weft_cut_is_gpt2(t->cut);
     return weft_decoder_finish(t);
 }
 
@@ -245,6 +245,14 @@ enum weft_status weft_tokenizer_chars(struct weft_tokenizer **out, const char *t
 /* ---- use */
 
 int weft_tokenizer_vocab(const struct weft_tokenizer *t) { return t ? t->vocab : 0; }
+
+bool weft_tokenizer_plain(const struct weft_tokenizer *t)
+{
+    bool all_special = !t->added.ordinary && !t->normalized.ordinary && !(t->added.count && t->normalized.count);
+    return t->kind == WEFT_TOKENIZER_CHAR ||
+           (t->kind == WEFT_TOKENIZER_BPE && !t->normal.steps && t->lead == WEFT_LEAD_NONE &&
+            weft_cut_is_gpt2(t->cut) && all_special && t->begin < 0 && !t->ignore_merges);
+}
 
 int32_t weft_tokenizer_begin(const struct weft_tokenizer *t) { return t ? t->begin : -1; }
 

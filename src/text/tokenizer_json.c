@@ -122,7 +122,8 @@ static enum weft_status read_root(struct weft_reading *r, const json_t *root)
     static const char *const cut[] = {"truncation", "padding"};
     const json_t *model = json_object_get(root, "model");
     bool chars = strcmp(weft_part_type(model), "WordLevel") == 0;
-    if (!chars && strcmp(weft_part_type(model), "BPE") != 0)
+    bool untyped = json_is_array(json_object_get(model, "merges")) && !json_object_get(model, "type"); /* GPT-2's own */
+    if (!chars && !untyped && strcmp(weft_part_type(model), "BPE") != 0)
         return weft_part_unsupported(r->path, "model", model);
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
         if (json_object_get(root, cut[i]) && !json_is_null(json_object_get(root, cut[i])))

@@ -46,15 +46,21 @@ static json_t *write_merges(const struct weft_tokenizer *t)
     return merges;
 }
 
-/* All of them are special: others come from a tokenizer.json. */
+/* All of them are special. */
+static void add_added(json_t *list, const struct weft_added *a)
+{
+    for (int i = 0; i < a->count; i++)
+        json_array_append_new(list, json_pack("{s:i,s:s%,s:b,s:b,s:b,s:b,s:b}", "id", a->id[i], "content",
+                                              a->text[i].bytes, (size_t)a->text[i].size, "single_word", 0, "lstrip", 0,
+                                              "rstrip", 0, "normalized", 0, "special", 1));
+}
+
 static json_t *write_added(const struct weft_tokenizer *t)
 {
-    json_t *added = json_array();
-    for (int i = 0; i < t->added.count; i++)
-        json_array_append_new(added, json_pack("{s:i,s:s%,s:b,s:b,s:b,s:b,s:b}", "id", t->added.id[i], "content",
-                                               t->added.text[i].bytes, (size_t)t->added.text[i].size, "single_word", 0,
-                                               "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
-    return added;
+    json_t *list = json_array();
+    add_added(list, &t->added);
+    add_added(list, &t->normalized);
+    return list;
 }
 
 static json_t *write_root(const struct weft_tokenizer *t)
@@ -84,10 +90,10 @@ static json_t *write_root(const struct weft_tokenizer *t)
 
 enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, json_t **root)
 {
-    *root = t->source ? json_loadb(t->source, t->source_bytes, 0, NULL) : write_root(t);
+    *root = write_root(t);
     const json_t *model = json_object_get(*root, "model");
-    if (*root && (t->source || (json_object_size(json_object_get(model, "vocab")) == (size_t)t->vocab &&
-                                json_array_size(json_object_get(model, "merges")) == (size_t)t->merges)))
+    if (json_object_size(json_object_get(model, "vocab")) == (size_t)t->vocab &&
+        json_array_size(json_object_get(model, "merges")) == (size_t)t->merges)
         return WEFT_OK;
     json_decref(*root);
     *root = NULL;
@@ -99,7 +105,7 @@ static enum weft_status write_file(const struct weft_tokenizer *t, const json_t 
 {
     FILE *f = fopen(path, "wb");
     int error = f ? 0 : errno;
-    if (f && t->source && fwrite(t->source, 1, t->source_bytes, f) != t->source_bytes)
+    if (f && !root && fwrite(t->source, 1, t->source_bytes, f) != t->source_bytes)
         error = errno ? errno : EIO;
     if (f && root && (json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF))
         error = errno ? errno : EIO;
@@ -108,14 +114,15 @@ static enum weft_status write_file(const struct weft_tokenizer *t, const json_t 
     return error ? FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(error)) : WEFT_OK;
 }
 
-/* A tokenizer.json stays as it was read. */
+/* Plain tokenizers have one form, wherever they come from. Others stay as they were read. */
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path)
 {
     GIVEN(t);
     GIVEN(path);
-    json_t *root = NULL;
-    if (!t->source)
-        TRY(weft_tokenizer_root(t, &root));
+    json_t *root;
+    if (t->source && !weft_tokenizer_plain(t))
+        return write_file(t, NULL, path);
+    TRY(weft_tokenizer_root(t, &root));
     enum weft_status status = write_file(t, root, path);
     json_decref(root);
     return status;

@@ -355,7 +355,7 @@ def refusals():
             ("types of other tokens", change(token_types=[1] * 100), "fit together"),
             ("more tokens than the model has", change(token_list=[names[b] for b in range(256)] + ["ab"] + ["a" * n for n in range(3, 103)], token_types=[1] * 357),
              "300"),
-            ("a missing byte", change(token_list=[names[b] for b in range(1, 256)] + ["ab"], token_types=[1] * 256), "byte 0")):
+            ("a missing byte", change(token_list=[names[b] for b in range(256) if b != 66] + ["ab"], token_types=[1] * 256), "byte 66")):
         path = FOLDER + "/tokens"
         write(path + ".gguf", m, w, tokens=tokens)
         answer = weft("import", path + ".gguf", "--out", path)

@@ -249,7 +249,9 @@ SPLITS = [(name, pattern, digits, behavior, invert)
 # ---- every code point
 
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
-CODES = [c for c in [*range(0x32400), *range(0xe0000, 0xe0200), 0xf0000, 0x10fffd] if not 0xd800 <= c <= 0xdfff]
+MANY = (range(0x3400, 0xa000), range(0xac00, 0xd7a4), range(0xe000, 0xf900), range(0x20000, 0x32400))  # alike: every 16th
+CODES = [c for c in [*range(0x32400), *range(0xe0000, 0xe0200), 0xf0000, 0x10fffd]
+         if not 0xd800 <= c <= 0xdfff and (c % 16 == 0 or not any(c in r for r in MANY))]
 KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, that of PCRE2 10.42 and of Python 3.11
 
 
@@ -284,7 +286,6 @@ CHARACTERS = {
     "GPT-2's pattern": (visible(pre_tokenizers.ByteLevel(add_prefix_space=False)), around),
     "Llama 3's pattern": (visible(parts(pre_tokenizers.Split(Regex(LLAMA3), "isolated"))), around),
     "Digits": (visible(parts(pre_tokenizers.Digits(individual_digits=True))), around),
-    r"\s": (visible(parts(pre_tokenizers.Split(Regex(r"\s"), "isolated"))), around),
     r"\w": (visible(parts(pre_tokenizers.Split(Regex(r"\w"), "isolated"))), around),
     r"\p{M}, \p{Lu}, \p{Han}": (visible(parts(pre_tokenizers.Split(Regex(r"\p{M}|\p{Lu}|\p{Han}"), "isolated"))), around),
     "(?i: )": (visible(parts(pre_tokenizers.Split(Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d|'k)"), "isolated"))),
@@ -356,7 +357,7 @@ def same_random_text(theirs, ours):
     """Any ids. Half characters are replaced in another way behind ByteFallback, so those are left out."""
     r = numpy.random.default_rng(5)
     fallback = theirs.token_to_id("<0x41>") is not None
-    for _ in range(300):
+    for _ in range(100):
         ids = r.integers(0, theirs.get_vocab_size(), 12)
         if fallback and "\ufffd" in theirs.decode(ids.tolist(), skip_special_tokens=False):
             continue
@@ -437,7 +438,7 @@ def main():
     for name, pattern, digits, behavior, invert in SPLITS:
         if not NAMES or "split" in NAMES:
             compare(f"split_{name}_{behavior}{'_inverted' * invert}", split(base, pattern, behavior, invert, digits),
-                    [("prose", text[:100_000]), ("rich", rich(4, 10000)), ("any", any_text(5, 10000))])
+                    [("prose", text[:50_000]), ("rich", rich(4, 4000)), ("any", any_text(5, 4000))])
     if not NAMES or "stories" in NAMES:
         compare("stories", stories(), [("prose", text[:1_000_000])] + small)
         check_stories()

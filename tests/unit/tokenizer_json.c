@@ -14,6 +14,8 @@ struct parts {
     const char *tokens;                                            /* more names, separated by spaces; ids from 256 */
     const char *merges;                                            /* JSON */
     bool text;                                                     /* over characters */
+    bool untyped;                                                  /* the model has no type */
+    int missing;                                                   /* a byte that has another name; 0: none */
 };
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
@@ -37,6 +39,8 @@ static void print_vocab(FILE *f, const struct parts *p)
             snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
         else
             weft_byte_name_write(&(struct weft_token){.bytes = &byte, .size = 1}, name);
+        if (b && b == p->missing)
+            strcpy(name, "!!!");
         fprintf(f, "%s\"%s%s\":%d", b ? "," : "", *name == '"' || *name == '\\' ? "\\" : "", name, b);
     }
     int id = 256;
@@ -57,7 +61,8 @@ static enum weft_status parse(struct weft_tokenizer **t, const struct parts *p)
             p->decoder ? p->decoder
             : p->text  ? LLAMA2_DECODER
                        : "{\"type\":\"ByteLevel\"}");
-    fprintf(f, "\"model\":{\"type\":\"BPE\",%s,\"vocab\":{", p->model ? p->model : "\"byte_fallback\":true");
+    fprintf(f, "\"model\":{%s%s,\"vocab\":{", p->untyped ? "" : "\"type\":\"BPE\",",
+            p->model ? p->model : "\"byte_fallback\":true");
     print_vocab(f, p);
     fprintf(f, "},\"merges\":[%s]}}", p->merges ? p->merges : "");
     fclose(f);
@@ -244,6 +249,25 @@ static void ignored_merges(void **state)
     gives(&p, "abcc", "ab|c|c");
 }
 
+/* The first file of this kind, GPT-2's, does not name the type of its model. */
+static void untyped_models(void **state)
+{
+    (void)state;
+    gives(&(struct parts){.untyped = true, .tokens = "ab", .merges = "\"a b\""}, "abab", "ab|ab");
+}
+
+static void missing_bytes(void **state)
+{
+    (void)state;
+    struct weft_tokenizer *t = make(&(struct parts){.missing = 0xff, .tokens = "ab", .merges = "\"a b\""});
+    struct weft_ids ids = {0};
+    assert_string_equal(shown(t, "abc", true, true), "ab|c");
+    assert_int_equal(weft_encode(t, "ab\xff\xff", 4, true, true, &ids), WEFT_INVALID);
+    assert_non_null(strstr(weft_error(), "0xff"));
+    free(ids.id);
+    weft_tokenizer_free(t);
+}
+
 /* ---- added tokens */
 
 static void added_tokens(void **state)
@@ -406,6 +430,8 @@ int main(void)
         cmocka_unit_test(refused_patterns),
         cmocka_unit_test(hostile_pattern),
         cmocka_unit_test(hostile_normalizer),
+        cmocka_unit_test(untyped_models),
+        cmocka_unit_test(missing_bytes),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
