@@ -79,8 +79,6 @@ struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
 /* Refuses a folder that has a config.json: a model or run is not written over. */
 enum weft_status weft_folder_check_new(const char *folder);
-/* Writes the tokenizer.json of a folder, if it has one, into another. */
-enum weft_status weft_tokenizer_copy(const char *from, const char *to, int64_t vocab);
 
 /* How the weights of another model fit: collected by weft_nn_adopt, whose weft_fit_fn this is. */
 struct weft_fits {

@@ -83,20 +83,6 @@ enum weft_status weft_folder_check_new(const char *folder)
     return WEFT_OK;
 }
 
-enum weft_status weft_tokenizer_copy(const char *from, const char *to, int64_t vocab)
-{
-    char path[4200];
-    struct weft_tokenizer *t = NULL;
-    if (!weft_tokenizer_find(from, path))
-        return WEFT_OK;
-    enum weft_status status = weft_tokenizer_open(path, "", vocab, &t);
-    snprintf(path, sizeof path, "%.4095s/tokenizer.json", to);
-    if (status == WEFT_OK)
-        status = weft_tokenizer_save(t, path);
-    weft_tokenizer_free(t);
-    return status;
-}
-
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores)
 {
     weft_result_real(r, "eval_loss", scores->val.loss);

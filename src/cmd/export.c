@@ -28,7 +28,7 @@ struct written {
     struct weft_parity parity;
 };
 
-/* ---- formats: what each writes of a model, whose own folder is `folder` */
+/* ---- formats: what each writes of a model and its tokenizer, which may be NULL */
 
 /* A standard architecture if there is one for the model. */
 static const struct weft_hf_family *choose(const struct weft_spec *spec)
@@ -41,61 +41,41 @@ static const struct weft_hf_family *choose(const struct weft_spec *spec)
     return &weft_hf_own;
 }
 
-static enum weft_status write_hf(const struct args *a, const struct weft_nn *model, const char *folder,
+static enum weft_status write_hf(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                                  const char **architecture)
 {
     const struct weft_hf_family *family = choose(model->spec);
     *architecture = family->architecture;
     TRY(weft_hf_export(model, family, a->out));
-    TRY(weft_tokenizer_copy(folder, a->out, model->spec->vocab));
+    TRY(weft_hf_tokenizer(t, model->spec->context, a->out));
     return WEFT_OK;
 }
 
-/* NULL: the folder has none. */
-static enum weft_status open_tokenizer(const char *folder, int64_t vocab, struct weft_tokenizer **t)
-{
-    char path[4200];
-    *t = NULL;
-    if (weft_tokenizer_find(folder, path))
-        TRY(weft_tokenizer_open(path, "", vocab, t));
-    return WEFT_OK;
-}
-
-static enum weft_status write_onnx(const struct args *a, const struct weft_nn *model, const char *folder,
+static enum weft_status write_onnx(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                                    const char **architecture)
 {
-    struct weft_tokenizer *t;
     *architecture = "opset 17";
-    enum weft_status status = open_tokenizer(folder, model->spec->vocab, &t);
-    if (status == WEFT_OK)
-        status = weft_onnx_export(model, t ? weft_tokenizer_end(t) : -1, a->out);
-    weft_tokenizer_free(t);
-    TRY(status);
-    TRY(weft_tokenizer_copy(folder, a->out, model->spec->vocab));
+    TRY(weft_onnx_export(model, weft_tokenizer_end(t), a->out));
+    TRY(weft_hf_tokenizer(t, model->spec->context, a->out));
     return WEFT_OK;
 }
 
-static enum weft_status write_gguf(const struct args *a, const struct weft_nn *model, const char *folder,
+static enum weft_status write_gguf(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                                    const char **architecture)
 {
-    struct weft_tokenizer *t = NULL;
+    enum weft_gguf_weight weight = a->type < 0 ? WEFT_GGUF_WEIGHT_F32 : (enum weft_gguf_weight)a->type;
     const struct weft_hf_family *family = NULL;
     TRY(weft_hf_family_of(model->spec, &family));
     *architecture = weft_gguf_family_of(model->spec, family)->names.type;
-    enum weft_status status = weft_folder_make_parents(a->out);
-    if (status == WEFT_OK)
-        status = open_tokenizer(folder, model->spec->vocab, &t);
-    if (status == WEFT_OK)
-        status =
-            weft_gguf_export(model, t, a->type < 0 ? WEFT_GGUF_WEIGHT_F32 : (enum weft_gguf_weight)a->type, a->out);
-    weft_tokenizer_free(t);
-    return status;
+    TRY(weft_folder_make_parents(a->out));
+    TRY(weft_gguf_export(model, t, weight, a->out));
+    return WEFT_OK;
 }
 
 enum { HF, ONNX, GGUF };
 static const char *const names[] = {[HF] = "hf", [ONNX] = "onnx", [GGUF] = "gguf", NULL};
 static const struct {
-    enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const char *folder,
+    enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                               const char **architecture);
     bool file; /* it writes one file, not a folder */
 } formats[] = {[HF] = {write_hf}, [ONNX] = {write_onnx}, [GGUF] = {write_gguf, true}};
@@ -182,10 +162,17 @@ static enum weft_status check(const struct args *a, const char *folder, struct w
 
 static enum weft_status write_out(const struct args *a, struct weft_nn *model, const char *folder, struct written *w)
 {
+    char path[4200];
+    struct weft_tokenizer *t = NULL;
     TRY(weft_nn_load(model, folder));
     weft_params_hash(&model->params, w->hash);
-    TRY(formats[a->format].write(a, model, folder, &w->architecture));
-    return WEFT_OK;
+    enum weft_status status = WEFT_OK;
+    if (weft_tokenizer_find(folder, path))
+        status = weft_tokenizer_open(path, "", model->spec->vocab, &t);
+    if (status == WEFT_OK)
+        status = formats[a->format].write(a, model, t, &w->architecture);
+    weft_tokenizer_free(t);
+    return status;
 }
 
 static enum weft_status print(const struct args *a, const struct written *w)

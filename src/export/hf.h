@@ -84,6 +84,11 @@ enum weft_status weft_hf_rope_read(const json_t *config, const char *where, stru
 
 /* Writes config.json and model.safetensors, in f32, into a folder, and for weft_hf_own the code (hf_export.c). */
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder);
+/* Writes a tokenizer into a folder, as tokenizer.json with what transformers wants beside it (hf_tokenizer.c). NULL:
+ * none.
+ */
+struct weft_tokenizer;
+enum weft_status weft_hf_tokenizer(const struct weft_tokenizer *t, int64_t context, const char *folder);
 /* Writes a small file such as config.json. */
 enum weft_status weft_hf_json_write(const json_t *object, const char *path);
 /* Their weights into the model's (hf_import.c). Each must be there with its shape, in f32, f16 or bf16; one that the

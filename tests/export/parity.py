@@ -9,11 +9,12 @@ Prints TAP. Needs torch, transformers and safetensors.
 """
 import json
 import os
+import subprocess
 import sys
 
 import torch
 import transformers
-from common import FOLDER, finish, result, sets, skip, weft, weft_logits, weft_model
+from common import FOLDER, WEFT, finish, result, sets, skip, weft, weft_logits, weft_model
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
 
 LIMIT = 1e-5
@@ -172,6 +173,26 @@ def patches():
     result(isinstance(answer, str) and "no weight that fits" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
 
 
+def tokenizers():
+    """The tokenizer goes along: transformers encodes as Weft does, and generate() ends where a text does."""
+    folder, out, text = FOLDER + "/text", FOLDER + "/text-out", "It was the best of times, it was the worst of times: naïve 12345 café!\n"
+    with open(FOLDER + "/text.txt", "w") as file:
+        file.write(text * 20)
+    weft_model("gpt2", ["vocab=320", "context=64"], folder)
+    subprocess.run([WEFT, "tokenizer", "train", "--vocab", "300", "--special", "<|endoftext|>", "--out", folder + "/tokenizer.json",
+                    FOLDER + "/text.txt"], check=True, capture_output=True)
+    for form in ("hf", "onnx"):
+        answer = weft("export", folder, "--format", form, "--out", out + "-" + form, "--json")
+        result(isinstance(answer, dict), "%s: a model with a tokenizer is exported%s" % (form, "" if isinstance(answer, dict) else ": " + answer))
+        theirs = transformers.AutoTokenizer.from_pretrained(out + "-" + form)
+        ours = subprocess.run([WEFT, "tokenizer", "encode", "--tokenizer", folder + "/tokenizer.json"], input=text, capture_output=True, text=True)
+        ids = theirs(text).input_ids
+        result(ids == [int(i) for i in ours.stdout.split()] and theirs.decode(ids) == text, "%s: transformers encodes and decodes as Weft" % form)
+        result(theirs.eos_token == "<|endoftext|>" and theirs.model_max_length == 64, "%s: its end of text and length" % form)
+    model = AutoModelForCausalLM.from_pretrained(out + "-hf")
+    result(model.generation_config.eos_token_id == theirs.eos_token_id, "generate() ends at the end of text")
+
+
 def checks():
     """weft export --check: with transformers, without, and with an exported model that is damaged before it is compared."""
     damaging = FOLDER + "/damaging"
@@ -306,6 +327,7 @@ refusals()
 damage()
 kept()
 patches()
+tokenizers()
 checks()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
