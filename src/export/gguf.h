@@ -98,6 +98,7 @@ enum weft_status weft_gguf_weights(struct weft_nn *model, const struct weft_hf_f
 /* The tokenizer, or NULL where the file has none (gguf_tokenizer.c). */
 struct weft_tokenizer;
 enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_tokenizer **t);
+enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, struct weft_tokenizer **t); /* a file of its own */
 
 /* Adds rope_parameters to a config.json, of a model with this width of heads, linear scaling (1: none), and perhaps
  * rope_freqs.weight (gguf_rope.c). */

@@ -192,11 +192,10 @@ static enum weft_status check_kind(const struct weft_gguf *f)
     double x;
     weft_gguf_show(model, name);
     if (!weft_gguf_is(model, "gpt2"))
-        return FAIL(
-            WEFT_UNSUPPORTED,
-            "%s: tokenizer.ggml.model is %s: only byte-level BPE, \"gpt2\", is supported; pass --no-tokenizer to "
-            "leave the tokenizer behind",
-            path, name);
+        return FAIL(WEFT_UNSUPPORTED,
+                    "%s: tokenizer.ggml.model is %s: \"gpt2\" and \"llama\" are supported; pass --no-tokenizer to "
+                    "leave the tokenizer behind",
+                    path, name);
     weft_gguf_show(pre, name);
     if (!weft_gguf_is(pre, "gpt-2"))
         return FAIL(WEFT_UNSUPPORTED,
@@ -324,6 +323,8 @@ enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_toke
     *t = NULL;
     if (!model || weft_gguf_is(model, "none") || weft_gguf_is(model, "no_vocab"))
         return WEFT_OK;
+    if (weft_gguf_is(model, "llama"))
+        return weft_gguf_sentencepiece(f, t);
     TRY(check_kind(f));
     struct reading r = {.f = f, .vocab = json_object(), .added = json_array(), .lines = json_array()};
     enum weft_status status = make(&r, t);

@@ -133,8 +133,22 @@ def main():
             compare(" ".join([preset, *settings, data]), run, kind, tokens, text[-HELD_OUT:])
 
 
+def stories():
+    """A tokenizer of SentencePiece: the same tokens of English, and of characters that have none."""
+    source, folder = os.environ["WEFT_DATA"] + "/stories260k/stories260K.gguf", FOLDER + "/stories"
+    weft("import", source, "--out", folder)
+    rival = llama_cpp.Llama(source, vocab_only=True, verbose=False)
+    random = np.random.default_rng(1)
+    odd = "".join(chr(c) for c in random.choice([*range(32, 127), *range(0xa0, 0x600), *range(0x4e00, 0x5000), 0x20, 0x2581, 0x1f600], 5000))
+    for name, text in (("English", open(TEXT, "rb").read()[:200000]), ("odd characters", odd.encode()), ("spaces", b"  a  b   c \n\n d")):
+        open(FOLDER + "/some.txt", "wb").write(text)
+        ours, theirs = encode(folder + "/tokenizer.json", FOLDER + "/some.txt"), rival.tokenize(text, add_bos=False, special=False)
+        result(ours == theirs, "stories260K: %d tokens of %s are the same" % (len(theirs), name))
+
+
 os.environ["WEFT_PYTHON"] = sys.executable
 print("# llama-cpp-python %s" % llama_cpp.__version__)
+stories()
 main()
 print("1..%d" % tests)
 sys.exit(failed > 0)
