@@ -111,8 +111,8 @@ static enum weft_status ask(const struct weft_nn *model, const char *format, con
 {
     const char *python = getenv("WEFT_PYTHON");
     char tokens[24], vocab[24], line[512];
-    pid_t pid;
-    FILE *from;
+    pid_t pid = 0;
+    FILE *from = NULL;
     snprintf(tokens, sizeof tokens, "%lld", (long long)length);
     snprintf(vocab, sizeof vocab, "%lld", (long long)model->spec->vocab);
     char *const words[] = {(char *)(python ? python : "python3"),

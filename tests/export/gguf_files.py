@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""gguf_files.py WEFT FOLDER - GGUF files that cross between PyPI's gguf and Weft, both ways.
+"""gguf_files.py WEFT LIBRARY FOLDER - GGUF files that cross between PyPI's gguf and Weft, both ways.
 
 Makes small random models of every architecture with gguf, imports them, and compares all weights with those of an
 independent conversion; exports them, and compares every key and tensor with what gguf reads; compares f16, bf16 and q8_0
@@ -11,27 +11,15 @@ import json
 import os
 import struct
 import subprocess
-import sys
 
 import gguf
 import numpy as np
+from common import FOLDER, WEFT, finish, result, skip
 
-WEFT, FOLDER = sys.argv[1:3]
 DATA = os.environ.get("WEFT_DATA")
 TYPES = gguf.GGMLQuantizationType
-tests = 0
-failed = 0
-
-
-def result(good, text):
-    global tests, failed
-    tests += 1
-    failed += not good
-    print("ok" if good else "not ok", tests, "-", text, flush=True)
-
-
 def weft(*words):
-    """The answer of a command, or its error."""
+    """The answer of a command, or its status and error."""
     done = subprocess.run([WEFT, *words, "--json"], capture_output=True, text=True)
     if done.returncode == 0 and done.stdout:
         return json.loads(done.stdout)
@@ -451,6 +439,5 @@ if DATA:
     gpt2_tokenizer()
     stories()
 else:
-    result(True, "GPT-2's tokenizer and stories260K # SKIP no WEFT_DATA")
-print("1..%d" % tests)
-sys.exit(failed > 0)
+    skip("GPT-2's tokenizer and stories260K: no WEFT_DATA")
+finish()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""gguf_llama.py WEFT FOLDER TEXT - models that Weft trains on a text, run by llama.cpp.
+"""gguf_llama.py WEFT LIBRARY FOLDER - models that Weft trains on Shakespeare, run by llama.cpp.
 
 For every architecture and type of weights: llama.cpp encodes a text to the same tokens, its perplexity of a held-out text is
 within 0.1 % of `weft eval`, and 64 greedy tokens are the same; in bf16, tokens that are nearly as likely may differ. Weft reads
@@ -14,19 +14,11 @@ import sys
 
 import llama_cpp
 import numpy as np
+from common import FOLDER, WEFT, finish, result
 
-WEFT, FOLDER, TEXT = sys.argv[1:4]
+TEXT = os.environ["WEFT_DATA"] + "/tinyshakespeare/input.txt"
 CONTEXT, HELD_OUT = 128, 20000
 TIE = 0.01  # of logits, where llama.cpp rounds what it multiplies bf16 weights with to bf16, and Weft does not
-tests = 0
-failed = 0
-
-
-def result(good, text):
-    global tests, failed
-    tests += 1
-    failed += not good
-    print("ok" if good else "not ok", tests, "-", text, flush=True)
 
 
 def weft(*words):
@@ -150,5 +142,4 @@ os.environ["WEFT_PYTHON"] = sys.executable
 print("# llama-cpp-python %s" % llama_cpp.__version__)
 stories()
 main()
-print("1..%d" % tests)
-sys.exit(failed > 0)
+finish()

@@ -16,27 +16,13 @@ import time
 import unicodedata
 
 import numpy
+from common import FOLDER, finish, result
+from common import library as weft
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-LIBRARY, DATA, FOLDER = sys.argv[1:4]
-NAMES = sys.argv[4:]
+DATA, NAMES = os.environ["WEFT_DATA"], sys.argv[4:]
 PROSE = 10_000_000
-tests = 0
-failed = 0
-
-
-def result(good, text):
-    global tests, failed
-    tests += 1
-    failed += not good
-    print("ok" if good else "not ok", tests, "-", text, flush=True)
-
-
 # ---- Weft, through its library
-
-weft = ctypes.CDLL(LIBRARY)
-weft.weft_error.restype = ctypes.c_char_p
-
 
 class Weft:
     def __init__(self, path):
@@ -445,9 +431,8 @@ def main():
     for name, (theirs, text_of) in CHARACTERS.items():
         if not NAMES or name in NAMES:
             each_character(name, theirs, text_of)
-    print(f"1..{tests}")
-    return failed > 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,10 +5,7 @@
 # Compiles llama-cpp-python once, which takes some minutes, unless WEFT_LLAMA_PYTHON names a python that has it. Needs
 # WEFT_DATA.
 set -u
-weft=$(realpath "${WEFT:-build/weft}")
 [[ -n ${WEFT_DATA:-} ]] || { echo "skip: WEFT_DATA is not set"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 version=0.3.36
 folder=$(realpath -m "${WEFT_BUILD:-build}/venv/llama-cpp-python-$version")
@@ -25,6 +22,4 @@ if ! "$python" -c 'import llama_cpp' 2>/dev/null; then
     mkdir -p "${folder%/*}"
     compile >"$folder.log" 2>&1 || { echo "skip: cannot compile llama-cpp-python: $(tail -n 1 "$folder.log")"; exit 77; }
 fi
-"$python" tests/export/gguf_llama.py "$weft" "$scratch" "$WEFT_DATA/tinyshakespeare/input.txt" 2>"$scratch/log" && exit
-cat "$scratch/log"
-exit 1
+PYTHON=$python exec tests/export/run "" gguf_llama.py

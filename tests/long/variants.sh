@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: MIT
 #
 # variants.sh - models in which all pairs of choices occur, and every preset, in transformers with their own code.
-exec tests/export/run variants.py presets
+exec tests/once/variants.sh presets
