@@ -24,6 +24,7 @@ static const struct number {
     {"m1_width", {"6"}},           {"m2_rank", {"6"}},           {"m2_topk", {"3"}},
     {"m3_width", {"10"}},          {"ws_heads", {"4"}},          {"ra_alpha", {"0", "0.5"}},
     {"ra_window", {"5"}},          {"relative_max", {"0", "5"}}, {"logits_z", {"0", "0.01"}},
+    {"rope_original", {"64"}},
 };
 
 /* Choices that are not combined. */

@@ -39,6 +39,13 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
+/* So that some of a tiny model's few pairs are slowed, too. */
+static void shrink(const struct weft_spec *spec, void *opts)
+{
+    struct weft_rope_turns *o = opts;
+    o->original = weft_min(o->original, 64);
+}
+
 static struct weft_value *rotate(struct weft_build *b, const void *opts, struct weft_value *x, int64_t heads,
                                  enum weft_side side)
 {
@@ -51,6 +58,7 @@ const struct weft_pos weft_pos_rope = {
              .summary = "queries and keys rotated by their positions",
              .owner = WEFT_OWNER("pos=rope", options),
              .options_bytes = sizeof(struct weft_rope_turns),
-             .resolve = resolve},
+             .resolve = resolve,
+             .shrink = shrink},
     .rotate = rotate,
 };
