@@ -98,7 +98,16 @@ enum weft_status weft_gguf_weights(struct weft_nn *model, const struct weft_hf_f
 /* The tokenizer, or NULL where the file has none (gguf_tokenizer.c). */
 struct weft_tokenizer;
 enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_tokenizer **t);
-enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, struct weft_tokenizer **t); /* a file of its own */
+/* The tokenizer.json of one of SentencePiece (gguf_sentencepiece.c). The caller releases it. */
+enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, json_t **root);
+/* What a token is, in tokenizer.ggml.token_type. */
+enum {
+    WEFT_GGUF_NORMAL = 1,
+    WEFT_GGUF_UNKNOWN = 2,
+    WEFT_GGUF_CONTROL = 3,
+    WEFT_GGUF_UNUSED = 5,
+    WEFT_GGUF_BYTE = 6,
+};
 
 /* Adds rope_parameters to a config.json, of a model with this width of heads, linear scaling (1: none), and perhaps
  * rope_freqs.weight (gguf_rope.c). */

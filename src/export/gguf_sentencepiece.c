@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a token is, in tokenizer.ggml.token_type. */
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, UNUSED = 5, BYTE = 6 };
 enum { MAX_TOKEN = 512 }; /* bytes; every cut of a token is looked up */
 #define SPACE "\xe2\x96\x81"
 
@@ -54,7 +52,7 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
     json_t *name = memchr(text, 0, bytes) || !bytes || bytes > MAX_TOKEN ? NULL : json_stringn(text, bytes);
     const char *key = json_string_value(name);
     enum weft_status status = WEFT_OK;
-    if (type != NORMAL && type != UNKNOWN && type != CONTROL && type != BYTE)
+    if (type != WEFT_GGUF_NORMAL && type != WEFT_GGUF_UNKNOWN && type != WEFT_GGUF_CONTROL && type != WEFT_GGUF_BYTE)
         status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu is of type %d, which cannot be read", weft_gguf_path(r->f),
                       (unsigned long long)i, type);
     else if (!key || json_object_get(r->vocab, key))
@@ -62,7 +60,7 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
                       weft_gguf_path(r->f), (unsigned long long)i, MAX_TOKEN);
     else
         json_object_set_new(r->vocab, key, json_integer((json_int_t)i));
-    if (status == WEFT_OK && type != NORMAL && type != BYTE)
+    if (status == WEFT_OK && type != WEFT_GGUF_NORMAL && type != WEFT_GGUF_BYTE)
         json_array_append_new(r->added,
                               json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i, "content", name,
                                         "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
@@ -78,11 +76,14 @@ static enum weft_status read_tokens(struct reading *r)
     json_t *id;
     for (uint64_t i = 0; i < r->tokens->count; i++) {
         at = weft_gguf_text(at, &text, &bytes);
-        if (type_at(r, i) != UNUSED)
+        if (type_at(r, i) != WEFT_GGUF_UNUSED)
             TRY(add_token(r, i, text, bytes));
     }
-    json_object_foreach(r->vocab, name, id) if (type_at(r, (uint64_t)json_integer_value(id)) == UNKNOWN) r->unknown =
-        name;
+    json_object_foreach(r->vocab, name, id)
+    {
+        if (type_at(r, (uint64_t)json_integer_value(id)) == WEFT_GGUF_UNKNOWN)
+            r->unknown = name;
+    }
     return WEFT_OK;
 }
 
@@ -118,7 +119,7 @@ static enum weft_status cut_token(struct reading *r, const char *text, json_int_
         m.left = json_integer_value(a);
         m.right = json_integer_value(b);
         m.cut = n;
-        if (b && type_at(r, (uint64_t)m.left) == NORMAL && type_at(r, (uint64_t)m.right) == NORMAL)
+        if (b && type_at(r, (uint64_t)m.left) == WEFT_GGUF_NORMAL && type_at(r, (uint64_t)m.right) == WEFT_GGUF_NORMAL)
             TRY(add_merge(r, m));
     }
     return WEFT_OK;
@@ -142,7 +143,7 @@ static enum weft_status make_merges(struct reading *r, json_t *merges)
     json_t *id;
     json_object_foreach(r->vocab, name, id)
     {
-        if (type_at(r, (uint64_t)json_integer_value(id)) == NORMAL)
+        if (type_at(r, (uint64_t)json_integer_value(id)) == WEFT_GGUF_NORMAL)
             TRY(cut_token(r, name, json_integer_value(id)));
     }
     if (r->count)
@@ -155,22 +156,34 @@ static enum weft_status make_merges(struct reading *r, json_t *merges)
 
 /* ---- the whole */
 
-/* Whether a switch is on; it is if the file does not say. */
-static bool is_on(const struct weft_gguf *f, const char *name)
+/* Whether a switch is on, or what it is if the file does not say. */
+static bool is_on(const struct weft_gguf *f, const char *name, bool unsaid)
 {
     double x;
     const struct weft_gguf_key *key = weft_gguf_key_find(f, name);
-    return !key || !weft_gguf_number(key, &x) || x != 0;
+    return key ? !weft_gguf_number(key, &x) || x != 0 : unsaid;
+}
+
+/* Only what tokenizer.json has here, too. */
+static enum weft_status check_kind(const struct weft_gguf *f)
+{
+    static const char *const off[] = {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.remove_extra_whitespaces",
+                                      "tokenizer.ggml.precompiled_charsmap"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (is_on(f, off[i], false))
+            return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported: pass --no-tokenizer to leave the tokenizer behind",
+                        weft_gguf_path(f), off[i]);
+    return WEFT_OK;
 }
 
 /* The token that a text begins with, as a template; null: none. */
 static json_t *template(const struct reading *r)
 {
-    int64_t id = -1;
+    const struct weft_gguf_key *key = weft_gguf_key_find(r->f, "tokenizer.ggml.bos_token_id");
+    int64_t id = 1; /* SentencePiece's own */
     const char *name;
     json_t *value;
-    if (!is_on(r->f, "tokenizer.ggml.add_bos_token") ||
-        !weft_gguf_whole(weft_gguf_key_find(r->f, "tokenizer.ggml.bos_token_id"), &id))
+    if (!is_on(r->f, "tokenizer.ggml.add_bos_token", true) || (key && !weft_gguf_whole(key, &id)))
         return json_null();
     json_object_foreach(r->vocab, name, value)
     {
@@ -186,7 +199,7 @@ static json_t *template(const struct reading *r)
 static json_t *normalizer(const struct weft_gguf *f)
 {
     json_t *replace = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", SPACE);
-    if (!is_on(f, "tokenizer.ggml.add_space_prefix"))
+    if (!is_on(f, "tokenizer.ggml.add_space_prefix", true))
         return replace;
     return json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type", "Prepend", "prepend", SPACE,
                      replace);
@@ -208,19 +221,20 @@ static enum weft_status make(struct reading *r, json_t *merges, json_t **root)
         !is_list(r->types, WEFT_GGUF_I32, r->tokens->count) || !is_list(r->scores, WEFT_GGUF_F32, r->tokens->count))
         return FAIL(WEFT_FORMAT, "%s: tokenizer.ggml.tokens, .token_type and .scores are not lists that fit together",
                     weft_gguf_path(r->f));
+    TRY(check_kind(r->f));
     TRY(read_tokens(r));
     TRY(make_merges(r, merges));
-    bool prefix = is_on(r->f, "tokenizer.ggml.add_space_prefix");
+    bool prefix = is_on(r->f, "tokenizer.ggml.add_space_prefix", true);
     *root =
         json_pack("{s:s, s:n, s:n, s:O, s:o, s:n, s:o, s:o, s:{s:s, s:n, s:s?, s:n, s:n, s:b, s:b, s:b, s:O, s:O}}",
                   "version", "1.0", "truncation", "padding", "added_tokens", r->added, "normalizer", normalizer(r->f),
                   "pre_tokenizer", "post_processor", template(r), "decoder", decoder(prefix), "model", "type", "BPE",
                   "dropout", "unk_token", r->unknown, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1,
                   "byte_fallback", 1, "ignore_merges", 0, "vocab", r->vocab, "merges", merges);
-    return *root ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
+    return WEFT_OK;
 }
 
-enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, struct weft_tokenizer **t)
+enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, json_t **root)
 {
     struct reading r = {.f = f,
                         .tokens = weft_gguf_key_find(f, "tokenizer.ggml.tokens"),
@@ -228,15 +242,10 @@ enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, struct weft_
                         .scores = weft_gguf_key_find(f, "tokenizer.ggml.scores"),
                         .vocab = json_object(),
                         .added = json_array()};
-    json_t *merges = json_array(), *root = NULL;
-    enum weft_status status = make(&r, merges, &root);
-    char *text = status == WEFT_OK ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    if (status == WEFT_OK)
-        status = text ? weft_tokenizer_parse(t, weft_gguf_path(f), text, strlen(text))
-                      : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
-    free(text);
+    json_t *merges = json_array();
+    *root = NULL;
+    enum weft_status status = make(&r, merges, root);
     free(r.list);
-    json_decref(root);
     json_decref(merges);
     json_decref(r.vocab);
     json_decref(r.added);

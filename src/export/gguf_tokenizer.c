@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a token is, in tokenizer.ggml.token_type. */
-enum { NORMAL = 1, CONTROL = 3, UNUSED = 5 };
 enum { ASCII = 128 };
 
 /* The name of an ASCII character among GPT-2's names of bytes: itself if it is visible, else a character from 256 on.
@@ -59,13 +57,13 @@ static bool list_tokens(const json_t *root, bool chars, struct tokens *k)
         if (chars)
             snprintf(k->own[n], sizeof k->own[n], "%s", name_of((unsigned char)name[0]).text);
         k->name[n] = chars ? k->own[n] : name;
-        k->type[n] = NORMAL;
+        k->type[n] = WEFT_GGUF_NORMAL;
     }
     json_array_foreach(json_object_get(root, "added_tokens"), i, entry)
     {
         int64_t n = json_integer_value(json_object_get(entry, "id"));
         k->name[n] = json_string_value(json_object_get(entry, "content"));
-        k->type[n] = CONTROL;
+        k->type[n] = WEFT_GGUF_CONTROL;
     }
     return true;
 }
@@ -80,7 +78,7 @@ static enum weft_status name_unused(const json_t *root, struct tokens *k)
             return FAIL(WEFT_INVALID, "the tokenizer has a token %s, which is the name of an unused one in GGUF files",
                         k->own[i]);
         k->name[i] = k->own[i];
-        k->type[i] = UNUSED;
+        k->type[i] = WEFT_GGUF_UNUSED;
     }
     return WEFT_OK;
 }
@@ -175,7 +173,7 @@ struct reading {
 
 static int32_t type_at(const struct reading *r, uint64_t i)
 {
-    int32_t type = NORMAL;
+    int32_t type = WEFT_GGUF_NORMAL;
     if (r->types)
         memcpy(&type, r->types->at + i * sizeof type, sizeof type);
     return type;
@@ -225,8 +223,8 @@ static enum weft_status find_lists(struct reading *r)
         return FAIL(WEFT_FORMAT, "%s: tokenizer.ggml.tokens, .token_type and .merges are not lists that fit together",
                     weft_gguf_path(r->f));
     for (uint64_t i = 0; i < r->tokens->count; i++) {
-        r->used = type_at(r, i) != UNUSED ? i + 1 : r->used;
-        r->special |= type_at(r, i) == CONTROL;
+        r->used = type_at(r, i) != WEFT_GGUF_UNUSED ? i + 1 : r->used;
+        r->special |= type_at(r, i) == WEFT_GGUF_CONTROL;
     }
     return WEFT_OK;
 }
@@ -238,15 +236,16 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
     json_t *name = memchr(text, 0, bytes) || !bytes ? NULL : json_stringn(text, bytes); /* NULL: not UTF-8 */
     const char *key = json_string_value(name);
     enum weft_status status = WEFT_OK;
-    if (type != NORMAL && type != CONTROL)
+    if (type != WEFT_GGUF_NORMAL && type != WEFT_GGUF_CONTROL)
         status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu is of type %d: normal and control tokens can be read", path,
                       (unsigned long long)i, type);
     else if (!key || json_object_get(r->vocab, key))
         status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, or the same as another", path,
                       (unsigned long long)i);
     else if (json_object_set_new(r->vocab, key, json_integer((json_int_t)i)) ||
-             (type == CONTROL && json_array_append_new(r->added, json_pack("{s:O, s:I, s:b}", "content", name, "id",
-                                                                           (json_int_t)i, "special", 1))))
+             (type == WEFT_GGUF_CONTROL &&
+              json_array_append_new(r->added,
+                                    json_pack("{s:O, s:I, s:b}", "content", name, "id", (json_int_t)i, "special", 1))))
         status = FAIL(WEFT_NOMEM, "not enough memory for the tokens of %s", path);
     json_decref(name);
     return status;
@@ -271,17 +270,31 @@ static enum weft_status read_lists(struct reading *r)
     return WEFT_OK;
 }
 
-static enum weft_status make_bpe(const struct reading *r, struct weft_tokenizer **t)
+/* The tokenizer of a tokenizer.json, which is released. */
+static enum weft_status parse(const struct weft_gguf *f, json_t *root, struct weft_tokenizer **t)
 {
-    json_t *root =
-        json_pack("{s:O, s:{s:s, s:b}, s:{s:s, s:O, s:O}}", "added_tokens", r->added, "pre_tokenizer", "type",
-                  "ByteLevel", "add_prefix_space", 0, "model", "type", "BPE", "vocab", r->vocab, "merges", r->lines);
-    char *text = json_dumps(root, JSON_COMPACT);
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
-    enum weft_status status = text ? weft_tokenizer_parse(t, weft_gguf_path(r->f), text, strlen(text))
+    enum weft_status status = text ? weft_tokenizer_parse(t, weft_gguf_path(f), text, strlen(text))
                                    : FAIL(WEFT_NOMEM, "not enough memory for a tokenizer");
     free(text);
     return status;
+}
+
+static enum weft_status make_bpe(const struct reading *r, struct weft_tokenizer **t)
+{
+    return parse(r->f,
+                 json_pack("{s:O, s:{s:s, s:b}, s:{s:s, s:O, s:O}}", "added_tokens", r->added, "pre_tokenizer", "type",
+                           "ByteLevel", "add_prefix_space", 0, "model", "type", "BPE", "vocab", r->vocab, "merges",
+                           r->lines),
+                 t);
+}
+
+static enum weft_status make_sentencepiece(const struct weft_gguf *f, struct weft_tokenizer **t)
+{
+    json_t *root;
+    TRY(weft_gguf_sentencepiece(f, &root));
+    return parse(f, root, t);
 }
 
 /* Whether the tokens are some ASCII characters in their order, as a tokenizer of characters has them; their text. */
@@ -324,7 +337,7 @@ enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_toke
     if (!model || weft_gguf_is(model, "none") || weft_gguf_is(model, "no_vocab"))
         return WEFT_OK;
     if (weft_gguf_is(model, "llama"))
-        return weft_gguf_sentencepiece(f, t);
+        return make_sentencepiece(f, t);
     TRY(check_kind(f));
     struct reading r = {.f = f, .vocab = json_object(), .added = json_array(), .lines = json_array()};
     enum weft_status status = make(&r, t);

@@ -75,8 +75,10 @@ enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const 
 enum weft_status weft_hf_config_read(const struct weft_hf_family *family, const json_t *config, const char *where,
                                      struct weft_settings *settings);
 
+/* Adds the setting NAME=VALUE of a number, or of true or false (hf_setting.c). */
+enum weft_status weft_hf_setting(struct weft_settings *s, const char *name, const json_t *value, const char *where);
+
 /* rope_parameters, or rope_scaling as it once was: of a model's spec, and as settings (hf_rope.c). */
-bool weft_hf_rope_scaled(const struct weft_spec *spec);
 json_t *weft_hf_rope_make(const struct weft_spec *spec);
 enum weft_status weft_hf_rope_read(const json_t *config, const char *where, struct weft_settings *settings);
 

@@ -120,7 +120,6 @@ static const char *const ignored[] = {"architectures",
                                       "problem_type",
                                       "is_encoder_decoder",
                                       "is_llama_config",
-                                      "rope_interleaved",
                                       "gradient_checkpointing",
                                       NULL};
 
@@ -134,6 +133,7 @@ static const struct {
              {"reorder_and_upcast_attn", "false"},
              {"add_cross_attention", "false"},
              {"use_sliding_window", "false"},
+             {"rope_interleaved", "false"},
              {"layer_types", NULL},
              {"sliding_window", NULL},
              {NULL, NULL}};
@@ -156,20 +156,12 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
     return status;
 }
 
-static enum weft_status add(struct weft_settings *s, const char *name, const json_t *value, const char *where)
+/* A size is above 0, which would mean that an option is not given. */
+static enum weft_status add_size(struct weft_settings *s, const char *name, const json_t *value, const char *where)
 {
-    char text[160];
-    if (json_is_number(value) && !(json_number_value(value) > 0)) /* 0 would mean that an option is not given */
+    if (json_is_number(value) && !(json_number_value(value) > 0))
         return FAIL(WEFT_FORMAT, "%s: the value of %s is not above 0", where, name);
-    if (json_is_integer(value))
-        snprintf(text, sizeof text, "%s=%lld", name, (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(text, sizeof text, "%s=%.17g", name, json_real_value(value));
-    else if (json_is_boolean(value))
-        snprintf(text, sizeof text, "%s=%s", name, json_is_true(value) ? "yes" : "no");
-    else
-        return FAIL(WEFT_FORMAT, "%s: the value of %s is neither a number nor true or false", where, name);
-    return weft_settings_add(s, text);
+    return weft_hf_setting(s, name, value, where);
 }
 
 /* A key that is there with the one value that Weft has. */
@@ -197,7 +189,7 @@ static enum weft_status read_key(const struct weft_hf_family *f, const json_t *c
         return WEFT_OK;
     for (const struct weft_hf_size *size = f->sizes; size->ours; size++)
         if (size->theirs && strcmp(size->theirs, key) == 0)
-            return json_is_null(value) ? WEFT_OK : add(s, size->ours, value, where);
+            return json_is_null(value) ? WEFT_OK : add_size(s, size->ours, value, where);
     if (strcmp(key, "attention_bias") == 0 || strcmp(key, "mlp_bias") == 0) {
         bool attention = json_is_true(json_object_get(config, "attention_bias"));
         bool both = attention && json_is_true(json_object_get(config, "mlp_bias"));

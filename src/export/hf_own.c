@@ -76,14 +76,14 @@ static json_t *sizes(const struct weft_nn *model)
 {
     const struct weft_spec *s = model->spec;
     bool rms = strcmp(weft_spec_norm(s)->part.name, "rmsnorm") == 0;
-    double eps = s->norm_eps > 0 ? s->norm_eps : rms ? 1e-6 : 1e-5;
     bool w2 = strcmp(weft_spec_geom(s)->part.name, "w2") == 0;
     json_t *c = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b}", "vocab_size", (json_int_t)s->vocab,
                           "hidden_size", (json_int_t)s->width, "num_hidden_layers", (json_int_t)s->layers,
                           "num_attention_heads", (json_int_t)s->heads, "num_key_value_heads", (json_int_t)s->kv_heads,
                           "head_dim", (json_int_t)s->head, "intermediate_size", (json_int_t)s->ffn_width,
-                          "max_position_embeddings", (json_int_t)s->context, "norm_eps", eps, "qk_norm_eps",
-                          s->norm_eps > 0 ? s->norm_eps : 1e-6, "tie_word_embeddings", s->tie);
+                          "max_position_embeddings", (json_int_t)s->context, "norm_eps",
+                          weft_spec_norm_eps(s, rms ? 1e-6 : 1e-5), "qk_norm_eps", weft_spec_norm_eps(s, 1e-6),
+                          "tie_word_embeddings", s->tie);
     json_object_set_new(c, "mean_width", json_integer(s->mean));
     json_object_set_new(c, "spread_width", json_integer(s->spread));
     json_object_set_new(c, "rotated_width", json_integer(s->rotated));
@@ -99,8 +99,7 @@ static json_t *frequencies(const struct weft_spec *s)
     const struct weft_rope_turns *t = s->part[WEFT_POS].options;
     json_t *list = json_array();
     for (int64_t i = 0; i < s->rotated / 2; i++)
-        json_array_append_new(list,
-                              json_real(weft_rope_slowed(t, weft_pow(t->base, -2 * (double)i / (double)s->rotated))));
+        json_array_append_new(list, json_real(weft_rope_frequency(t, i, s->rotated)));
     return list;
 }
 

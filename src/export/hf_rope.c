@@ -29,12 +29,6 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, KEYS = 4 };
 
-bool weft_hf_rope_scaled(const struct weft_spec *spec)
-{
-    const struct weft_rope_turns *t = spec->part[WEFT_POS].options;
-    return strcmp(weft_spec_pos(spec)->part.name, "rope") == 0 && t->scaling != WEFT_ROPE_PLAIN;
-}
-
 json_t *weft_hf_rope_make(const struct weft_spec *spec)
 {
     const struct weft_rope_turns *t = spec->part[WEFT_POS].options;
@@ -48,14 +42,9 @@ json_t *weft_hf_rope_make(const struct weft_spec *spec)
 
 static enum weft_status add(struct weft_settings *s, const char *name, const json_t *value, const char *where)
 {
-    char text[160];
     if (!json_is_number(value))
         return FAIL(WEFT_FORMAT, "%s: rotary positions have no number for %s", where, name);
-    if (json_is_integer(value))
-        snprintf(text, sizeof text, "%s=%lld", name, (long long)json_integer_value(value));
-    else
-        snprintf(text, sizeof text, "%s=%.17g", name, json_real_value(value));
-    return weft_settings_add(s, text);
+    return weft_hf_setting(s, name, value, where);
 }
 
 static bool is_known(const struct kind *kind, const char *key)
@@ -81,9 +70,14 @@ static enum weft_status read_object(const json_t *rope, const char *where, struc
         return FAIL(WEFT_INVALID,
                     "%s: rotary positions of the type \"%.40s\" (rope_type): default, linear and llama3 are known",
                     where, name ? name : "?");
-    json_object_foreach((json_t *)rope, key, value) if (!is_known(kind, key) && !json_is_null(value)) return FAIL(
-        WEFT_INVALID, "%s: \"%.60s\" of rotary positions may change what the model computes, and Weft does not know it",
-        where, key);
+    json_object_foreach((json_t *)rope, key, value)
+    {
+        if (!is_known(kind, key) && !json_is_null(value))
+            return FAIL(
+                WEFT_INVALID,
+                "%s: \"%.60s\" of rotary positions may change what the model computes, and Weft does not know it",
+                where, key);
+    }
     char scaling[64];
     snprintf(scaling, sizeof scaling, "rope_scaling=%s", kind == kinds ? "none" : kind->name);
     TRY(weft_settings_add(s, scaling));

@@ -139,7 +139,6 @@ const char *weft_onnx_heads(struct weft_onnx *g, const char *x, int64_t heads);
 const char *weft_onnx_slice(struct weft_onnx *g, const char *x, const char *first, const char *end, int64_t axis);
 /* x / sqrt(mean of x^2 + eps) * gain, over the last axis. */
 const char *weft_onnx_rms(struct weft_onnx *g, const char *x, const char *gain, double eps);
-double weft_onnx_eps(const struct weft_onnx *g, double own);
 
 /* Keeps x [batch, heads, length, width] in the layer's state of this name and returns what is kept of all tokens, along
  * axis 2: of the last `window` alone, unless that is 0. */
@@ -153,7 +152,6 @@ const char *weft_onnx_present(struct weft_onnx *g, const char *name);
 int64_t weft_onnx_whole(const struct weft_onnx *g, const char *name); /* also of a choice or a switch */
 double weft_onnx_number(const struct weft_onnx *g, const char *name);
 bool weft_onnx_is(const struct weft_onnx *g, enum weft_part_kind kind, const char *name);
-bool weft_onnx_uses(const struct weft_onnx *g, const char *mechanism);
 
 /* ---- the model, part by part */
 

@@ -194,7 +194,7 @@ static const char *normalise(struct weft_onnx *g, const char *x, const char *gai
 {
     if (!weft_onnx_whole(g, "qk_norm"))
         return x;
-    return weft_onnx_rms(g, x, weft_onnx_weight(g, gain), weft_onnx_eps(g, 1e-6));
+    return weft_onnx_rms(g, x, weft_onnx_weight(g, gain), weft_spec_norm_eps(g->spec, 1e-6));
 }
 
 /* Keys with their norms, as they are kept. */

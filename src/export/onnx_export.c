@@ -31,9 +31,9 @@ static bool genai_runs(const struct weft_onnx *g, int64_t *heads, int64_t *width
 {
     const struct weft_spec *s = g->spec;
     bool latent = s->latent > 0;
-    if (!weft_onnx_is(g, WEFT_GEOM, "dot") || s->ra_alpha != 0 || weft_onnx_uses(g, "m2"))
+    if (!weft_onnx_is(g, WEFT_GEOM, "dot") || s->ra_alpha != 0 || weft_spec_uses(g->spec, "m2"))
         return false;
-    if (weft_onnx_uses(g, "m1") && weft_onnx_whole(g, "m1_mode") != 0)
+    if (weft_spec_uses(g->spec, "m1") && weft_onnx_whole(g, "m1_mode") != 0)
         return false;
     if (latent && (s->rotated || weft_onnx_whole(g, "latent_shared")))
         return false;

@@ -42,7 +42,7 @@ enum weft_status weft_onnx_check(const struct weft_spec *spec)
         TRY(check_part(spec->part[kind].part));
     for (int i = 0; i < spec->mechanism_count; i++)
         TRY(check_part(spec->mechanism[i].part));
-    if (weft_onnx_uses(&g, "m1") && weft_onnx_whole(&g, "m1_mode") == 2)
+    if (weft_spec_uses(g.spec, "m1") && weft_onnx_whole(&g, "m1_mode") == 2)
         return FAIL(WEFT_INVALID, "m1_mode=sequence reads later tokens, so the model cannot be decoded token by token: "
                                   "there is no such ONNX file");
     return WEFT_OK;
@@ -100,8 +100,7 @@ static void add_angles(struct weft_onnx *g, const char *name, double (*fn)(doubl
         return;
     }
     for (int64_t i = 0; i < half; i++) {
-        double plain = weft_pow(turns->base, -2 * (double)i / (double)g->spec->rotated);
-        double frequency = weft_rope_slowed(turns, plain);
+        double frequency = weft_rope_frequency(turns, i, g->spec->rotated);
         for (int64_t t = 0; t < context; t++)
             table[t * half + i] = (float)fn((double)t * frequency);
     }
@@ -148,8 +147,8 @@ static const char *norm(struct weft_onnx *g, const char *x)
 {
     const char *gain = weft_onnx_weight(g, "gain");
     if (weft_onnx_is(g, WEFT_NORM, "rmsnorm"))
-        return weft_onnx_rms(g, x, gain, weft_onnx_eps(g, 1e-6));
-    struct weft_onnx_attr eps = {"epsilon", WEFT_ATTR_FLOAT, weft_onnx_eps(g, 1e-5), 0, {0}};
+        return weft_onnx_rms(g, x, gain, weft_spec_norm_eps(g->spec, 1e-6));
+    struct weft_onnx_attr eps = {"epsilon", WEFT_ATTR_FLOAT, weft_spec_norm_eps(g->spec, 1e-5), 0, {0}};
     return weft_onnx_op(g, "LayerNormalization", &eps, WEFT_NAMES(x, gain, weft_onnx_weight(g, "bias")));
 }
 

@@ -154,8 +154,6 @@ const char *weft_onnx_slice(struct weft_onnx *g, const char *x, const char *firs
 
 /* ---- norms */
 
-double weft_onnx_eps(const struct weft_onnx *g, double own) { return g->spec->norm_eps > 0 ? g->spec->norm_eps : own; }
-
 const char *weft_onnx_rms(struct weft_onnx *g, const char *x, const char *gain, double eps)
 {
     const char *square = OP_AXES(g, "ReduceMean", -1, OP(g, "Mul", x, x));
@@ -236,12 +234,4 @@ double weft_onnx_number(const struct weft_onnx *g, const char *name)
 bool weft_onnx_is(const struct weft_onnx *g, enum weft_part_kind kind, const char *name)
 {
     return strcmp(g->spec->part[kind].part->name, name) == 0;
-}
-
-bool weft_onnx_uses(const struct weft_onnx *g, const char *mechanism)
-{
-    for (int i = 0; i < g->spec->mechanism_count; i++)
-        if (strcmp(g->spec->mechanism[i].part->name, mechanism) == 0)
-            return true;
-    return false;
 }

@@ -45,7 +45,7 @@ static const char *count(struct weft_onnx *g)
 
 const char *weft_onnx_recip_latent(struct weft_onnx *g, const char *x, const char *c)
 {
-    if (!weft_onnx_uses(g, "m3"))
+    if (!weft_spec_uses(g->spec, "m3"))
         return c;
     struct scope before = enter(g, "m3");
     c = c ? c : weft_onnx_linear(g, x, "wc");
@@ -231,13 +231,13 @@ const char *weft_onnx_recip_heads(struct weft_onnx *g, const char *o)
 const char *weft_onnx_recip_hidden(struct weft_onnx *g, const char *h)
 {
     struct scope before = enter(g, "m3");
-    if (weft_onnx_uses(g, "m3"))
+    if (weft_spec_uses(g->spec, "m3"))
         h = enrich(g, h);
     enter(g, "m2");
-    if (weft_onnx_uses(g, "m2"))
+    if (weft_spec_uses(g->spec, "m2"))
         h = gather(g, h);
     enter(g, "m1");
-    if (weft_onnx_uses(g, "m1") && !is_last(g))
+    if (weft_spec_uses(g->spec, "m1") && !is_last(g))
         g->gate = gate(g, h);
     leave(g, &before);
     return h;

@@ -125,11 +125,6 @@ enum weft_dtype weft_build_norm_dtype(const struct weft_build *b)
     return b->spec->post ? WEFT_F32 : b->spec->compute;
 }
 
-double weft_build_norm_eps(const struct weft_build *b, double own)
-{
-    return b->spec->norm_eps > 0 ? b->spec->norm_eps : own;
-}
-
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side)
 {
     const struct weft_pos *pos = weft_spec_pos(b->spec);

@@ -70,8 +70,6 @@ struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, c
     __attribute__((format(printf, 3, 4)));
 /* The dtype of a norm's result: f32 in post-norm models, whose result is the residual stream itself. */
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
-/* What it adds below the root: as asked for, else its own. */
-double weft_build_norm_eps(const struct weft_build *b, double own);
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side);
 /* Reads h through the matrix of a mechanism, [M, N]; adds (alpha x) W^t to h; replaces the base; and computes h. */
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m);

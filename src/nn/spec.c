@@ -210,6 +210,19 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
     return WEFT_OK;
 }
 
+bool weft_spec_uses(const struct weft_spec *spec, const char *mechanism)
+{
+    for (int i = 0; i < spec->mechanism_count; i++)
+        if (strcmp(spec->mechanism[i].part->name, mechanism) == 0)
+            return true;
+    return false;
+}
+
+double weft_spec_norm_eps(const struct weft_spec *spec, double own)
+{
+    return spec->norm_eps > 0 ? spec->norm_eps : own;
+}
+
 double weft_spec_divisor(const struct weft_spec *spec) { return sqrt(spec->scale_width * spec->head_wider); }
 
 enum { DEFAULT_VOCAB = 64 };

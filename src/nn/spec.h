@@ -77,6 +77,10 @@ enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec 
 /* Every option of the model and of its parts, with its value as one would write it. */
 void weft_spec_each(const struct weft_spec *spec, void *context,
                     void (*visit)(void *context, const struct weft_opt *opt, const char *value));
+/* Whether a mechanism of this name is in the model. */
+bool weft_spec_uses(const struct weft_spec *spec, const char *mechanism);
+/* The eps of a norm whose own is this. */
+double weft_spec_norm_eps(const struct weft_spec *spec, double own);
 /* What scores begin divided by: the root of scale_width, and as it grows that width itself under mup. */
 double weft_spec_divisor(const struct weft_spec *spec);
 /* Resolves what the options leave open, part by part (spec.c). */

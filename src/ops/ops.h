@@ -80,7 +80,8 @@ struct weft_rope_turns {
     double factor, low, high; /* low, high, original: of llama3 */
     int64_t original;
 };
-/* A pair's angle per token, from what it is without scaling. */
+/* The angle of pair i per token, of a head of which so many columns rotate; and from what it is without scaling. */
+double weft_rope_frequency(const struct weft_rope_turns *turns, int64_t i, int64_t width);
 double weft_rope_slowed(const struct weft_rope_turns *turns, double frequency);
 
 /* Key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The element's index

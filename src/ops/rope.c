@@ -37,6 +37,11 @@ double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
     return frequency * (share + (1 - share) / t->factor);
 }
 
+double weft_rope_frequency(const struct weft_rope_turns *t, int64_t i, int64_t width)
+{
+    return weft_rope_slowed(t, weft_pow(t->base, -2 * (double)i / (double)width));
+}
+
 static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
@@ -98,7 +103,7 @@ static enum weft_status plan_for(const struct weft_call *max, const struct weft_
     if (!frequency)
         return WEFT_NOMEM;
     for (int64_t i = 0; i < wide / 2; i++)
-        frequency[i] = weft_rope_slowed(&attr->turns, weft_pow(attr->turns.base, -2 * (double)i / (double)wide));
+        frequency[i] = weft_rope_frequency(&attr->turns, i, wide);
     booking->plan = frequency;
     booking->local = 2 * (size_t)padded * sizeof(float);
     return WEFT_OK;

@@ -9,6 +9,7 @@ Prints TAP. Needs gguf and numpy.
 """
 import json
 import os
+import shutil
 import struct
 import subprocess
 
@@ -350,6 +351,38 @@ def refusals():
         result(isinstance(answer, str) and text in answer and not os.path.exists(path), "%s: refused: %s" % (name, answer))
 
 
+def sentences():
+    """SentencePiece: with little said, with switches, and what is refused."""
+    m, w = small(300)
+    good = [("tokenizer_model", "llama"), ("token_list", ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)] + ["\u2581", "a", "b", "ab", "\u2581ab"]),
+            ("token_scores", [0.0] * 259 + [-9.0, -8.0, -7.0, -1.0, -2.0]), ("token_types", [2, 3, 3] + [6] * 256 + [1] * 5)]
+    change = lambda **how: [(k, how.get(k, v)) for k, v in good]
+
+    def read_in(tokens):
+        path = FOLDER + "/sentences"
+        shutil.rmtree(path, ignore_errors=True)
+        write(path + ".gguf", m, w, tokens=tokens)
+        answer = weft("import", path + ".gguf", "--out", path)
+        if isinstance(answer, str):
+            return answer
+        done = subprocess.run([WEFT, "tokenizer", "encode", "--tokenizer", path], input=b"ab \xc3\xa9", capture_output=True, check=True)
+        return [int(i) for i in done.stdout.split()], weft("tokenizer", "info", path)["begin"]
+
+    text = [263, 259, 3 + 0xc3, 3 + 0xa9]
+    for name, tokens, wanted in (
+            ("its begin is token 1 if the file does not say", good, (text, 1)),
+            ("another begin", good + [("bos_token_id", 2)], (text, 2)),
+            ("no begin", good + [("add_bos_token", False)], (text, -1)),
+            ("no space before a text", good + [("add_space_prefix", False)], ([262] + text[1:], 1)),
+            ("an end that is added", good + [("add_eos_token", True)], "add_eos_token"),
+            ("other spaces", good + [("remove_extra_whitespaces", True)], "remove_extra_whitespaces"),
+            ("a score that is not finite", change(token_scores=[0.0] * 263 + [float("nan")]), "not finite"),
+            ("a token of the user", change(token_types=[2, 3, 3] + [6] * 256 + [1] * 4 + [4]), "type 4"),
+            ("a long token", change(token_list=good[1][1][:263] + ["a" * 600]), "512")):
+        got = read_in(tokens)
+        result(wanted in got if isinstance(wanted, str) and isinstance(got, str) else got == wanted, "sentences: %s: %s" % (name, got))
+
+
 # ---- damaged files
 
 def damage():
@@ -434,6 +467,7 @@ def stories():
 models()
 small_tokenizers()
 refusals()
+sentences()
 damage()
 if DATA:
     gpt2_tokenizer()

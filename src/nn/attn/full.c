@@ -76,7 +76,7 @@ static struct weft_value *normalise(struct weft_build *b, const struct full *o, 
 {
     if (!o->qk_norm)
         return x;
-    return weft_rmsnorm(b->g, x, weft_build_weight(b, gain), weft_build_norm_eps(b, 1e-6), b->spec->compute);
+    return weft_rmsnorm(b->g, x, weft_build_weight(b, gain), weft_spec_norm_eps(b->spec, 1e-6), b->spec->compute);
 }
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)

@@ -11,7 +11,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
-    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), weft_build_norm_eps(b, 1e-6), weft_build_norm_dtype(b));
+    return weft_rmsnorm(b->g, x, weft_build_weight(b, "gain"), weft_spec_norm_eps(b->spec, 1e-6),
+                        weft_build_norm_dtype(b));
 }
 
 const struct weft_norm weft_norm_rmsnorm = {
