@@ -7,19 +7,27 @@
 
 #include "ops/attention/route_backward_tile_inl.h"
 
+/* Head h of a row, from its head 0: head_of divides, which is slower than the product of two heads. */
+VINLINE struct head head_at(struct head first, int64_t h)
+{
+    first.at += h * first.width;
+    return first;
+}
+
 /* Alpha if the positions i and s have a reciprocal term, else 0. */
 static float pair_alpha(const struct job *job, int64_t i, int64_t s)
 {
     return s < i && i - s <= job->n.window ? (float)job->attr->logits.ra_alpha : 0;
 }
 
-/* The reciprocal term of the logit of head h, without alpha; i_row and s_row are rows of the key store. */
-static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row, int64_t h)
+/* The reciprocal term of the logit of head h, which reads kv, without alpha; i_row and s_row are rows of the key store.
+ */
+static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row, int64_t h, int64_t kv)
 {
     const struct weft_call *call = job->call;
     const struct sizes *n = &job->n;
     float bias = 0, product = row_dot(head_of(call->in[Q_STORE], s_row, h, n->heads),
-                                      head_of(call->in[K], i_row, h / n->group, n->kv_heads));
+                                      head_of(call->in[K], i_row, kv, n->kv_heads));
     if (call->in[Q_BIAS])
         bias += ((const float *)call->in[Q_BIAS]->data)[s_row * n->heads + h];
     if (call->in[KEY_BIAS])
@@ -35,15 +43,15 @@ static void set_pair(const struct job *job, int64_t row, int64_t seq, int64_t i,
     const float *lse = (const float *)call->in[LSE]->data + row * n->heads;
     int64_t at = key_row(call, seq, s), offset = weft_min(i - s, n->offsets - 1);
     float alpha = pair_alpha(job, i, s);
-    for (int64_t h = 0; h < n->heads; h++) {
-        float bias = 0, product = row_dot(head_of(call->in[Q], row, h, n->heads),
-                                          head_of(call->in[K], at, h / n->group, n->kv_heads));
+    struct head q = head_of(call->in[Q], row, 0, n->heads), k = head_of(call->in[K], at, 0, n->kv_heads);
+    for (int64_t h = 0, kv = 0; h < n->heads; h++, kv += h == (kv + 1) * n->group) {
+        float bias = 0, product = row_dot(head_at(q, h), head_at(k, kv));
         if (call->in[KEY_BIAS])
             bias += ((const float *)call->in[KEY_BIAS]->data)[at * n->heads + h];
         if (call->in[POS_BIAS])
             bias += ((const float *)call->in[POS_BIAS]->data)[h * n->offsets + offset];
         if (alpha != 0)
-            bias += alpha * pair_reciprocal(job, key_row(call, seq, i), at, h);
+            bias += alpha * pair_reciprocal(job, key_row(call, seq, i), at, h, kv);
         p[h] = scale_of(job, h) * product + bias - lse[h];
     }
 }
@@ -108,9 +116,9 @@ static void rows_by_pair(const struct backward_job *bj, const struct backward *b
         for (int64_t x = 0; x < count; x++) {
             int64_t s = ((const int32_t *)job->call->out[CUT]->data)[first + x], at = key_row(job->call, t->seq, s);
             const float *ds = bj->ds + (first + x) * n->heads, alpha = pair_alpha(job, t->i + r, s);
-            for (int64_t h = 0; h < n->heads; h++) {
-                add_scaled(b->dq + (h * ROW_TILE + r) * n->k_padded, n->k_padded, ds[h],
-                           head_of(job->call->in[K], at, h / n->group, n->kv_heads));
+            struct head k = head_of(job->call->in[K], at, 0, n->kv_heads);
+            for (int64_t h = 0, kv = 0; h < n->heads; h++, kv += h == (kv + 1) * n->group) {
+                add_scaled(b->dq + (h * ROW_TILE + r) * n->k_padded, n->k_padded, ds[h], head_at(k, kv));
                 b->dlse[h * ROW_TILE + r] += ds[h];
                 if (pos_part)
                     pos_part[h * n->offsets + weft_min(t->i + r - s, n->offsets - 1)] += ds[h];
@@ -164,17 +172,18 @@ static void keys_by_pair(const struct backward_job *bj, const struct backward *b
         int64_t pair = bj->pairs[x], row = pair / n->topk, i = ints(call, POS)[row];
         int64_t s = ((const int32_t *)call->out[CUT]->data)[pair], c = s % WEFT_KEY_TILE;
         float alpha = pair_alpha(job, i, s);
+        struct head q = head_of(call->in[Q], row, 0, n->heads);
         add_scaled(b->du + c * n->u_padded, n->u_padded, bj->weights[pair], head_of(call->gout[Y], row, 0, 1));
-        for (int64_t h = 0; h < n->heads; h++) {
+        for (int64_t h = 0, kv = 0; h < n->heads; h++, kv += h == (kv + 1) * n->group) {
             float ds = bj->ds[pair * n->heads + h];
             b->dbias[h * WEFT_KEY_TILE + c] += ds;
-            add_scaled(b->dk + (h / n->group * WEFT_KEY_TILE + c) * n->k_padded, n->k_padded, scale_of(job, h) * ds,
-                       head_of(call->in[Q], row, h, n->heads));
+            add_scaled(b->dk + (kv * WEFT_KEY_TILE + c) * n->k_padded, n->k_padded, scale_of(job, h) * ds,
+                       head_at(q, h));
             if (alpha == 0)
                 continue;
             b->dq_bias[h * WEFT_KEY_TILE + c] += alpha * ds;
             add_scaled(b->mirrored + (h * WEFT_KEY_TILE + c) * n->k_padded, n->k_padded, alpha * ds,
-                       head_of(call->in[K], key_row(call, ints(call, SEQ)[row], i), h / n->group, n->kv_heads));
+                       head_of(call->in[K], key_row(call, ints(call, SEQ)[row], i), kv, n->kv_heads));
         }
     }
 }
