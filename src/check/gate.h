@@ -153,7 +153,9 @@ bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight);
 enum { WEFT_MOST_LOGITS = 1 << 27 };
 
 struct weft_itself {
-    const struct weft_recipe *recipe;
+    const struct weft_recipe *recipe; /* `unpruned`: pruning has a check of its own */
+    struct weft_recipe unpruned;
+    struct weft_pruning pruning;
     struct weft_nn *model;
     struct weft_probe train, eval; /* TRAIN has the model's own dropout */
     int64_t sequences, length;

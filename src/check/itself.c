@@ -18,7 +18,9 @@ enum { ROWS = 1024, TOKENS_KEY = 71 };
 enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec *spec,
                                   const struct weft_recipe *recipe)
 {
-    *it = (struct weft_itself){.recipe = recipe, .begun = weft_seconds()};
+    *it = (struct weft_itself){.unpruned = *recipe, .pruning = recipe->prune, .begun = weft_seconds()};
+    it->unpruned.prune.target = 0;
+    it->recipe = &it->unpruned;
     it->length = spec->context;
     it->sequences = weft_max(2, weft_min(spec->batch, ROWS / it->length));
     TRY(weft_nn_create(&it->model, spec));

@@ -171,6 +171,8 @@ enum weft_status weft_check_first_weights(const struct weft_trial *t);
 enum weft_status weft_check_seeds(const struct weft_trial *t);
 /* What the trainer wrote into its graph for the gradient that it has just computed; overwrites keys (inputs.c). */
 enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_learner *trainer);
+/* Masks of a recipe that prunes, on a twin and on the model itself, whose first weights are drawn again (pruned.c). */
+enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 

@@ -119,6 +119,7 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     enum weft_status status = check_updates(t, &recipe);
     TRY(weft_nn_init(it->model));
     TRY(status);
+    TRY(weft_check_pruned(t));
     TRY(weft_check_rehearsed(t));
     return WEFT_OK;
 }

@@ -75,8 +75,8 @@ static enum weft_status add_all(struct publishing *p, const char *folder, const 
 
 static enum weft_status add_checkpoints(struct publishing *p, const char *run, const int64_t *steps, int count)
 {
-    static const char *const files[] = {"config.json", "model.safetensors", "optimizer.safetensors", "tokenizer.json",
-                                        NULL};
+    static const char *const files[] = {"config.json",       "model.safetensors", "optimizer.safetensors",
+                                        "masks.safetensors", "tokenizer.json",    NULL};
     char folder[512];
     for (int i = p->of->all_checkpoints ? 0 : weft_max(0, count - 1); i < count; i++) {
         snprintf(folder, sizeof folder, "%s/step-%09lld", run, (long long)steps[i]);

@@ -6,6 +6,7 @@
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
+#include "train/prune.h"
 #include "train/ranks.h"
 
 #include <inttypes.h>
@@ -47,7 +48,7 @@ static void digest_span(void *context, int64_t tile, int thread)
     }
 }
 
-/* The weights' names and dimensions, and the hashes of all moments, span by span. */
+/* The weights' names and dimensions, the hashes of all moments, span by span, and the masks where there are any. */
 static enum weft_status hash_moments(const struct weft_learner *t, char hex[65])
 {
     const struct weft_params *p = &t->model->params;
@@ -64,6 +65,8 @@ static enum weft_status hash_moments(const struct weft_learner *t, char hex[65])
         weft_sha256_add(&sha, p->list[i].dim, (size_t)p->list[i].ndim * sizeof p->list[i].dim[0]);
     }
     weft_sha256_add(&sha, d.of, (size_t)t->span_count * sizeof *d.of);
+    for (int i = 0; t->mask && i < p->count; i++)
+        weft_sha256_add(&sha, weft_mask_of(t, &p->list[i]), (size_t)weft_mask_words(&p->list[i]) * sizeof *t->mask);
     weft_sha256_hex(&sha, hex);
     free(d.of);
     return status;

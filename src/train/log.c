@@ -201,6 +201,8 @@ enum weft_status weft_log_losses(struct weft_record *record, const struct weft_l
     add_real(&draft, "train", "lr", weft_recipe_lr(t->recipe, t->step));
     add_real(&draft, "train", "grad_norm", t->grad_norm);
     add_int(&draft, "train", "tokens", now->tokens);
+    if (t->mask)
+        add_real(&draft, "train", "sparsity", (double)t->pruned / (double)t->model->params.elements);
     TRY(finish(&draft));
     TRY(log_time(record, t, now->tokens_per_s));
     return WEFT_OK;

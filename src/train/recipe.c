@@ -2,7 +2,7 @@
  *
  * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
  */
-#include "train/train.h"
+#include "train/prune.h"
 #include "train/tree.h"
 
 #include <math.h>
@@ -44,6 +44,22 @@ static const struct weft_opt options[] = {
          "the others are drawn"},
     {"init_leave", WEFT_OPT_BOOL, AT(init_leave), "no",
      .needs = "init!=", .help = "weights of init that fit nowhere are left out; otherwise they are refused"},
+    {"prune", WEFT_OPT_REAL, AT(prune.target), "0", 0, 0.999,
+     .help = "magnitude pruning: share of each chosen matrix that is 0 in the end; 0: none"},
+    {"prune_begin", WEFT_OPT_REAL, AT(prune.begin), "0.25", 0, 1, .needs = "prune!=0",
+     .help = "share of the steps after which pruning begins"},
+    {"prune_end", WEFT_OPT_REAL, AT(prune.end), "0.75", 0, 1, .needs = "prune!=0",
+     .help = "share of the steps after which all is pruned"},
+    {"prune_every", WEFT_OPT_INT, AT(prune.every), "10", 1, 1e12, .needs = "prune!=0",
+     .help = "steps from one growth of the masks to the next"},
+    {"prune_attention", WEFT_OPT_BOOL, AT(prune.attention), "yes", .needs = "prune!=0",
+     .help = "matrices of attention are pruned"},
+    {"prune_ffn", WEFT_OPT_BOOL, AT(prune.ffn), "yes", .needs = "prune!=0",
+     .help = "matrices of the feed-forward are pruned"},
+    {"prune_mechanisms", WEFT_OPT_BOOL, AT(prune.mechanisms), "yes", .needs = "prune!=0",
+     .help = "matrices of the mechanisms are pruned"},
+    {"prune_embedding", WEFT_OPT_BOOL, AT(prune.embedding), "no", .needs = "prune!=0",
+     .help = "matrices outside the blocks are pruned: embedding, positions and output"},
 };
 static const struct weft_owner owner = WEFT_OWNER("training", options);
 
@@ -83,6 +99,7 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec,
     for (int i = 0; (optim = weft_optim_at(i)); i++)
         TRY(take(r, settings, &optim->owner, optim->options_bytes, optim == r->optim ? &r->optim_options : NULL));
     TRY(weft_settings_finish(settings));
+    TRY(weft_pruning_resolve(r));
     int64_t vocab = spec->vocab_open && r->task->vocab ? r->task->vocab(r->task_options) : 0;
     if (vocab > 0)
         spec->vocab = weft_max(2, vocab);

@@ -5,6 +5,7 @@
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: the binding (binding.c)
  *     optimizer.safetensors  the moments; metadata: the binding, samples (the next to read), loss, seconds, the origin
+ *     masks.safetensors      if weights are pruned: the masks (prune_file.c); metadata: the binding
  *     tokenizer.json         if the task's data have one
  *
  * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
@@ -15,6 +16,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
+#include "train/prune.h"
 #include "train/ranks.h"
 
 #include <errno.h>
@@ -171,6 +173,19 @@ static enum weft_status write_optimizer(struct saving *s)
     return WEFT_OK;
 }
 
+/* Every rank has all of them. */
+static enum weft_status write_masks(const struct saving *s)
+{
+    char path[ROOM + 32];
+    const char *metadata[2 * WEFT_BINDING_FIELDS + 1] = {0};
+    if (!s->t->mask)
+        return WEFT_OK;
+    name_file(s, "masks.safetensors", path);
+    weft_binding_metadata(&s->binding, metadata);
+    TRY(weft_masks_save(s->t, path, metadata));
+    return WEFT_OK;
+}
+
 static enum weft_status write_files(struct saving *s)
 {
     char path[ROOM + 32];
@@ -178,6 +193,7 @@ static enum weft_status write_files(struct saving *s)
     TRY(weft_file_replace(path, s->config, strlen(s->config)));
     TRY(write_model(s));
     TRY(write_optimizer(s));
+    TRY(write_masks(s));
     name_file(s, "tokenizer.json", path);
     if (s->tokenizer)
         TRY(weft_file_replace(path, s->tokenizer, s->tokenizer_bytes));

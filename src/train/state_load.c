@@ -9,6 +9,7 @@
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
 #include "train/internal.h"
+#include "train/prune.h"
 #include "train/ranks.h"
 
 #include <inttypes.h>
@@ -159,10 +160,20 @@ static enum weft_status load_file(const struct loading *l, const char *folder, c
     return status;
 }
 
+static enum weft_status read_masks(const struct loading *l, const char *folder)
+{
+    char path[ROOM + 32];
+    snprintf(path, sizeof path, "%s/masks.safetensors", folder);
+    if (l->t->mask)
+        TRY(weft_masks_load(l->t, path));
+    return WEFT_OK;
+}
+
 static enum weft_status read_files(const struct loading *l, const char *folder)
 {
     TRY(load_file(l, folder, "optimizer.safetensors", read_optimizer));
     TRY(load_file(l, folder, "model.safetensors", read_model));
+    TRY(read_masks(l, folder));
     TRY(weft_binding_check_texts(l->binding, folder));
     return WEFT_OK;
 }

@@ -3,6 +3,7 @@
  * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
  */
 #include "base/vmath_inl.h"
+#include "train/prune.h"
 #include "train/ranks.h"
 
 #include <stdlib.h>
@@ -101,6 +102,7 @@ enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_
     TRY(make_spans(t));
     TRY(make_own(t));
     TRY(make_digests(t));
+    TRY(weft_masks_create(t));
     TRY(weft_params_alloc(&model->params));
     TRY(make_arrays(t));
     TRY(weft_net_init(&t->net, model, WEFT_TRAIN,
@@ -173,6 +175,19 @@ static void work_on_span(void *context, int64_t tile, int thread)
     update.moments[0] += own->moment - span->first;
     update.moments[1] += own->moment - span->first;
     u->fn(u->t->recipe->optim_options, &update, span);
+    if (!u->t->mask)
+        return;
+    weft_mask_apply(u->t, own->span, update.weights + span->first);
+    weft_mask_apply(u->t, own->span, update.moments[0] + span->first);
+    weft_mask_apply(u->t, own->span, update.moments[1] + span->first);
+}
+
+static void mask_gradient(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_learner *t = context;
+    int64_t span = t->own[tile].span;
+    weft_mask_apply(t, span, t->sums[0].grads + t->spans[span].first);
 }
 
 static void work_on_spans(struct updating *u,
@@ -229,6 +244,8 @@ enum weft_status weft_learner_update(struct weft_learner *t)
                           .weights = t->model->params.weights,
                           .grads = t->sums[0].grads,
                           .moments = {t->moments[0], t->moments[1]}}};
+    if (t->mask)
+        weft_parallel(t->own_count, mask_gradient, t);
     if (r->optim->limit)
         work_on_spans(&u, r->optim->limit);
     double loss = t->sums[0].losses.list[0].value, norm;
@@ -242,6 +259,7 @@ enum weft_status weft_learner_update(struct weft_learner *t)
     work_on_spans(&u, r->optim->update);
     TRY(weft_ranks_weights(t));
     t->step++;
+    weft_masks_grow(t);
     memcpy(t->stream, t->next_stream, sizeof t->stream);
     extend_losses(t);
     return WEFT_OK;

@@ -97,6 +97,14 @@ extern const char *weft_task_names[], *weft_optim_names[]; /* choices of the opt
 
 /* ---- the recipe (recipe.c) */
 
+/* What is pruned in training (prune.h). */
+struct weft_pruning {
+    double target;     /* share of each chosen matrix; 0: nothing is pruned */
+    double begin, end; /* shares of the steps */
+    int64_t every;     /* steps */
+    bool attention, ffn, mechanisms, embedding;
+};
+
 struct weft_recipe {
     int64_t steps, warmup, eval_samples;
     int64_t log_every, eval_every, checkpoint_every; /* steps; 0: only at the end */
@@ -107,6 +115,7 @@ struct weft_recipe {
     double lr, clip;
     const char *init; /* where initial weights come from, see weft_nn_adopt; "": all are drawn */
     bool init_leave;
+    struct weft_pruning prune;
     const struct weft_task *task;
     const struct weft_optim *optim;
     void *task_options, *optim_options;
@@ -198,6 +207,8 @@ struct weft_learner {
     int64_t own_count;
     float *moments[2]; /* of its own spans: alone, in the order of the weights */
     int64_t moment_count;
+    uint32_t *mask;               /* of what is pruned, see prune.h; NULL: nothing is */
+    int64_t pruned;               /* weights that are */
     int64_t verify_every;         /* steps, on several ranks: see neighbour.c; 0: never */
     struct weft_sharing *sharing; /* of gradients, with other ranks; NULL: alone */
     char (*digests)[64];          /* of a step's samples, for `next_stream`; the same room for each rank */

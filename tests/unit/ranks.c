@@ -74,9 +74,10 @@ static void any_number_of_ranks_gives_the_same_bits(void **state)
         {"llama", "batch=1 micro_batches=12 grad_groups=11 dtype=bf16 logits_z=0.01"},
         {"ws", "batch=3 micro_batches=9 grad_groups=9 layers=2 m1=yes m2=yes m3=yes dropout=0.1"},
         {"gpt2", "batch=1 micro_batches=8 optim=adamwspam attn=latent width=128 vocab=4096"},
+        {"gpt2", "batch=1 micro_batches=8 width=160 steps=4 prune=0.7 prune_begin=0 prune_end=0.75 prune_every=1"},
     };
     static const int counts[] = {1, 2, 3, 4, 7, 8};
-    for (int m = 0; m < 4; m++) {
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct result alone[1], of[8];
         struct training tr = {models[m][0], models[m][1], 1, alone};
         check(weft_comm_loopback(1, train_rank, &tr));

@@ -44,6 +44,7 @@ UPDATE(forget_last, span.count -= span.count > 64)
 UPDATE(forget_moments, if (u.step > 1) memset(u.moments[0] + span.first, 0, (size_t)span.count * sizeof(float)))
 UPDATE(swap_moments, float *m = u.moments[0]; u.moments[0] = u.moments[1]; u.moments[1] = m)
 
+UPDATE(move_others, if (span.first > 0) u.weights[span.first - 1] += 0.01F)
 UPDATE(forget_embedding, if (span.first == 0) return )
 UPDATE(forget_vectors, if (!span.decay) return )
 static void no_limit(struct weft_recipe *r) { break_optim(r)->limit = NULL; }
@@ -160,6 +161,8 @@ const struct weft_mutant weft_mutants_training[] = {
     {"the embedding is not trained", SMALL, UPDATES, .change_recipe = forget_embedding},
     {"the optimiser leaves vectors as they are", SMALL, .gate = WEFT_GATE_LIVE, .check = "leave as they are",
      .change_recipe = forget_vectors},
+    {"pruned weights are moved", SMALL, .gate = WEFT_GATE_STEPPED, .check = "pruned weights that are not 0",
+     .training = "prune=0.9", .change_recipe = move_others},
     {"spikes are not cut", SMALL, UPDATES, .training = "optim=adamwspam", .change_recipe = no_limit},
     {"targets are the tokens themselves", SMALL, SAMPLES, .change_recipe = target_is_token},
     {"tokens that nothing determines are scored", SMALL, SAMPLES, .change_recipe = score_everything},

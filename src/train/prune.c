@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prune.c - gradual magnitude pruning (M. Zhu and S. Gupta, arXiv:1710.01878). After step n, of steps b to e,
+ *
+ *     s(n) = prune (1 - (1 - (n - b) / (e - b))^3)
+ *
+ * of each chosen matrix is 0: the floor(s count) elements of least magnitude, of equal ones the first. The masks say
+ * which. They are recomputed every prune_every steps from b to e, and only grow. A pruned weight has no gradient,
+ * counts in no norm, and its moments are 0.
+ *
+ * A mask is a function of one tensor's weights and of the mask before, so neither threads nor ranks change it: every
+ * rank has all weights and computes all masks.
+ */
+#include "train/prune.h"
+
+#include <string.h>
+
+enum { WORD = 32, SPAN_WORDS = WEFT_SPAN / WORD };
+
+/* ---- what is pruned, and when */
+
+static bool is_chosen(const struct weft_pruning *p, const char *name)
+{
+    if (strncmp(name, "blocks.", 7) != 0)
+        return p->embedding;
+    if (strstr(name, ".attn."))
+        return p->attention;
+    return strstr(name, ".ffn.") ? p->ffn : p->mechanisms;
+}
+
+bool weft_prunes(const struct weft_recipe *r, const struct weft_param *w)
+{
+    return r->prune.target > 0 && w->decay && is_chosen(&r->prune, w->name);
+}
+
+static int64_t step_at(const struct weft_recipe *r, double share) { return (int64_t)(share * (double)r->steps); }
+
+double weft_recipe_sparsity(const struct weft_recipe *r, int64_t step)
+{
+    int64_t begin = step_at(r, r->prune.begin), end = step_at(r, r->prune.end);
+    if (step >= end)
+        return r->prune.target;
+    if (step <= begin)
+        return 0;
+    double left = (double)(end - step) / (double)(end - begin);
+    return r->prune.target * (1 - left * left * left);
+}
+
+static bool is_due(const struct weft_recipe *r, int64_t step)
+{
+    int64_t begin = step_at(r, r->prune.begin);
+    return step >= step_at(r, r->prune.end) || (step > begin && (step - begin) % r->prune.every == 0);
+}
+
+int64_t weft_prune_count(const struct weft_recipe *r, const struct weft_param *w, int64_t step)
+{
+    return weft_prunes(r, w) ? (int64_t)(weft_recipe_sparsity(r, step) * (double)w->count) : 0;
+}
+
+/* ---- masks */
+
+static bool is_pruned(const uint32_t *mask, int64_t i) { return mask[i / WORD] >> i % WORD & 1; }
+
+int64_t weft_mask_words(const struct weft_param *w) { return weft_div_up(w->count, WORD); }
+
+/* Every span has the same room, and those of a weight follow each other. */
+uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w)
+{
+    int64_t span = 0;
+    for (const struct weft_param *before = t->model->params.list; before < w; before++)
+        span += weft_div_up(before->count, WEFT_SPAN);
+    return t->mask + span * SPAN_WORDS;
+}
+
+static int64_t count_bits(const uint32_t *mask, int64_t words)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < words; i++)
+        n += __builtin_popcount(mask[i]);
+    return n;
+}
+
+void weft_masks_count(struct weft_learner *t) { t->pruned = count_bits(t->mask, t->span_count * SPAN_WORDS); }
+
+enum weft_status weft_masks_create(struct weft_learner *t)
+{
+    const struct weft_params *p = &t->model->params;
+    bool any = false;
+    for (int i = 0; i < p->count; i++)
+        any |= weft_prunes(t->recipe, &p->list[i]);
+    if (t->recipe->prune.target == 0)
+        return WEFT_OK;
+    if (!any)
+        return FAIL(WEFT_INVALID,
+                    "prune=%g, but none of the weights that it may take is in this model: see "
+                    "prune_attention, prune_ffn, prune_mechanisms and prune_embedding",
+                    t->recipe->prune.target);
+    t->mask = weft_arena_alloc(&t->arena, (size_t)(t->span_count * SPAN_WORDS) * sizeof *t->mask);
+    return t->mask ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for masks");
+}
+
+void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values)
+{
+    const uint32_t *mask = t->mask + span * SPAN_WORDS;
+    int64_t count = t->spans[span].count;
+    for (int64_t at = 0; at < count; at += WORD)
+        for (int64_t i = at; mask[at / WORD] && i < weft_min(at + WORD, count); i++)
+            values[i] = is_pruned(mask, i) ? 0 : values[i];
+}
+
+/* ---- growing them */
+
+/* Magnitudes are ordered as their bits are. */
+static uint32_t magnitude(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x7FFFFFFF;
+}
+
+static int64_t count_up_to(const float *values, int64_t count, uint32_t most)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++)
+        n += magnitude(values[i]) <= most;
+    return n;
+}
+
+/* The least magnitude that `wanted` values do not exceed. */
+static uint32_t find_limit(const float *values, int64_t count, int64_t wanted)
+{
+    uint32_t least = 0, most = 0x7FFFFFFF;
+    while (least < most) {
+        uint32_t middle = least + (most - least) / 2;
+        if (count_up_to(values, count, middle) >= wanted)
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    return least;
+}
+
+/* What is pruned already is 0, and so among the least. */
+static void grow(uint32_t *mask, float *values, int64_t count, int64_t wanted)
+{
+    uint32_t limit = find_limit(values, count, wanted);
+    for (int64_t i = 0; i < count; i++)
+        mask[i / WORD] |= (uint32_t)(magnitude(values[i]) < limit) << i % WORD;
+    int64_t left = wanted - count_bits(mask, weft_div_up(count, WORD));
+    for (int64_t i = 0; left > 0 && i < count; i++)
+        if (magnitude(values[i]) == limit && !is_pruned(mask, i)) {
+            mask[i / WORD] |= (uint32_t)1 << i % WORD;
+            left--;
+        }
+}
+
+static void grow_mask(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_learner *t = context;
+    const struct weft_param *w = &t->model->params.list[tile];
+    int64_t wanted = weft_prune_count(t->recipe, w, t->step);
+    uint32_t *mask = weft_mask_of(t, w);
+    if (wanted > count_bits(mask, weft_mask_words(w)))
+        grow(mask, t->model->params.weights + w->offset, w->count, wanted);
+}
+
+static void clear_weights(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_learner *t = context;
+    weft_mask_apply(t, tile, t->model->params.weights + t->spans[tile].first);
+}
+
+static void clear_moments(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct weft_learner *t = context;
+    const struct weft_own *own = &t->own[tile];
+    for (int i = 0; i < 2; i++)
+        weft_mask_apply(t, own->span, t->moments[i] + own->moment);
+}
+
+void weft_masks_grow(struct weft_learner *t)
+{
+    int64_t before = t->pruned;
+    if (!t->mask || !is_due(t->recipe, t->step))
+        return;
+    weft_parallel(t->model->params.count, grow_mask, t);
+    weft_masks_count(t);
+    if (t->pruned == before)
+        return;
+    weft_parallel(t->span_count, clear_weights, t);
+    weft_parallel(t->own_count, clear_moments, t);
+}
+
+/* ---- options */
+
+enum weft_status weft_pruning_resolve(const struct weft_recipe *r)
+{
+    if (r->prune.begin > r->prune.end)
+        return FAIL(WEFT_INVALID, "prune_begin=%g is after prune_end=%g: give the first a smaller share of the steps",
+                    r->prune.begin, r->prune.end);
+    return WEFT_OK;
+}

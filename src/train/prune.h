@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * prune.h - masks of pruned weights in training (prune.c).
+ *
+ * Invariants: after every step, a weight whose bit is set is 0, and so are its moments. Bits are never cleared.
+ */
+#ifndef WEFT_PRUNE_H
+#define WEFT_PRUNE_H
+
+#include "train/train.h"
+
+/* Refuses options that contradict each other. */
+enum weft_status weft_pruning_resolve(const struct weft_recipe *r);
+/* Whether the recipe prunes this weight at all; how many of its elements are pruned after a step, at least. */
+bool weft_prunes(const struct weft_recipe *r, const struct weft_param *w);
+int64_t weft_prune_count(const struct weft_recipe *r, const struct weft_param *w, int64_t step);
+/* The share of each chosen weight that is pruned after a step. */
+double weft_recipe_sparsity(const struct weft_recipe *r, int64_t step);
+
+/* t->mask, empty; none where the recipe does not prune. */
+enum weft_status weft_masks_create(struct weft_learner *t);
+/* A weight's words: bit i % 32 of word i / 32 is that of element i. */
+uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w);
+int64_t weft_mask_words(const struct weft_param *w);
+/* Sets what is pruned to 0 in the values of a span. */
+void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values);
+/* When a step is done: prunes what is due. */
+void weft_masks_grow(struct weft_learner *t);
+/* t->pruned, from the masks. */
+void weft_masks_count(struct weft_learner *t);
+
+/* ---- on disk (prune_file.c): masks.safetensors of a checkpoint */
+
+enum weft_status weft_masks_save(const struct weft_learner *t, const char *path, const char *const *metadata);
+enum weft_status weft_masks_load(struct weft_learner *t, const char *path);
+
+#endif
