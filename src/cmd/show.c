@@ -36,6 +36,25 @@ static const struct weft_arg table[] = {
 
 /* ---- the account */
 
+/* What FLOPs are counted for, in the order of weft_group. */
+static const struct {
+    const char *key, *title;
+} groups[WEFT_GROUPS] = {
+    {"other", "logits etc."}, {"attn", "attention"}, {"ffn", "feed-forward"}, {"recip", "mechanisms"}};
+
+static void add_flops(struct weft_result *r, const char *use, double all, const double flops[WEFT_GROUPS])
+{
+    char name[64];
+    snprintf(name, sizeof name, "flops_%s_per_token", use);
+    weft_result_real(r, name, all);
+    for (int i = 0; i < WEFT_GROUPS; i++) {
+        snprintf(name, sizeof name, "%s_flops_%s", groups[i].key, use);
+        weft_result_real(r, name, flops[i]);
+    }
+    snprintf(name, sizeof name, "shift_%s", use);
+    weft_result_real(r, name, weft_account_shift(flops[WEFT_GROUP_ATTN], flops[WEFT_GROUP_FFN]));
+}
+
 /* Of the newest checkpoint in MODEL, if that is a folder with one. */
 static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
@@ -65,9 +84,10 @@ static enum weft_status print_json(const struct weft_common *c, const struct wef
         weft_result_int(r, name, a->mechanism_params[i]);
     }
     weft_result_real(r, "ffn_over_attn", (double)a->ffn_params / (double)a->attn_params);
-    weft_result_real(r, "flops_train_per_token", a->flops_train);
-    weft_result_real(r, "flops_prefill_per_token", a->flops_prefill);
-    weft_result_real(r, "flops_decode_per_token", a->flops_decode);
+    weft_result_real(r, "shift_params", weft_account_shift((double)a->attn_params, (double)a->ffn_params));
+    add_flops(r, "train", a->flops_train, a->train_groups);
+    add_flops(r, "prefill", a->flops_prefill, a->prefill_groups);
+    add_flops(r, "decode", a->flops_decode, a->decode_groups);
     weft_result_int(r, "peak_bytes", a->state_bytes + a->activation_bytes);
     weft_result_int(r, "param_state_bytes", a->state_bytes);
     weft_result_int(r, "activation_bytes", a->activation_bytes);
@@ -97,8 +117,37 @@ static void print_weights(const struct weft_spec *spec, const struct weft_accoun
     for (int i = 0; i < spec->mechanism_count; i++)
         print_share(spec->mechanism[i].part->name, a->mechanism_params[i], a->params);
     print_share("embedding etc.", a->other_params, a->params);
-    printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : 2.5)\n",
-           (double)a->ffn_params / (double)a->attn_params);
+    printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : %.1f)\n",
+           (double)a->ffn_params / (double)a->attn_params, WEFT_FFN_RULE);
+}
+
+static void print_group(int i, const struct weft_account *a)
+{
+    printf("  %-14s %14.4g  %5.1f %%  %10.4g  %5.1f %%  %10.4g  %5.1f %%\n", groups[i].title, a->train_groups[i],
+           100 * a->train_groups[i] / a->flops_train, a->prefill_groups[i],
+           100 * a->prefill_groups[i] / a->flops_prefill, a->decode_groups[i],
+           100 * a->decode_groups[i] / a->flops_decode);
+}
+
+static void print_flops(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
+{
+    const double *const uses[] = {a->train_groups, a->prefill_groups, a->decode_groups};
+    printf("\nFLOPs per token        training              prefill               decode\n");
+    printf("  %-14s %14.4g  %19.4g  %19.4g\n", "all", a->flops_train, a->flops_prefill, a->flops_decode);
+    for (int i = 1; i < WEFT_GROUPS; i++)
+        if (i != WEFT_GROUP_RECIP || spec->mechanism_count)
+            print_group(i, a);
+    print_group(WEFT_GROUP_OTHER, a);
+    printf("  attn : ffn    ");
+    for (int u = 0; u < 3; u++)
+        printf("%*s1 : %-5.2f", u ? 12 : 7, "", uses[u][WEFT_GROUP_FFN] / uses[u][WEFT_GROUP_ATTN]);
+    printf("\n  to 1 : %.1f     ", WEFT_FFN_RULE);
+    for (int u = 0; u < 3; u++)
+        printf("%*s%+7.1f %%", u ? 12 : 7, "",
+               100 * weft_account_shift(uses[u][WEFT_GROUP_ATTN], uses[u][WEFT_GROUP_FFN]));
+    printf("  of attention's to the feed-forward\n");
+    printf("  training: batch %lld, context %lld; prefill: mean over %lld tokens; decode: token %lld\n",
+           (long long)spec->batch, (long long)spec->context, (long long)length, (long long)length);
 }
 
 static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
@@ -113,10 +162,7 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
         printf(" %s", spec->mechanism[i].part->name);
     printf("\n\n");
     print_weights(spec, a);
-    printf("\nFLOPs per token\n  training       %14.4g  (batch %lld, context %lld)\n", a->flops_train,
-           (long long)spec->batch, (long long)spec->context);
-    printf("  prefill        %14.4g  (mean over %lld tokens)\n  decode         %14.4g  (token %lld)\n",
-           a->flops_prefill, (long long)length, a->flops_decode, (long long)length);
+    print_flops(spec, a, length);
     printf("\nmemory of training %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
            mib(a->state_bytes + a->activation_bytes), mib(a->state_bytes), mib(a->activation_bytes));
     printf("  recompute=yes would save %.1f MiB for %.2f times the FLOPs\n", mib(a->recompute_saves_bytes),

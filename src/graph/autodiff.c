@@ -189,6 +189,7 @@ static void differentiate(struct weft_grads *grads, struct weft_node *node)
     if (!anything_to_do(grads))
         return;
     weft_graph_label(grads->graph, node->label);
+    weft_graph_group(grads->graph, node->group);
     if (node->op->grad)
         node->op->grad(grads->graph, node, grads);
     else if (node->op->bwd.run)
@@ -259,6 +260,7 @@ enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struc
     for (int n = forward_nodes - 1; n >= 0; n--)
         differentiate(&grads, g->nodes[n]);
     weft_graph_label(g, -1);
+    weft_graph_group(g, 0);
     g->in_backward_pass = false;
     for (int v = 0; v < forward_values; v++)
         if (g->values[v]->wants_grad && grads.partial[v]) {

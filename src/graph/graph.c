@@ -4,6 +4,7 @@
  */
 #include "graph/internal.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,14 @@ void weft_graph_consume_inputs(struct weft_graph *g) { g->consumes_inputs = true
 
 void weft_graph_label(struct weft_graph *g, int label) { g->label = label; }
 
+int weft_graph_group(struct weft_graph *g, int group)
+{
+    int before = g->group;
+    assert(group >= 0 && group < WEFT_MAX_GROUPS);
+    g->group = group;
+    return before;
+}
+
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward)
 {
     struct weft_node *node = weft_graph_alloc(g, sizeof *node);
@@ -218,6 +227,7 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
                                .backward = backward,
                                .in_backward_pass = g->in_backward_pass,
                                .label = g->label,
+                               .group = g->group,
                                .graph = g,
                                .index = g->node_count};
     if (backward) {

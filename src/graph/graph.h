@@ -65,6 +65,7 @@ struct weft_node {
     const void *attr;
     int index;
     int label; /* set by weft_graph_label, e.g. the layer; -1: none */
+    int group; /* set by weft_graph_group: whose FLOPs it has; 0 unless set */
     struct weft_graph *graph;
     struct weft_value *in[WEFT_MAX_ARGS], *out[WEFT_MAX_ARGS], *gout[WEFT_MAX_ARGS], *gin[WEFT_MAX_ARGS];
 };
@@ -105,7 +106,11 @@ void weft_graph_output(struct weft_graph *g, struct weft_value *v); /* readable 
 /* Lets the fast path reuse the memory of inputs during a run. Checks use it: running in place on an input is the
  * strictest test of in-place kernels. */
 void weft_graph_consume_inputs(struct weft_graph *g);
-void weft_graph_label(struct weft_graph *g, int label); /* for the nodes emitted from here on */
+/* For the nodes emitted from here on, and those of their derivatives. A group is less than WEFT_MAX_GROUPS; the call
+ * returns the one before. */
+void weft_graph_label(struct weft_graph *g, int label);
+enum { WEFT_MAX_GROUPS = 8 };
+int weft_graph_group(struct weft_graph *g, int group);
 /* All values in order of their ids, and all nodes in the order in which they run; returns the count. */
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
 int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
@@ -202,8 +207,9 @@ void weft_exec_profile(struct weft_exec *exec, bool on);
 void weft_exec_profile_print(const struct weft_exec *exec, FILE *to);
 /* FLOPs and bytes of one run at the current counts. */
 struct weft_cost weft_exec_cost(const struct weft_exec *exec);
-/* FLOPs of an op's nodes alone. */
+/* FLOPs of an op's nodes alone, and of each group of nodes. */
 double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op);
+void weft_exec_flops_by_group(const struct weft_exec *exec, double flops[WEFT_MAX_GROUPS]);
 /* The matrix products of one run at the current counts; writes at most `room` and returns the total number. */
 int weft_exec_products(const struct weft_exec *exec, struct weft_product *list, int room);
 void weft_graph_print(const struct weft_graph *g, FILE *to);

@@ -26,7 +26,7 @@ struct weft_graph {
     int node_count, node_room;
     struct weft_value **values;
     int value_count, value_room;
-    int label;
+    int label, group;
     bool in_backward_pass; /* nodes emitted now belong to the backward pass */
     bool consumes_inputs;
 };

@@ -51,6 +51,13 @@ double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op
     return sum;
 }
 
+void weft_exec_flops_by_group(const struct weft_exec *exec, double flops[WEFT_MAX_GROUPS])
+{
+    memset(flops, 0, WEFT_MAX_GROUPS * sizeof *flops);
+    for (int s = 0; s < exec->run_count; s++)
+        flops[exec->run[s].node->group] += step_cost(exec, &exec->run[s]).flops;
+}
+
 int weft_exec_products(const struct weft_exec *exec, struct weft_product *list, int room)
 {
     int count = 0;

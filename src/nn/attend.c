@@ -76,7 +76,7 @@ void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_v
             continue;
         struct weft_scope scope = weft_build_enter(b, m);
         m->mechanism->latent(b, m, x, c);
-        b->scope = scope;
+        weft_build_leave(b, scope);
     }
 }
 
@@ -87,7 +87,7 @@ struct weft_value *weft_build_keys(struct weft_build *b, struct weft_value *k, c
             continue;
         struct weft_scope scope = weft_build_enter(b, m);
         k = m->mechanism->keys(b, m, k, name);
-        b->scope = scope;
+        weft_build_leave(b, scope);
     }
     return k;
 }
@@ -99,7 +99,7 @@ struct weft_value *weft_build_heads(struct weft_build *b, struct weft_value *o)
             continue;
         struct weft_scope scope = weft_build_enter(b, m);
         o = m->mechanism->heads(b, m, o);
-        b->scope = scope;
+        weft_build_leave(b, scope);
     }
     return o;
 }

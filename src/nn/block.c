@@ -61,15 +61,14 @@ static void mechanism_params(struct weft_params *p, const struct weft_spec *spec
 static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 {
     struct weft_hidden h = {.base = weft_spec_ffn(b->spec)->build(b, b->spec->part[WEFT_FFN].options, x)};
-    struct weft_scope scope = b->scope;
     for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));)
         m->matrix = m->read = NULL;
     for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));) {
-        weft_build_enter(b, m);
+        struct weft_scope scope = weft_build_enter(b, m);
         if (m->mechanism->hidden)
             m->mechanism->hidden(b, m, &h);
+        weft_build_leave(b, scope);
     }
-    b->scope = scope;
     return weft_build_project(b, weft_hidden_whole(b, &h), output_of(b->spec));
 }
 
@@ -78,10 +77,12 @@ static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 /* The two halves of a block, and the names of their weights and norms. */
 static const struct {
     enum weft_site site;
+    enum weft_group group;
     const char *name, *norm;
     void (*params)(struct weft_params *p, const struct weft_spec *spec);
     struct weft_value *(*build)(struct weft_build *b, struct weft_value *x);
-} halves[] = {{WEFT_SITE_ATTN, "attn", "norm1", attn_params, attn}, {WEFT_SITE_FFN, "ffn", "norm2", ffn_params, ffn}};
+} halves[] = {{WEFT_SITE_ATTN, WEFT_GROUP_ATTN, "attn", "norm1", attn_params, attn},
+              {WEFT_SITE_FFN, WEFT_GROUP_FFN, "ffn", "norm2", ffn_params, ffn}};
 
 void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int layer)
 {
@@ -129,7 +130,9 @@ struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int la
         struct weft_value *in = b->spec->post ? weft_cast(b->g, x, b->spec->compute)
                                               : weft_build_norm(b, x, "blocks.%d.%s", layer, halves[i].norm);
         weft_build_scope(b, "blocks.%d.%s", layer, halves[i].name);
+        weft_graph_group(b->g, halves[i].group);
         x = halves[i].build(b, in);
+        weft_graph_group(b->g, WEFT_GROUP_OTHER);
         if (b->spec->post)
             x = weft_build_norm(b, x, "blocks.%d.%s", layer, halves[i].norm);
     }

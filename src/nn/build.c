@@ -19,8 +19,15 @@ void weft_build_scope(struct weft_build *b, const char *format, ...)
 struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m)
 {
     struct weft_scope before = b->scope;
+    before.group = weft_graph_group(b->g, WEFT_GROUP_RECIP);
     weft_build_scope(b, "blocks.%d.%s", b->layer, m->mechanism->part.name);
     return before;
+}
+
+void weft_build_leave(struct weft_build *b, struct weft_scope before)
+{
+    weft_graph_group(b->g, before.group);
+    b->scope = before;
 }
 
 struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m)

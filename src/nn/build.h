@@ -27,6 +27,7 @@ struct weft_build {
     struct weft_value *residual; /* what the output of the attention or feed-forward is added to */
     struct weft_scope {
         char text[64];
+        int group; /* of nodes; kept here while a mechanism is at work */
     } scope;
     struct weft_instance *mechanism; /* those of the model's spec, in its order */
     struct weft_attention attention; /* of this layer */
@@ -42,9 +43,10 @@ struct weft_hidden {
     } * terms; /* in the order in which they were added */
 };
 
-/* The scope of what follows, "blocks.3.attn". Entering a mechanism's scope returns the one to restore. */
+/* The scope of what follows, "blocks.3.attn". Entering a mechanism's scope returns the one to go back to. */
 void weft_build_scope(struct weft_build *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
+void weft_build_leave(struct weft_build *b, struct weft_scope before);
 /* The mechanisms that work in this layer, one after the other: the first for NULL; NULL past the last. */
 struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m);
 /* The weight `name` of the present scope, and whether there is one. */

@@ -24,7 +24,7 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
 {
     struct weft_scope scope = weft_build_enter(b, m);
     struct weft_value *matrix = m->mechanism->reads ? m->mechanism->reads(b, m) : NULL;
-    b->scope = scope;
+    weft_build_leave(b, scope);
     return matrix;
 }
 
@@ -87,6 +87,7 @@ struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h
 {
     if (!h->terms)
         return h->base;
+    int group = weft_graph_group(b->g, WEFT_GROUP_RECIP);
     struct weft_value *x = h->terms->x, *w = h->terms->w;
     for (const struct weft_hidden_term *t = h->terms->next; t; t = t->next) {
         x = weft_concat(b->g, x, t->x);
@@ -94,6 +95,7 @@ struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h
         w = weft_concat(b->g, w, t->w);
     }
     weft_hidden_change(b, h, weft_linear(b->g, x, w, NULL, h->base, b->spec->compute));
+    weft_graph_group(b->g, group);
     h->terms = NULL;
     return h->base;
 }

@@ -65,6 +65,10 @@ struct weft_slot {
     struct weft_value *state;
 };
 
+/* The groups of nodes whose FLOPs are counted separately: what is in no half of a block (embedding, norms, loss or
+ * logits), the halves, and the mechanisms, which share products. */
+enum weft_group { WEFT_GROUP_OTHER, WEFT_GROUP_ATTN, WEFT_GROUP_FFN, WEFT_GROUP_RECIP, WEFT_GROUPS };
+
 enum { WEFT_MAX_TERMS = 8 };
 struct weft_term {
     const char *name;

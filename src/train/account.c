@@ -53,8 +53,18 @@ static void release(struct plan *p)
     weft_net_release(&p->net);
 }
 
+/* FLOPs of a token, all of them and by group. */
+static void count_flops(const struct plan *p, int64_t tokens, double *flops, double groups[WEFT_GROUPS])
+{
+    double all[WEFT_MAX_GROUPS];
+    weft_exec_flops_by_group(p->exec, all);
+    *flops = weft_exec_cost(p->exec).flops / (double)tokens;
+    for (int i = 0; i < WEFT_GROUPS; i++)
+        groups[i] = all[i] / (double)tokens;
+}
+
 static enum weft_status count_training(const struct weft_nn *m, int64_t length, bool recompute, int64_t *bytes,
-                                       double *flops)
+                                       double *flops, double groups[WEFT_GROUPS])
 {
     struct weft_spec spec = *m->spec;
     struct weft_nn twin = {.spec = &spec, .params = m->params};
@@ -64,18 +74,18 @@ static enum weft_status count_training(const struct weft_nn *m, int64_t length, 
         plan(&p, &twin, WEFT_TRAIN, (struct weft_net_size){.sequences = spec.batch, .length = length});
     if (status == WEFT_OK) {
         *bytes = (int64_t)weft_exec_bytes(p.exec);
-        *flops = weft_exec_cost(p.exec).flops / (double)(spec.batch * length);
+        count_flops(&p, spec.batch * length, flops, groups);
     }
     release(&p);
     return status;
 }
 
-static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, double *flops)
+static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, struct weft_account *a)
 {
     struct plan p = {0};
     enum weft_status status = plan(&p, m, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = length});
     if (status == WEFT_OK)
-        *flops = weft_exec_cost(p.exec).flops / (double)length;
+        count_flops(&p, length, &a->flops_prefill, a->prefill_groups);
     release(&p);
     return status;
 }
@@ -91,7 +101,7 @@ static enum weft_status count_decode(const struct weft_nn *m, int64_t length, st
     enum weft_status status = plan(&p, m, WEFT_DECODE, size);
     if (status == WEFT_OK) {
         weft_exec_tensor(p.exec, p.net.at.pos)->data = &last; /* all that counting reads */
-        a->flops_decode = weft_exec_cost(p.exec).flops;
+        count_flops(&p, 1, &a->flops_decode, a->decode_groups);
         for (int i = 0; i < p.net.slot_count; i++) {
             const struct weft_slot *s = &p.net.slots[i];
             int64_t bytes = s->width * (int64_t)weft_dtype_bytes(s->state->dtype);
@@ -108,16 +118,17 @@ enum weft_status weft_account(const struct weft_nn *m, const struct weft_recipe 
                               struct weft_account *a)
 {
     int64_t kept, again, element = (int64_t)weft_dtype_bytes(m->spec->compute);
-    double flops_kept, flops_again;
+    double flops_kept, flops_again, groups_kept[WEFT_GROUPS], groups_again[WEFT_GROUPS];
     *a = (struct weft_account){0};
     count_parts(m, recipe, a);
-    TRY(count_training(m, m->spec->context, false, &kept, &flops_kept));
-    TRY(count_training(m, m->spec->context, true, &again, &flops_again));
+    TRY(count_training(m, m->spec->context, false, &kept, &flops_kept, groups_kept));
+    TRY(count_training(m, m->spec->context, true, &again, &flops_again, groups_again));
     a->activation_bytes = m->spec->recompute ? again : kept;
     a->flops_train = m->spec->recompute ? flops_again : flops_kept;
+    memcpy(a->train_groups, m->spec->recompute ? groups_again : groups_kept, sizeof a->train_groups);
     a->recompute_saves_bytes = kept - again;
     a->recompute_flops_ratio = flops_again / flops_kept;
-    TRY(count_prefill(m, length, &a->flops_prefill));
+    TRY(count_prefill(m, length, a));
     TRY(count_decode(m, length, a));
     a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
     a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
@@ -127,8 +138,15 @@ enum weft_status weft_account(const struct weft_nn *m, const struct weft_recipe 
 enum weft_status weft_account_flops(const struct weft_nn *m, double *flops)
 {
     int64_t bytes;
-    TRY(count_training(m, m->spec->context, m->spec->recompute, &bytes, flops));
+    double groups[WEFT_GROUPS];
+    TRY(count_training(m, m->spec->context, m->spec->recompute, &bytes, flops, groups));
     return WEFT_OK;
+}
+
+/* (ffn + s attn) : (attn - s attn) = WEFT_FFN_RULE : 1 */
+double weft_account_shift(double attn, double ffn)
+{
+    return (WEFT_FFN_RULE * attn - ffn) / ((WEFT_FFN_RULE + 1) * attn);
 }
 
 /* ---- whether it fits */
@@ -164,9 +182,9 @@ int64_t weft_account_state(const struct weft_nn *m, const struct weft_recipe *r,
 static enum weft_status count_need(const struct weft_nn *m, const struct weft_recipe *r, int64_t ranks, struct need *n)
 {
     int64_t length = r->task->length(r->task_options), kept, again;
-    double flops;
-    TRY(count_training(m, length, false, &kept, &flops));
-    TRY(count_training(m, length, true, &again, &flops));
+    double flops, groups[WEFT_GROUPS];
+    TRY(count_training(m, length, false, &kept, &flops, groups));
+    TRY(count_training(m, length, true, &again, &flops, groups));
     *n = (struct need){.state = weft_account_state(m, r, ranks)};
     n->spare_sums = weft_max(0, n->state - m->params.total * WEFT_STATE_BYTES);
     n->step = m->spec->recompute ? again : kept;

@@ -12,8 +12,10 @@ struct weft_account {
     int64_t mechanism_params[WEFT_MAX_PARTS];        /* of the spec's mechanisms, in its order */
     int64_t other_params;                            /* embedding, norms */
     double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
-    int64_t state_bytes;                             /* weights, sums of gradients, moments */
-    int64_t activation_bytes;                        /* the one buffer of a training step */
+    /* The same by what they are for: their sums, but for rounding. */
+    double train_groups[WEFT_GROUPS], prefill_groups[WEFT_GROUPS], decode_groups[WEFT_GROUPS];
+    int64_t state_bytes;      /* weights, sums of gradients, moments */
+    int64_t activation_bytes; /* the one buffer of a training step */
     int64_t recompute_saves_bytes;
     double recompute_flops_ratio;
     int64_t cache_bytes;                  /* a token's, in all layers */
@@ -24,6 +26,11 @@ struct weft_account {
 /* Without a recipe the state is that of one micro-batch a step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
+
+/* The share of attention's weights or FLOPs that the feed-forward would have to get for the ratio of 1 to
+ * WEFT_FFN_RULE that scaling laws of inference recommend; below 0, the feed-forward has more than that already. */
+#define WEFT_FFN_RULE 2.5
+double weft_account_shift(double attn, double ffn);
 
 /* FLOPs of training a token, alone. */
 enum weft_status weft_account_flops(const struct weft_nn *model, double *flops);

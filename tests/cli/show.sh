@@ -71,6 +71,35 @@ near "FLOPs of decoding the last token" "$(value flops_decode_per_token)" "(2 * 
 near "w2 split has dot's FLOPs" "$(value flops_train_per_token geom=w2)" "(6 * $products + 14 * $scores)"
 near "latents: two products down, two up" "$(value flops_prefill_per_token attn=latent latent_width=128)" \
     "(2 * $products - 4 * $L * $C * ($C - 256) + 4 * $scores)"
+
+# The same by what it is for: attention, feed-forward, mechanisms, and the rest.
+near "attention: four products, and scores" "$(value attn_flops_prefill)" "(8 * $L * $C * $C + 4 * $scores)"
+near "in training" "$(value attn_flops_train)" "(24 * $L * $C * $C + 14 * $scores)"
+near "in decoding the last token" "$(value attn_flops_decode)" "(8 * $L * $C * $C + 4 * $C * $L * $T)"
+near "feed-forward: two products of 4 C^2" "$(value ffn_flops_prefill)" "(16 * $L * $C * $C)"
+near "in training" "$(value ffn_flops_train)" "(48 * $L * $C * $C)"
+near "the rest: logits" "$(value other_flops_prefill)" "(2 * $V * $C)"
+near "in training" "$(value other_flops_train)" "(6 * $V * $C)"
+for use in train prefill decode; do
+    # shellcheck disable=SC2086
+    for group in attn ffn other; do
+        near "mechanisms add nothing to $group in $use" "$(value ${group}_flops_$use $all)" \
+            "$(value ${group}_flops_$use $latent)"
+    done
+    # shellcheck disable=SC2086
+    near "mechanisms: what they add to $use" \
+        "($(value flops_${use}_per_token $all) - $(value flops_${use}_per_token $latent))" \
+        "$(value recip_flops_$use $all)"
+    a=$(value attn_flops_$use) f=$(value ffn_flops_$use) s=$(value shift_$use)
+    holds "the shift to 1 : 2.5 in $use" "(($f + $s * $a) / ($a - $s * $a) - 2.5) ^ 2 < 1e-10"
+done
+for settings in m1=yes "m1=yes m2=yes ffn=ws recompute=yes"; do
+    # shellcheck disable=SC2086
+    sum=$(for group in attn ffn recip other; do value ${group}_flops_train $latent $settings; done | paste -sd+)
+    # shellcheck disable=SC2086
+    holds "all of them, with $settings" "(($sum) / $(value flops_train_per_token $latent $settings) - 1) ^ 2 < 1e-14"
+done
+holds "no mechanism, no FLOPs" "$(value recip_flops_train) == 0"
 model=llama
 C=128 L=2 V=64 T=128 F=384
 near "SwiGLU has three products" "$(value flops_prefill_per_token)" \
