@@ -138,8 +138,8 @@ struct weft_definition {
     /* Optional: further checks, of what samples are made with. */
     enum weft_status (*further)(const struct weft_trial *t, const struct weft_drawn *d, void *context);
 };
-extern const struct weft_definition weft_definition_recall, weft_definition_mqar, weft_definition_entailment,
-    weft_definition_text;
+extern const struct weft_definition weft_definition_recall, weft_definition_mqar, weft_definition_fuzzy,
+    weft_definition_entailment, weft_definition_text;
 /* An option of the task. */
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name);
 /* Samples up to the last of the recipe (many_samples.c); the definition may be NULL. */

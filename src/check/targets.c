@@ -21,7 +21,8 @@ int64_t weft_drawn_option(const struct weft_drawn *d, const char *name)
 }
 
 static const struct weft_definition *const definitions[] = {&weft_definition_recall, &weft_definition_mqar,
-                                                            &weft_definition_entailment, &weft_definition_text};
+                                                            &weft_definition_fuzzy, &weft_definition_entailment,
+                                                            &weft_definition_text};
 
 static const struct weft_definition *definition_of(const struct weft_task *task)
 {

@@ -88,9 +88,10 @@ struct weft_fits {
 void weft_fits_add(void *fits, const char *name, enum weft_fit fit);
 void weft_fits_print(const struct weft_fits *fits, FILE *to);
 
-/* Scores of held-out samples, as entries of a result. */
+/* Scores of held-out samples, and the best that the task allows, as entries of a result. */
 struct weft_result;
-void weft_scores_add(struct weft_result *r, const struct weft_scores *scores);
+void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,
+                     const struct weft_recipe *recipe);
 
 /* ---- pages made of the tables (pages/) */
 

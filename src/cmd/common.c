@@ -83,12 +83,19 @@ enum weft_status weft_folder_check_new(const char *folder)
     return WEFT_OK;
 }
 
-void weft_scores_add(struct weft_result *r, const struct weft_scores *scores)
+void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,
+                     const struct weft_recipe *recipe)
 {
     weft_result_real(r, "eval_loss", scores->val.loss);
     weft_result_real(r, "accuracy", scores->val.accuracy);
     weft_result_real(r, "test_loss", scores->test.loss);
     weft_result_real(r, "test_accuracy", scores->test.accuracy);
+    if (!recipe->task->floor)
+        return;
+    const struct weft_floor floor = recipe->task->floor(spec, recipe->task_options);
+    weft_result_real(r, "floor_loss", floor.loss);
+    weft_result_real(r, "best_accuracy", floor.accuracy);
+    weft_result_real(r, "chance_accuracy", floor.chance);
 }
 
 /* The first names; how many there are is said. */

@@ -322,7 +322,7 @@ static enum weft_status score_task(struct args *a, const struct weft_nn *model, 
     weft_result_int(r, "samples", weft_recipe_held_out(recipe, WEFT_HELD_OUT, recipe->eval_samples));
     weft_result_int(r, "test_samples", weft_recipe_held_out(recipe, WEFT_TEST, recipe->eval_samples));
     weft_result_int(r, "tokens", scores.val.tokens + scores.test.tokens);
-    weft_scores_add(r, &scores);
+    weft_scores_add(r, &scores, &a->common.spec, recipe);
     enum weft_status status = weft_eval_items(items, a->items, a->against, figures, r);
     if (status == WEFT_OK)
         status = print(a, model, weft_seconds() - start, scores.val.tokens + scores.test.tokens, r);

@@ -159,7 +159,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_int(r, "steps", run->progress.step);
     weft_result_real(r, "loss", run->loss);
     if (run->finished)
-        weft_scores_add(r, &run->scores);
+        weft_scores_add(r, &run->scores, run->spec, run->recipe);
     weft_result_real(r, "seconds", run->seconds);
     weft_result_real(r, "tokens_per_s", run->progress.tokens_per_s);
     weft_result_int(r, "threads", weft_threads());

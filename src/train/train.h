@@ -27,6 +27,12 @@
 #define WEFT_HELD_OUT ((uint64_t)1 << 40)
 #define WEFT_TEST (2 * WEFT_HELD_OUT)
 
+/* The best that samples allow: the least loss, in nats per scored token, and the highest accuracy of any model; and the
+ * accuracy of one that knows which answers there are in a sample, but not which is asked for. */
+struct weft_floor {
+    double loss, accuracy, chance;
+};
+
 struct weft_task {
     const char *name, *summary;
     struct weft_owner owner;
@@ -39,6 +45,8 @@ struct weft_task {
                    int32_t *targets);
     /* Optional, of tasks that keep no samples from training but by chance: how many different ones there are. */
     double (*different)(const struct weft_spec *spec, const void *options);
+    /* Optional, of tasks for which it can be computed. */
+    struct weft_floor (*floor)(const struct weft_spec *spec, const void *options);
     /* Optional, of tasks that read files: the vocabulary of the data (0: they cannot be read, which open reports),
      * opening and closing them, how many samples there are for validation or the test, the first failure of a sample,
      * the bytes of the data's tokenizer.json (NULL: none), and a hash that identifies the data. */

@@ -401,9 +401,9 @@ static void held_out_samples_are_never_trained_on(void **state)
 {
     (void)state;
     enum { TRAIN = 40000, HELD = 2000 };
-    static const char *const tasks[] = {"task=recall", "task=mqar vocab=8192", "task=entailment"};
+    static const char *const tasks[] = {"task=recall", "task=mqar vocab=8192", "task=fuzzy", "task=entailment"};
     static uint64_t trained[TRAIN], validation[HELD], test[HELD];
-    for (int t = 0; t < 3; t++) {
+    for (size_t t = 0; t < sizeof tasks / sizeof *tasks; t++) {
         struct stage s;
         assert_int_equal(open_stage(&s, tasks[t]), WEFT_OK);
         draw_many(&s, 0, trained, TRAIN);
@@ -474,6 +474,11 @@ static void samples_are_golden(void **state)
           {-1, -1, -1, -1, -1, -1, 79, -1, -1, -1, 50, -1, -1, -1, 55, -1}},
          {{8, 53, 3, 50, 25, 76, 25, 14, 8, 76, 3, 35, 46, 9, 68, 7},
           {-1, -1, -1, -1, -1, -1, 76, -1, 53, -1, 50, -1, -1, -1, -1, -1}}},
+        {"task=fuzzy vocab=40 fuzzy_pairs=2 fuzzy_tokens=3 fuzzy_noise=0.5",
+         {{6, 14, 20, 34, 1, 13, 21, 39, 3, 9, 19, 1, 12, 21},
+          {-1, -1, -1, -1, -1, -1, -1, -1, 34, 34, 34, 39, 39, 39}},
+         {{1, 14, 22, 35, 4, 9, 16, 25, 1, 10, 16, 4, 9, 20},
+          {-1, -1, -1, -1, -1, -1, -1, -1, 35, 35, 35, 25, 25, 25}}},
         {"task=entailment", {{21, 37}, {-1, 0}}, {{3, 43}, {-1, 1}}},
         {"task=entailment vocab=300 seed=7", {{17, 76}, {-1, 1}}, {{5, 14}, {-1, 1}}},
     };

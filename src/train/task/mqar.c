@@ -107,6 +107,12 @@ static double different(const struct weft_spec *spec, const void *opts)
     return draw_ways(half - 1, o->pairs) * draw_ways(spec->vocab - half, o->pairs) * draw_ways(space(o), o->pairs);
 }
 
+static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
+{
+    (void)spec;
+    return (struct weft_floor){.accuracy = 1, .chance = 1 / (double)((const struct mqar *)opts)->pairs};
+}
+
 const struct weft_task weft_task_mqar = {
     .name = "mqar",
     .summary = "answer n queries with the values that followed their keys",
@@ -116,4 +122,5 @@ const struct weft_task weft_task_mqar = {
     .length = length,
     .sample = sample,
     .different = different,
+    .floor = find_floor,
 };

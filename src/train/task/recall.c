@@ -46,6 +46,13 @@ static double different(const struct weft_spec *spec, const void *opts)
     return draw_ways(spec->vocab, ((const struct recall *)opts)->symbols);
 }
 
+/* The first token follows none. */
+static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
+{
+    (void)spec;
+    return (struct weft_floor){.accuracy = 1, .chance = 1 / (double)(((const struct recall *)opts)->symbols - 1)};
+}
+
 const struct weft_task weft_task_recall = {
     .name = "recall",
     .summary = "repeat a sequence of S different tokens",
@@ -55,4 +62,5 @@ const struct weft_task weft_task_recall = {
     .length = length,
     .sample = sample,
     .different = different,
+    .floor = find_floor,
 };

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * task/fuzzy - recall by noisy keys: n keys of m tokens, each with its value, then n queries, each a key of which every
+ * token was substituted with probability p; scored, after every token of a query, is the value of its key.
+ *
+ *     k1 .. km v  k1 .. km v  ..    q1 .. qm  q1 .. qm  ..         a query is of any key, whatever the others are of
+ *     ki: one of the K codes (i-1)K .. iK-1, as a product quantiser gives one for each part of a vector
+ *     v: n different of mK .. V-1
+ *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is the most noise there is
+ *
+ * What i tokens of a query tell is how many of them each key has in common with it: h of the right key is binomial with
+ * 1-p, that of each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p, what a token in common
+ * multiplies the odds by, key j has the probability w^h_j / sum of w^h. The mean of its negative logarithm at the right
+ * key is the least loss. The best guess is the key with the most in common, whatever p is; its accuracy counts ties by
+ * their share. Both are means over i = 1 .. m.
+ */
+#include "train/task/draw_inl.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { MOST_TOKENS = 16 };
+
+struct fuzzy {
+    int64_t pairs, tokens, codes;
+    double noise;
+};
+
+#define AT(field) offsetof(struct fuzzy, field)
+static const struct weft_opt options[] = {
+    {"fuzzy_pairs", WEFT_OPT_INT, AT(pairs), "8", 2, 1 << 16, .help = "n, keys with their values, and queries"},
+    {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, tokens of a key"},
+    {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, codes that each token of a key is one of"},
+    {"fuzzy_noise", WEFT_OPT_REAL, AT(noise), "0.1", 0, 1,
+     .help = "p, probability that a token of a query is another code than the key's; at most (K-1)/K"},
+};
+
+static int64_t first_value(const struct fuzzy *o) { return o->tokens * o->codes; }
+
+static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
+{
+    const struct fuzzy *o = opts;
+    const long long least = first_value(o) + o->pairs;
+    const double most = (double)(o->codes - 1) / (double)o->codes;
+    (void)arena;
+    if (spec->vocab < least)
+        return FAIL(WEFT_INVALID, "%lld tokens of %lld codes and %lld values need vocab=%lld or more, not %lld",
+                    (long long)o->tokens, (long long)o->codes, (long long)o->pairs, least, (long long)spec->vocab);
+    if (o->noise > most)
+        return FAIL(WEFT_INVALID, "fuzzy_noise=%g is more than %g, where queries say nothing about keys of %lld codes",
+                    o->noise, most, (long long)o->codes);
+    return WEFT_OK;
+}
+
+static int64_t length(const void *opts)
+{
+    const struct fuzzy *o = opts;
+    return o->pairs * (2 * o->tokens + 1);
+}
+
+static int32_t draw_substitute(struct draw *d, const struct fuzzy *o, int64_t i, int32_t token)
+{
+    int64_t first = i * o->codes, others = 1 + draw_below(d, o->codes - 1);
+    return (int32_t)(first + (token - first + others) % o->codes);
+}
+
+static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
+{
+    const struct fuzzy *o = opts;
+    const int64_t n = o->pairs, m = o->tokens, pairs = n * (m + 1), values = first_value(o);
+    struct draw d = draw_begin(spec, "task.fuzzy", index);
+    for (int64_t i = 0; i < pairs; i++) {
+        int64_t place = i % (m + 1); /* codes are no values: a value is new among all tokens before it */
+        tokens[i] = place < m ? (int32_t)(place * o->codes + draw_below(&d, o->codes))
+                              : draw_other(&d, values, spec->vocab - values, tokens, i);
+        targets[i] = -1;
+    }
+    for (int64_t q = 0; q < n; q++) {
+        const int32_t *pair = tokens + draw_below(&d, n) * (m + 1);
+        for (int64_t i = 0; i < m; i++) {
+            bool substituted = weft_uniform(d.key, d.drawn++) < o->noise;
+            tokens[pairs + q * m + i] = substituted ? draw_substitute(&d, o, i, pair[i]) : pair[i];
+            targets[pairs + q * m + i] = pair[m];
+        }
+    }
+}
+
+/* Keys and values; queries make no sample another. */
+static double different(const struct weft_spec *spec, const void *opts)
+{
+    const struct fuzzy *o = opts;
+    return weft_pow((double)o->codes, (double)(o->tokens * o->pairs)) *
+           draw_ways(spec->vocab - first_value(o), o->pairs);
+}
+
+/* ---- the floor */
+
+/* The probabilities of 0 .. m successes of m. */
+static void binomial(int64_t m, double success, double *p)
+{
+    p[0] = 1;
+    for (int64_t n = 1; n <= m; n++) {
+        p[n] = p[n - 1] * success;
+        for (int64_t h = n - 1; h > 0; h--)
+            p[h] = p[h] * (1 - success) + p[h - 1] * success;
+        p[0] *= 1 - success;
+    }
+}
+
+/* The mean of ln(1 + S), where S is the sum of n - 1 numbers that are ratio[k] with probability p[k], by
+ * E ln X = integral of (exp(-t) - E exp(-t X)) / t over t > 0. Over u = ln t the trapezoidal rule is exact to rounding:
+ * it sums shifted copies of exp(-exp(u)), whose spectrum falls like exp(-pi/2 |frequency|). */
+static double mean_log(int64_t n, int64_t m, const double *p, const double *ratio)
+{
+    const double step = 0.125, highest = 4, tiny = 1e-5;
+    double largest = 1, sum = 0;
+    for (int64_t k = 0; k <= m; k++)
+        largest = fmax(largest, ratio[k]);
+    const double lowest = -weft_log(largest) - weft_log((double)n) - 40;
+    for (double u = highest; u > lowest; u -= step) {
+        double t = weft_exp(u), less = 0;
+        for (int64_t k = 0; k <= m; k++)
+            less -= p[k] * weft_expm1(-t * ratio[k]);
+        double log = less < tiny ? -less - less * less / 2 : weft_log(fmax(1 - less, 1e-300));
+        sum -= weft_exp(-t) * weft_expm1((double)(n - 1) * log);
+    }
+    return sum * step;
+}
+
+/* How often the right key is found when it has as much in common as any: all others have less with probability `below`,
+ * less or as much with `most`; of c + 1 that have as much, 1 is right. Summed over c: (most^n - below^n) / (n (most -
+ * below)). */
+static double share(int64_t n, double below, double most)
+{
+    double sum = 0, power = 1;
+    for (int64_t i = 0; i < n; i++, power *= most)
+        sum = sum * below + power;
+    return sum / (double)n;
+}
+
+/* Of a query's last token, when it is of m. */
+static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
+{
+    const int64_t n = o->pairs;
+    const double odds = (1 - o->noise) * (double)(o->codes - 1) / o->noise; /* infinite without noise */
+    double right[MOST_TOKENS + 1], other[MOST_TOKENS + 1], ratio[MOST_TOKENS + 1], below = 0;
+    binomial(m, 1 - o->noise, right);
+    binomial(m, 1 / (double)o->codes, other);
+    for (int64_t h = 0; h <= m; below += other[h++]) {
+        if (right[h] < 1e-30) /* too rare to count, as are larger ratios than below */
+            continue;
+        for (int64_t k = 0; k <= m; k++)
+            ratio[k] = fmin(weft_pow(odds, (double)(k - h)), 1e300);
+        f->loss += right[h] * mean_log(n, m, other, ratio);
+        f->accuracy += right[h] * share(n, below, below + other[h]);
+    }
+}
+
+static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
+{
+    const struct fuzzy *o = opts;
+    struct weft_floor f = {.chance = 1 / (double)o->pairs};
+    (void)spec;
+    for (int64_t m = 1; m <= o->tokens; m++)
+        add_floor(o, m, &f);
+    f.loss /= (double)o->tokens;
+    f.accuracy /= (double)o->tokens;
+    return f;
+}
+
+const struct weft_task weft_task_fuzzy = {
+    .name = "fuzzy",
+    .summary = "answer n queries by keys of m tokens, some of them substituted",
+    .owner = WEFT_OWNER("task=fuzzy", options),
+    .options_bytes = sizeof(struct fuzzy),
+    .resolve = resolve,
+    .length = length,
+    .sample = sample,
+    .different = different,
+    .floor = find_floor,
+};
