@@ -6,6 +6,9 @@
 #   make menuconfig         change .config
 #   make savedefconfig      write what .config has besides defaults to defconfig
 #   make SET="steps=50"     run the study with other settings than its .config has
+#   make BUDGET=60          run it with as many steps as fit into so many minutes
+#   make LONG=1             run it although it takes more than a day
+#   make STAND_IN=PATH      run it on this text, or folder of token files, instead of the data it names; see docs/data.md
 #   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
 #   make ONEDNN=yes         the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
 #   make check              run every quick test
@@ -250,14 +253,29 @@ $(BUILD)/weft: $(BUILD)/release/weft
 STUDY = $(or $(shell sed -n 's/^CONFIG_WEFT_STUDY="\([A-Za-z0-9_-]*\)"$$/\1/p' .config 2>/dev/null),study)
 KCONFIG := KCONFIG_CONFIG=.config kconfig
 SET :=
-ifneq ($(SET),)
+BUDGET :=
+LONG :=
+STAND_IN :=
+ifneq ($(SET)$(BUDGET)$(LONG)$(STAND_IN),)
 ifeq ($(wildcard .config),)
-$(error SET changes the study of a .config, and there is none: run `make defconfig-NAME`, for NAME see configs/)
+$(error SET, BUDGET, LONG and STAND_IN are for the study of a .config, and there is none: run `make defconfig-NAME`, for NAME see configs/)
 endif
 endif
 
+# A text that stands in for the study's data becomes token files, with TOKENIZER; a folder has them.
+TOKENIZER := bytes
+STAND_IN_TEXT := $(if $(wildcard $(STAND_IN)/.),,$(STAND_IN))
+STAND_IN_DATA := $(if $(STAND_IN_TEXT),data/stand-in/$(notdir $(STAND_IN))-$(notdir $(TOKENIZER)),$(STAND_IN))
+ifneq ($(STAND_IN_TEXT),)
+$(STAND_IN_DATA)/data.json: $(STAND_IN_TEXT) | build
+	rm -rf $(@D)
+	$(PROGRAM) data prepare $< --out $(@D) --tokenizer $(TOKENIZER)
+study: $(STAND_IN_DATA)/data.json
+endif
+
 study: build
-	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(SET:%=--set %)
+	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(SET:%=--set %) $(BUDGET:%=--budget %) $(if $(LONG),--long) \
+		$(STAND_IN_DATA:%=--stand-in %)
 
 # Kconfig takes what it cannot use for nothing and is content: the program checks what it was asked for, and what it made
 # of that. What is refused leaves no .config, so that `make` does not run the study before it instead.
@@ -283,8 +301,8 @@ savedefconfig: build
 
 RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
-LONG := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
-.PHONY: check-install check-onednn $(LONG)
+LONG_TARGETS := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
+.PHONY: check-install check-onednn $(LONG_TARGETS)
 
 check: build $(MPI_MODULES) $(TESTS) $(EXAMPLES)
 	@$(RUN) $(SCRIPTS) $(TESTS)
@@ -307,7 +325,7 @@ coverage:
 
 # One at a time: some of them measure.
 check-long:
-	@for target in check check-install asan tsan $(LONG); do $(MAKE) --no-print-directory $$target || exit 1; done
+	@for target in check check-install asan tsan $(LONG_TARGETS); do $(MAKE) --no-print-directory $$target || exit 1; done
 
 long-resume: $(OUT)/tests/fault/shim.so
 long-plan long-ranks long-rank-faults long-slurm: $(MPI_MODULES)

@@ -50,6 +50,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
     TRY(weft_study_estimate(s, false, &e));
     if (*e.obstacle)
         return FAIL(WEFT_INVALID, "the study cannot run here; %s", e.obstacle);
+    TRY(weft_study_fix_steps(s, folder, &e));
     TRY(weft_study_gates(s, true, NULL, NULL));
     if (!o->unsafe)
         TRY(weft_study_passes(s));

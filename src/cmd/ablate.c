@@ -32,6 +32,11 @@ static const struct weft_arg table[] = {
     {"steps", 0, "LIST", SETTINGS, .help = "Steps of the RA-MLA study, for example 0,1,2,3", .sets = "ablation_steps"},
     {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
     {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
+    {"budget", 0, "MINUTES", SETTINGS,
+     .help = "Train as many steps, the same for all arms, as fit into this time; the plan records the number",
+     .sets = "budget"},
+    {"stand-in", 0, "DIR", SETTINGS, .help = "Train on these token files instead of the config's; the report says so",
+     .sets = "stand_in"},
     {"ladder", 0, "SIZES", SETTINGS, .help = "Run the study at several sizes: SETTING SETTING | SETTING SETTING | ...",
      .sets = "ladder"},
     {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.dry_run),
@@ -333,6 +338,7 @@ static enum weft_status run_single(const struct args *a, struct work *w)
                      .threads = launch_threads(a, weft_threads()),
                      .only = true};
     TRY(weft_study_plan(s));
+    TRY(weft_study_fix_steps(s, g.folder, NULL));
     return run_rung(&g);
 }
 
@@ -340,7 +346,7 @@ static enum weft_status run_all(const struct args *a, struct work *w)
 {
     for (int i = 0; i < w->ladder.count; i++)
         TRY(weft_study_ladder_folder(&w->ladder, i, a->out, w->folder[i]));
-    TRY(weft_planning_estimate(&a->plan, &w->ladder, w->estimate));
+    TRY(weft_planning_estimate(&a->plan, &w->ladder, w->folder, w->estimate));
     for (int i = 0; i < w->ladder.count; i++)
         TRY(do_rung(a, w, i));
     if (a->plan.dry_run)

@@ -14,6 +14,11 @@ enum { A_DAY = 86400 };
 #define SMALLER                                                                                                        \
     "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data"
 
+#define NO_DATA                                                                                                        \
+    "docs/data.md has recipes for data; --stand-in DIR (make STAND_IN=book.txt) trains on other text instead, and "    \
+    "the "                                                                                                             \
+    "plan and the report say so. "
+
 static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->json ? stdout : stderr; }
 
 /* ---- the estimate */
@@ -23,6 +28,22 @@ static void print_estimate(const struct weft_study *s, const struct weft_estimat
     fprintf(to, "%lld runs, %d at once with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
             e->threads, e->threads == 1 ? "thread" : "threads", weft_duration(e->seconds).text,
             e->timed ? "steps of every arm were timed" : "if training gets half of the machine's speed at products");
+}
+
+static void print_stand_in(const struct weft_study *s, FILE *to)
+{
+    if (*s->stands_for)
+        fprintf(to, "stand-in data: %s instead of %s\n", s->stand_in, s->stands_for);
+}
+
+static void print_budget(const struct weft_study *s, FILE *to)
+{
+    const struct weft_recipe *r = &s->arm[0].recipe;
+    if (s->whole_steps == r->steps)
+        fprintf(to, "all %lld steps fit into the budget of %g minutes\n", (long long)r->steps, s->budget);
+    else if (s->whole_steps)
+        fprintf(to, "%lld of %lld steps for every arm, %lld of them warming up: fixed by a budget of %g minutes\n",
+                (long long)r->steps, (long long)s->whole_steps, (long long)r->warmup, s->budget);
 }
 
 static double total(const struct weft_study_ladder *l, const struct weft_estimate *e)
@@ -42,31 +63,36 @@ static void print_ladder(const struct weft_study_ladder *l, const struct weft_es
                     (long long)arm->recipe.steps, weft_arm_tokens(arm));
         print_estimate(&l->rung[r].study, &e[r], to);
     }
+    print_stand_in(&l->rung[0].study, to);
+    print_budget(&l->rung[0].study, to);
     if (l->count > 1)
         fprintf(to, "all rungs: about %s\n", weft_duration(total(l, e)).text);
 }
 
-static const char *find_obstacle(const struct weft_study_ladder *l, const struct weft_estimate *e)
+/* The first; NULL: there is none. */
+static const struct weft_estimate *find_obstacle(const struct weft_study_ladder *l, const struct weft_estimate *e)
 {
     for (int r = 0; r < l->count; r++)
         if (*e[r].obstacle)
-            return e[r].obstacle;
-    return "";
+            return &e[r];
+    return NULL;
 }
 
 /* Refuses what cannot run or would take too long; a dry run only prints it. */
 static enum weft_status check_estimate(const struct weft_planning *p, const struct weft_study_ladder *l,
                                        const struct weft_estimate *e)
 {
-    const char *obstacle = find_obstacle(l, e);
-    bool endless = total(l, e) > A_DAY && !p->endless && !p->elsewhere;
-    if (!*obstacle && !endless)
+    const struct weft_estimate *obstacle = find_obstacle(l, e);
+    bool endless = total(l, e) > A_DAY && !p->endless && !p->elsewhere && !l->rung[0].study.whole_steps;
+    if (!obstacle && !endless)
         return WEFT_OK;
     enum weft_status status =
-        *obstacle ? FAIL(WEFT_INVALID, "the study cannot run here; %s. " SMALLER, obstacle)
-                  : FAIL(WEFT_INVALID,
-                         "the study would take about %s on this machine: pass --long to run it anyway. " SMALLER,
-                         weft_duration(total(l, e)).text);
+        obstacle ? FAIL(WEFT_INVALID, "the study cannot run here; %s. %s" SMALLER, obstacle->obstacle,
+                        obstacle->no_data ? NO_DATA : "")
+                 : FAIL(WEFT_INVALID,
+                        "the study would take about %s on this machine: pass --long (make LONG=1) to run it anyway, or "
+                        "--budget MINUTES (make BUDGET=60) to train fewer steps. " SMALLER,
+                        weft_duration(total(l, e)).text);
     if (!p->dry_run)
         return status;
     fprintf(stderr, "%s\n", weft_error());
@@ -75,11 +101,14 @@ static enum weft_status check_estimate(const struct weft_planning *p, const stru
 }
 
 enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
+                                        const char folder[WEFT_MAX_RUNGS][4096],
                                         struct weft_estimate estimate[WEFT_MAX_RUNGS])
 {
     for (int r = 0; r < l->count; r++) {
         TRY(weft_study_plan(&l->rung[r].study));
         TRY(weft_study_estimate(&l->rung[r].study, p->elsewhere, &estimate[r]));
+        if (!*estimate[r].obstacle || p->dry_run)
+            TRY(weft_study_fix_steps(&l->rung[r].study, folder[r], &estimate[r]));
     }
     print_ladder(l, estimate, output(p));
     TRY(check_estimate(p, l, estimate));
@@ -133,8 +162,7 @@ static int add_rung(struct weft_result *r, const struct weft_study *s, const cha
     int failed = 0;
     char name[64];
     snprintf(name, sizeof name, "%ssteps", rung);
-    if (*rung)
-        weft_result_int(r, name, s->arm[0].recipe.steps);
+    weft_result_int(r, name, s->arm[0].recipe.steps);
     for (int i = 0; i < s->arm_count; i++)
         failed += add_arm(r, rung, &s->arm[i]);
     return failed;
@@ -151,7 +179,8 @@ enum weft_status weft_planning_json(const struct weft_study_ladder *l, const str
     weft_result_int(r, "runs", runs);
     weft_result_int(r, "slots", estimate[0].slots);
     weft_result_real(r, "seconds", total(l, estimate));
-    weft_result_text(r, "obstacle", find_obstacle(l, estimate));
+    const struct weft_estimate *obstacle = find_obstacle(l, estimate);
+    weft_result_text(r, "obstacle", obstacle ? obstacle->obstacle : "");
     for (int i = 0; i < l->count; i++) {
         char rung[32] = "";
         if (l->count > 1)

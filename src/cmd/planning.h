@@ -13,9 +13,10 @@ struct weft_planning {
     bool unsafe, endless;
 };
 
-/* Plans every rung of a ladder, and prints and estimates its time; refuses what cannot run here or would take more than
- * a day, but in a dry run only prints it. */
+/* Plans every rung of a ladder, which has its folder, and prints and estimates its time; refuses what cannot run here
+ * or would take more than a day without a budget that says so, but in a dry run only prints it. */
 enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
+                                        const char folder[WEFT_MAX_RUNGS][4096],
                                         struct weft_estimate estimate[WEFT_MAX_RUNGS]);
 /* Runs the gates of a planned study and prints its arms. */
 enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s);

@@ -92,6 +92,8 @@ void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_
     if (!s.used)
         say(&s, r->arm[0].found.seeds ? "%s has a test loss of %s" : "%s has not finished a run", r->arm[0].name,
             weft_loss_text(r->arm[0].found.loss).text);
+    if (r->stand_in_for)
+        say(&s, ", on stand-in data");
     if (r->reproduced == 0)
         say(&s, ". Repeated runs do NOT have the same weights");
     say(&s, ".");

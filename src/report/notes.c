@@ -66,6 +66,27 @@ static void note_design(const struct weft_results *r, const struct noting *n)
                           : ", chosen on validation and reported on test");
 }
 
+static void note_data(const struct weft_results *r, const struct noting *n)
+{
+    const char *data = weft_result_option(&r->arm[0], "data");
+    if (r->stand_in_for)
+        say(n, true, "Made with stand-in data, %s, instead of %s: it says nothing about losses on that.",
+            data ? data : "", r->stand_in_for);
+}
+
+/* A machine of another speed would fix another number. */
+static void note_budget(const struct weft_results *r, const struct noting *n)
+{
+    const char *warmup = weft_result_option(&r->arm[0], "warmup");
+    if (r->whole_steps > r->steps)
+        say(n, false,
+            "Steps fixed by a budget of %g minutes: %lld of %lld, the same for all arms. The same plan on any machine: "
+            "steps=%lld and warmup=%s without a budget.",
+            r->budget, (long long)r->steps, (long long)r->whole_steps, (long long)r->steps, warmup ? warmup : "0");
+    else if (r->whole_steps)
+        say(n, false, "All steps fit into the budget of %g minutes.", r->budget);
+}
+
 /* What the intervals are adjusted for, beside the number of arms. */
 static void note_looks(const struct weft_results *r, const struct noting *n)
 {
@@ -187,7 +208,9 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
 {
     struct noting n = {note, context};
     note_verdicts(r, &n);
+    note_data(r, &n);
     note_design(r, &n);
+    note_budget(r, &n);
     note_looks(r, &n);
     note_size(r, &n);
     bool open = r->looks.count == 1 || weft_results_open(r); /* else the plan asks for no more */

@@ -28,6 +28,9 @@ struct weft_results {
     int64_t seed_count, lr_count, steps;
     int64_t screen_seeds; /* that chose the learning rate; 0: the judged ones did, or there is nothing to choose */
     double *lr;
+    double budget;             /* minutes that fixed the number of steps; 0: none did */
+    int64_t whole_steps;       /* that the config has without it */
+    const char *stand_in_for;  /* the data that it was not trained on, as they were missing; NULL: none */
     struct weft_looks looks;   /* of the plan */
     const char *parent;        /* the folder of the study that led to this one; "": none */
     int64_t planned, finished; /* runs */

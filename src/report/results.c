@@ -171,6 +171,16 @@ static void read_looks(struct weft_results *r, struct weft_fields *f)
     r->parent = json_object_get(f->object, "parent") ? copy(r, f, "parent") : "";
 }
 
+static void read_budget(struct weft_results *r, struct weft_fields *f)
+{
+    struct weft_fields b = {.object = json_object_get(f->object, "budget"), .where = f->where};
+    if (!b.object || f->status != WEFT_OK)
+        return;
+    r->budget = weft_field_real(&b, "minutes");
+    r->whole_steps = weft_field_int(&b, "of_steps", 1, INT64_MAX);
+    f->status = b.status;
+}
+
 static enum weft_status read_study(struct weft_results *r, const char *path, const json_t *object)
 {
     struct weft_fields f = {.object = object, .where = path};
@@ -185,8 +195,10 @@ static enum weft_status read_study(struct weft_results *r, const char *path, con
     r->program_sha256 = copy(r, &f, "program_sha256");
     if (f.status == WEFT_OK && !weft_is_sha256(r->program_sha256))
         weft_field_refuse(&f, "program_sha256", "is not a SHA-256");
+    r->stand_in_for = json_object_get(object, "stand_in_for") ? copy(r, &f, "stand_in_for") : NULL;
     r->steps = weft_field_int(&f, "steps", 0, INT64_MAX);
     read_numbers(r, &f);
+    read_budget(r, &f);
     read_looks(r, &f);
     if (json_object_get(object, "screen_seeds"))
         r->screen_seeds = weft_field_int(&f, "screen_seeds", 0, 100);

@@ -88,30 +88,39 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
 }
 
 /* A run: its steps and its evaluations; evaluating a sample takes a third of the time of training on it. */
-static double time_run(const struct weft_arm *arm, double step)
+static double time_run(const struct weft_arm *arm, int64_t steps)
 {
     const struct weft_recipe *r = &arm->recipe;
-    double evals = 2 + (r->eval_every ? (double)(r->steps / r->eval_every) : 0);
-    double sample = step / (double)(r->micro_batches * arm->spec.batch);
-    return STARTING + (double)r->steps * step + evals * (double)r->eval_samples * sample / 3;
+    double evals = 2 + (r->eval_every ? (double)(steps / r->eval_every) : 0);
+    double sample = arm->step_seconds / (double)(r->micro_batches * arm->spec.batch);
+    return STARTING + (double)steps * arm->step_seconds + evals * (double)r->eval_samples * sample / 3;
+}
+
+double weft_study_seconds(const struct weft_study *s, const struct weft_estimate *e, int64_t steps)
+{
+    double seconds = 0;
+    for (int64_t i = 0; i < weft_study_runs(s); i++)
+        seconds += time_run(&s->arm[weft_study_run_at(s, i).arm], steps) / e->slots;
+    return seconds;
 }
 
 static enum weft_status estimate_arm(struct weft_arm *arm, struct weft_estimate *e)
 {
     const struct weft_recipe *r = &arm->recipe;
     int64_t tokens = r->micro_batches * arm->spec.batch * r->task->length(r->task_options);
-    double rate, step, flops = arm->account.flops_train;
+    double rate, *step = &arm->step_seconds, flops = arm->account.flops_train;
     TRY(weft_product_rate(arm->spec.compute, 0.05, &rate));
-    if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK)
+    if (weft_recipe_open(&arm->recipe, &arm->spec) != WEFT_OK) {
+        e->no_data |= !*e->obstacle;
         note(e, arm);
-    else
+    } else
         TRY(weft_recipe_flops(r, &arm->spec, flops, &flops));
-    step = flops * (double)tokens / (SHARE_OF_ENGINE * rate);
-    if (*e->obstacle || step > LONG_STEP || (double)arm->account.params > MANY_WEIGHTS)
+    *step = flops * (double)tokens / (SHARE_OF_ENGINE * rate);
+    if (*e->obstacle || *step > LONG_STEP || (double)arm->account.params > MANY_WEIGHTS)
         e->timed = false;
     else
-        TRY(time_step(arm, &step));
-    arm->seconds = time_run(arm, step);
+        TRY(time_step(arm, step));
+    arm->seconds = time_run(arm, r->steps);
     return WEFT_OK;
 }
 
@@ -123,9 +132,10 @@ enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struc
     weft_threads_enter(&scope, e->threads);
     enum weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < s->arm_count; i++)
-        if (s->arm[i].repeats >= 0)
+        if (s->arm[i].repeats >= 0) {
+            s->arm[i].step_seconds = s->arm[s->arm[i].repeats].step_seconds;
             s->arm[i].seconds = s->arm[s->arm[i].repeats].seconds;
-        else
+        } else
             status = estimate_arm(&s->arm[i], e);
     weft_threads_leave(&scope);
     for (int64_t i = 0; i < weft_study_runs(s); i++)

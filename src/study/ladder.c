@@ -72,6 +72,9 @@ static enum weft_status read_rungs(struct weft_study_ladder *l, const struct wef
     if (s->look_count > 1)
         return FAIL(WEFT_INVALID, "looks=%s: the rungs of a ladder are compared over the same seeds: set seeds instead",
                     s->looks_text);
+    if (s->budget != 0)
+        return FAIL(WEFT_INVALID, "budget=%g: the steps of a ladder's rungs follow their weights: set steps instead",
+                    s->budget);
     char where[512], *rest, *text = strdup(s->ladder_text);
     enum weft_status status = text ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a ladder");
     weft_study_where(s, "ladder", where, sizeof where);

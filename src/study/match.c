@@ -38,6 +38,19 @@ void weft_arm_twin_release(struct weft_arm_twin *twin)
     weft_settings_release(&twin->settings);
 }
 
+enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more)
+{
+    const char *preset = arm->spec.preset;
+    for (; *more; more++)
+        TRY(weft_settings_add(&arm->settings, *more));
+    weft_recipe_release(&arm->recipe);
+    weft_spec_release(&arm->spec);
+    arm->settings.owner_count = 0;
+    TRY(weft_spec_init(&arm->spec, preset, &arm->settings));
+    TRY(weft_recipe_init(&arm->recipe, &arm->spec, &arm->settings));
+    return WEFT_OK;
+}
+
 /* ---- sizes */
 
 static enum weft_status size_of(const struct weft_study *s, const struct weft_spec *spec, double *size)
@@ -146,14 +159,8 @@ static enum weft_status check_free(const struct weft_study *s, const struct weft
 static enum weft_status set_width(const struct weft_study *s, struct weft_arm *arm, int64_t width)
 {
     char setting[64];
-    const char *preset = arm->spec.preset;
     snprintf(setting, sizeof setting, "%s=%" PRId64, weft_match_by_names[s->match_by], width);
-    TRY(weft_settings_add(&arm->settings, setting));
-    weft_recipe_release(&arm->recipe);
-    weft_spec_release(&arm->spec);
-    arm->settings.owner_count = 0;
-    TRY(weft_spec_init(&arm->spec, preset, &arm->settings));
-    TRY(weft_recipe_init(&arm->recipe, &arm->spec, &arm->settings));
+    TRY(weft_arm_set(arm, (const char *const[]){setting, NULL}));
     arm->matched = width;
     return WEFT_OK;
 }

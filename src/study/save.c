@@ -60,8 +60,7 @@ static void describe_machine(char text[256])
     snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
-/* What a plan fixes: arms with their settings, learning rates, seeds, looks. */
-static enum weft_status hash_plan(const struct weft_study *s, char hash[65])
+enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65])
 {
     struct weft_sha256 sha;
     weft_sha256_init(&sha);
@@ -103,6 +102,12 @@ static json_t *pack_study(const struct weft_study *s, const char *command, const
         weft_version(), "program_sha256", program, "machine", machine, "match", weft_match_names[s->match], "match_by",
         weft_match_by_names[s->match_by], "steps", (json_int_t)r->steps, "seeds", seeds, "looks", looks, "screen_seeds",
         (json_int_t)(s->lr_count > 1 ? s->screen_seeds : 0), "lrs", lrs, "arms", arms);
+    if (*s->stands_for)
+        whole &= json_object_set_new(study, "stand_in_for", json_string(s->stands_for)) == 0;
+    if (s->budget != 0)
+        whole &= json_object_set_new(study, "budget",
+                                     json_pack("{s:f, s:I, s:s}", "minutes", s->budget, "of_steps",
+                                               (json_int_t)s->whole_steps, "plan_sha256", s->whole_sha256)) == 0;
     if (whole)
         return study;
     json_decref(study);
@@ -173,7 +178,7 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
 {
     char program[65], path[4096], plan[65], *words = NULL;
     size_t bytes;
-    TRY(hash_plan(s, plan));
+    TRY(weft_study_plan_hash(s, plan));
     TRY(check_same_plan(folder, plan, path));
     TRY(check_parent(s));
     TRY(weft_folder_make(folder));

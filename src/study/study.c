@@ -29,9 +29,14 @@ static const struct weft_opt options[] = {
      .help = "instead of seeds: after how many to look and, if every arm is decided, to stop; default is 3,5,8,12,20"},
     {"parent", WEFT_OPT_TEXT, AT(parent), "",
      .help = "folder of the study whose results led to this one, which then has other seeds"},
+    {"stand_in", WEFT_OPT_TEXT, AT(stand_in), "",
+     .help = "folder of token files that stands in for data, which need not exist then; plan and report say so"},
     {"ladder", WEFT_OPT_TEXT, AT(ladder_text), "none",
      .help = "sizes at which the whole study is run, the smallest first: SETTING SETTING | SETTING SETTING | ...; a "
              "rung without steps is trained on tokens in proportion to its weights"},
+    {"budget", WEFT_OPT_REAL, AT(budget), "0", 0, 1e7,
+     .help = "minutes that training may take on this machine: the plan fixes the number of steps, at most steps, that "
+             "fits, the same for all arms; 0: any time"},
     {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "parallel runs; 0: one per core"},
     {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
      .help = "size in which all arms are made equal to the first"},
@@ -72,6 +77,23 @@ static enum weft_status load(struct weft_study *s, const char *path, const struc
     for (int i = 0; over && i < over->count; i++)
         TRY(weft_settings_put(&s->settings, over->setting[i]));
     TRY(weft_settings_take(&s->settings, &weft_study_owner, s));
+    return WEFT_OK;
+}
+
+/* What a stand-in replaces in all arms. */
+static bool is_data(const struct weft_setting *setting)
+{
+    return strcmp(setting->name, "data") == 0 && *setting->value;
+}
+
+static enum weft_status check_stand_in(struct weft_study *s)
+{
+    s->stands_for = "";
+    for (int i = 0; *s->stand_in && i < s->settings.count; i++)
+        if (is_data(&s->settings.setting[i]))
+            s->stands_for = s->settings.setting[i].value;
+    if (*s->stand_in && !*s->stands_for)
+        return FAIL(WEFT_INVALID, "stand_in=%s stands in for nothing: the study has no data=FOLDER", s->stand_in);
     return WEFT_OK;
 }
 
@@ -195,6 +217,8 @@ static enum weft_status put_shared(const struct weft_study *s, struct weft_arm *
     for (int i = from; i < to; i++) {
         struct weft_setting setting = s->settings.setting[i];
         setting.shared = true;
+        if (*s->stand_in && is_data(&setting))
+            setting.value = s->stand_in;
         if (!is_own(setting.name))
             TRY(weft_settings_put(&arm->settings, setting));
     }
@@ -229,6 +253,7 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
 {
     *s = (struct weft_study){.path = path};
     TRY(load(s, path, over));
+    TRY(check_stand_in(s));
     TRY(choose_name(s));
     TRY(check_preset(s));
     TRY(check_needs(s));

@@ -3,8 +3,8 @@
  * study.h - studies: arms x learning rates x seeds, each run a process of its own.
  *
  * A study is read from a config in Kconfig's format (study.c), planned (plan.c: matching widths, cost and gates of
- * every arm; estimate.c: time and memory) and run into a folder (queue.c, ledger.c). Room `report` makes reports from
- * the folder alone.
+ * every arm; estimate.c: time and memory; budget.c: steps that fit into a time) and run into a folder (queue.c,
+ * ledger.c). Room `report` makes reports from the folder alone.
  *
  * The folder:
  *   study.json            the plan (save.c): a function of config, program and machine
@@ -49,8 +49,9 @@ struct weft_arm {
     } gate[WEFT_GATE_COUNT];
     int gate_count;
     char gate_sizes[160]; /* see weft_gates.sizes */
-    double seconds;       /* estimate for one run */
-    double lr;            /* chosen among several by screening (queue.c); NAN: not yet */
+    double step_seconds;  /* estimate for one step, and for one run */
+    double seconds;
+    double lr; /* chosen among several by screening (queue.c); NAN: not yet */
 };
 
 struct weft_study {
@@ -64,16 +65,21 @@ struct weft_study {
     const char *looks_text;  /* "3,5,8"; "": one look, after all seeds */
     const char *ladder_text; /* "layers=2 width=32 | layers=2 width=48": its rungs, see ladder.h */
     const char *parent;      /* the folder of the study that led to this one; "": none */
+    const char *stand_in;    /* the data that all arms are trained on instead of the config's; "": the config's */
     int64_t seeds, slots;    /* slots: runs at once; 0: one per core */
     int64_t screen_seeds;    /* that choose among several learning rates */
+    double budget;           /* minutes that all runs together may take; 0: any */
     int match, match_by, repeat_seeds;
     struct weft_settings settings; /* of the config, then those of the command line */
     /* Made from them: */
+    const char *stands_for; /* the data of the config that stand_in replaces; "": none */
     struct weft_arm *arm;
     int arm_count, lr_count; /* no learning rates: every arm has that of its recipe */
     double lr[WEFT_MAX_LRS];
     bool planned;
-    int look_count; /* at least one: the last is after all seeds */
+    int64_t whole_steps;   /* of the config, before a budget fixed the number; 0: there is no budget */
+    char whole_sha256[65]; /* of the plan with these */
+    int look_count;        /* at least one: the last is after all seeds */
     int64_t look[WEFT_MAX_LOOKS];
     struct weft_arena arena;
 };
@@ -116,6 +122,8 @@ struct weft_arm_twin {
 };
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more);
 void weft_arm_twin_release(struct weft_arm_twin *twin);
+/* Gives the arm itself such settings. */
+enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 
 /* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
  * command that runs the study again. Refuses a folder with finished runs of another plan, and a parent with the same
@@ -124,6 +132,8 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
                                   int threads);
+/* Of what a plan fixes: arms with their settings, learning rates, seeds, looks (save.c). */
+enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65]);
 /* Prints words with the quotes that a shell needs. */
 void weft_shell_words(const char *const *words, FILE *to);
 /* Prints a table of the arms and their costs. */
@@ -134,10 +144,18 @@ struct weft_estimate {
     int slots, threads; /* parallel runs, and threads of each */
     double seconds;     /* of all runs */
     bool timed;         /* from timed steps of every arm; else from FLOPs and half of the engine's speed */
+    bool no_data;       /* the obstacle is the task's data */
     char obstacle[512]; /* why it cannot run here, such as memory or data; "": it can */
 };
 /* elsewhere: on other computers, which are taken to be like this one. */
 enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struct weft_estimate *e);
+/* What the estimate would be with another number of steps, the same for all arms. */
+double weft_study_seconds(const struct weft_study *s, const struct weft_estimate *e, int64_t steps);
+
+/* With a budget, gives all arms the largest number of steps for which the estimate is within it, at most that of the
+ * config; warming up takes the same share of them (budget.c). A folder that has the plan already has the number, and no
+ * other one is chosen. Without an estimate (NULL) it must have it. The estimate then is that of the fixed steps. */
+enum weft_status weft_study_fix_steps(struct weft_study *s, const char *folder, struct weft_estimate *e);
 
 /* A run of the study by its number, from 0 to weft_study_runs() - 1: first those that choose learning rates, if there
  * are several (screening), then those that are judged: all arms of the first seed, then of the next. */
