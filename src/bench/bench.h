@@ -67,14 +67,18 @@ struct weft_attention_bench {
 enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struct weft_route *route, double seconds,
                                       struct weft_attention_bench *bench);
 
-/* A model on random tokens, at its batch and context (stage.c). */
+/* A model on random tokens, or the attention of its first block on random rows, at its batch and context (stage.c). */
 struct weft_stage {
     struct weft_nn *model;
     struct weft_net net;
     struct weft_exec *exec;
     float *grads;
 };
-enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec);
+/* The spec of a preset with the user's settings, then these, which end with NULL. `shared`: settings that have no
+ * effect in it are for another model, which it is compared with. */
+enum weft_status weft_stage_spec(struct weft_spec *spec, const char *preset, const struct weft_settings *user,
+                                 const char *const *own, bool shared);
+enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *spec, bool only_attention);
 enum weft_status weft_stage_run(void *stage); /* forward and backward */
 void weft_stage_close(struct weft_stage *s);  /* also after a failed open */
 
@@ -83,6 +87,7 @@ struct weft_variant_bench {
     int64_t state_bytes; /* in: per weight that training holds */
     const char *name, *over;
     double time, flops, params;
+    double bytes;              /* that ops read and write */
     double memory, activation; /* planned: with the state of the weights, and without */
     double seconds;
     int rounds;
@@ -90,6 +95,16 @@ struct weft_variant_bench {
 const char *weft_variant_bench_at(int i); /* names of variants; NULL past the last */
 enum weft_status weft_bench_variant(const char *preset, const struct weft_settings *user, const char *name,
                                     double seconds, struct weft_variant_bench *bench);
+
+/* The attention of a block, norm and projections included, forward and backward, as settings make it: quotients over
+ * that of the same sizes with geom=dot and attn=full (geometry.c). */
+struct weft_geometry_bench {
+    double seconds, time, flops, memory;
+    int64_t planned_bytes;
+    int rounds;
+};
+enum weft_status weft_bench_geometry(const char *preset, const struct weft_settings *user, int64_t batch,
+                                     int64_t length, double seconds, struct weft_geometry_bench *bench);
 
 /* Decoding with a cache, against reading weights and cache once (decode.c). */
 struct weft_decode_bench {

@@ -89,7 +89,7 @@ static enum weft_status measure(const struct weft_spec *spec, int64_t layers, st
     struct weft_observer planning = {asked, ignore_step, ignore_call, ignore_tile};
     twin.layers = layers;
     weft_observer_set(&planning);
-    enum weft_status status = weft_stage_open(&stage, &twin);
+    enum weft_status status = weft_stage_open(&stage, &twin, false);
     weft_observer_set(NULL);
     if (status == WEFT_OK)
         status = record(&stage, 1, s);

@@ -56,7 +56,7 @@ static enum weft_status find_products(struct stage *s)
 static enum weft_status open_model(struct stage *s, const struct weft_spec *spec, struct weft_train_bench *bench)
 {
     int64_t before = weft_resident_bytes();
-    TRY(weft_stage_open(&s->stage, spec));
+    TRY(weft_stage_open(&s->stage, spec, false));
     TRY(weft_stage_run(&s->stage));
     TRY(weft_stage_run(&s->stage));
     bench->peak_bytes = weft_resident_bytes() - before;

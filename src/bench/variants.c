@@ -24,7 +24,9 @@ static const struct arm {
     {"ws_block", "swiglu", {"ffn=ws"}},
     {"ws_dense", "swiglu", {"ffn=ws", "ws_form=dense"}},
     {"m1", "latent", {"attn=latent", "latent_width=128", "m1=yes"}},
-    {"m2", "latent", {"attn=latent", "latent_width=128", "m2=yes"}},
+    {"m2_topk", "latent", {"attn=latent", "latent_width=128", "m2=yes"}},
+    {"m2_rms", "latent", {"attn=latent", "latent_width=128", "m2=yes", "m2_select=rms"}},
+    {"m2_none", "latent", {"attn=latent", "latent_width=128", "m2=yes", "m2_select=none"}},
     {"m3", "latent", {"attn=latent", "latent_width=128", "m3=yes"}},
     {"recip_all", "latent", {"attn=latent", "latent_width=128", "m1=yes", "m2=yes", "m3=yes"}},
 };
@@ -40,27 +42,13 @@ static const struct arm *find(const char *name)
 
 const char *weft_variant_bench_at(int i) { return i < ARMS ? arms[i].name : NULL; }
 
-/* The preset with the user's settings, then the arm's. */
 static enum weft_status open_arm(const char *preset, const struct weft_settings *user, const struct arm *arm,
                                  struct weft_spec *spec, struct weft_stage *stage)
 {
-    struct weft_settings settings = {0};
-    enum weft_status status = WEFT_OK;
-    char text[256];
-    for (int i = 0; status == WEFT_OK && i < user->count; i++) {
-        snprintf(text, sizeof text, "%s=%s", user->setting[i].name, user->setting[i].value);
-        status = weft_settings_add(&settings, text);
-    }
-    for (int i = 0; status == WEFT_OK && arm && arm->settings[i]; i++)
-        status = weft_settings_add(&settings, arm->settings[i]);
-    if (status == WEFT_OK)
-        status = weft_spec_init(spec, preset, &settings);
-    if (status == WEFT_OK)
-        status = weft_settings_finish(&settings);
-    if (status == WEFT_OK)
-        status = weft_stage_open(stage, spec);
-    weft_settings_release(&settings);
-    return status;
+    static const char *const none[] = {NULL};
+    TRY(weft_stage_spec(spec, preset, user, arm ? arm->settings : none, false));
+    TRY(weft_stage_open(stage, spec, false));
+    return WEFT_OK;
 }
 
 static double over(double a, double b) { return a / b; }
@@ -81,6 +69,7 @@ static enum weft_status compare(struct weft_stage *base, struct weft_stage *arm,
     bench->memory = over(act[1] + state[1], act[0] + state[0]);
     bench->params = over((double)arm->model->params.elements, (double)base->model->params.elements);
     bench->flops = over(weft_exec_cost(arm->exec).flops, weft_exec_cost(base->exec).flops);
+    bench->bytes = over(weft_exec_cost(arm->exec).bytes, weft_exec_cost(base->exec).bytes);
     return WEFT_OK;
 }
 

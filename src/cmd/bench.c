@@ -8,7 +8,12 @@
 #include "cmd/cmd.h"
 #include "cmd/ranks.h"
 
-enum { STALL = 60 }; /* seconds */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STALL = 60 };    /* seconds */
+enum { ATTENTION = 1 }; /* of the verbs */
 static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", "network", NULL};
 static const char *const routes[] = {
     [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none", NULL};
@@ -17,7 +22,8 @@ struct args {
     struct weft_common common;
     int what, route, only;
     double seconds;
-    int64_t length, batch;
+    const char *lengths;
+    int64_t batch;
     bool profile, f32;
     bool silent; /* another rank prints */
 };
@@ -26,12 +32,12 @@ static const struct weft_arg table[] = {
     {NULL, 0, "BENCH", WEFT_ARG_CHOICE, offsetof(struct args, what), .help = "What to measure", .choices = verbs,
      .missing = "which bench? engine, attention, train, variants, decode or network"},
     {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Which model",
-     .choice_at = weft_preset_name_at, .only = "train variants decode", .initial = "gpt2-mini"},
+     .choice_at = weft_preset_name_at, .only = "attention train variants decode", .initial = "gpt2-mini"},
     {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
      .help = "Sequences side by side, at the model's context", .only = "decode", .initial = "1", .min = 1, .max = 4096},
-    {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
-     .help = "Tokens per sequence; up to 1024 there are two sequences, above one", .only = "attention",
-     .initial = "1024", .min = 1, .max = 1 << 20},
+    {"length", 'l', "T,T,...", WEFT_ARG_TEXT, offsetof(struct args, lengths),
+     .help = "Tokens per sequence, or several of them; up to 1024 there are two sequences, above one",
+     .only = "attention", .initial = "1024"},
     {"route", 'r', "MODE", WEFT_ARG_CHOICE, offsetof(struct args, route),
      .help = "Also gather rows by these routes, 8 rows for topk", .only = "attention", .choices = routes},
     {"seconds", 'S', "N", WEFT_ARG_REAL, offsetof(struct args, seconds), .help = "About how many seconds to measure",
@@ -66,21 +72,92 @@ static enum weft_status bench_engine(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
-static enum weft_status bench_attention(struct args *a, struct weft_result *result)
+/* The next of the lengths, and where the rest begins; 0: it is not one. */
+static int64_t next_length(const char **rest)
+{
+    char *end;
+    errno = 0;
+    long long length = strtoll(*rest, &end, 10);
+    bool valid = end > *rest && !errno && length >= 1 && length <= 1 << 20 && (!*end || (*end == ',' && end[1]));
+    *rest = *end == ',' ? end + 1 : end;
+    return valid ? length : 0;
+}
+
+static int count_lengths(const char *rest)
+{
+    int count = 0;
+    while (*rest)
+        if (next_length(&rest))
+            count++;
+        else
+            return 0;
+    return count;
+}
+
+static enum weft_status check(const void *args)
+{
+    const struct args *a = args;
+    if (a->what == ATTENTION && !count_lengths(a->lengths))
+        return FAIL(WEFT_INVALID, "--length %s: give whole numbers from 1 to %d, such as 512,1024", a->lengths,
+                    1 << 20);
+    if (a->what == ATTENTION && a->common.settings.count && a->route >= 0)
+        return FAIL(WEFT_INVALID, "--route is of attention alone, --set of the attention of a model: give one of them");
+    return WEFT_OK;
+}
+
+/* "time", or of several lengths "time_512". */
+static const char *name_at(const struct args *a, const char *name, int64_t length, char text[64])
+{
+    snprintf(text, 64, strchr(a->lengths, ',') ? "%s_%lld" : "%s", name, (long long)length);
+    return text;
+}
+
+static enum weft_status bench_op(struct args *a, int64_t length, double seconds, struct weft_result *result)
 {
     struct weft_attention_bench b;
     struct weft_route route = {.topk = 8, .rms_factor = 0.5, .renormalise = true};
     bool routed = a->route >= 0;
+    char name[64];
     route.mode = routed ? (enum weft_route_mode)a->route : WEFT_ROUTE_NONE;
-    TRY(weft_settings_finish(&a->common.settings));
-    TRY(weft_bench_attention(a->length > 1024 ? 1 : 2, a->length, routed ? &route : NULL, a->seconds, &b));
-    weft_result_int(result, "length", a->length);
-    weft_result_real(result, "share_of_product", b.share_of_product);
-    weft_result_real(result, "gflops", b.gflops);
-    weft_result_real(result, "product_gflops", b.product_gflops);
-    weft_result_int(result, "rounds", b.rounds);
-    weft_result_int(result, "peak_bytes", b.peak_bytes);
-    weft_result_int(result, "planned_bytes", b.planned_bytes);
+    TRY(weft_bench_attention(length > 1024 ? 1 : 2, length, routed ? &route : NULL, seconds, &b));
+    weft_result_int(result, name_at(a, "length", length, name), length);
+    weft_result_real(result, name_at(a, "share_of_product", length, name), b.share_of_product);
+    weft_result_real(result, name_at(a, "gflops", length, name), b.gflops);
+    weft_result_real(result, name_at(a, "product_gflops", length, name), b.product_gflops);
+    weft_result_int(result, name_at(a, "rounds", length, name), b.rounds);
+    weft_result_int(result, name_at(a, "peak_bytes", length, name), b.peak_bytes);
+    weft_result_int(result, name_at(a, "planned_bytes", length, name), b.planned_bytes);
+    return WEFT_OK;
+}
+
+static enum weft_status bench_geometry(struct args *a, int64_t length, double seconds, struct weft_result *result)
+{
+    struct weft_geometry_bench b;
+    char name[64];
+    TRY(weft_bench_geometry(a->common.model, &a->common.settings, length > 1024 ? 1 : 2, length, seconds, &b));
+    if (!a->common.json)
+        printf(
+            "%7lld tokens  %10.3f ms  %10.1f MiB   over dot, full: time %.3f  FLOPs %.3f  memory %.3f  (%d rounds)\n",
+            (long long)length, 1e3 * b.seconds, (double)b.planned_bytes / (1 << 20), b.time, b.flops, b.memory,
+            b.rounds);
+    fflush(stdout);
+    weft_result_int(result, name_at(a, "length", length, name), length);
+    weft_result_real(result, name_at(a, "seconds", length, name), b.seconds);
+    weft_result_int(result, name_at(a, "planned_bytes", length, name), b.planned_bytes);
+    weft_result_real(result, name_at(a, "time", length, name), b.time);
+    weft_result_real(result, name_at(a, "flops", length, name), b.flops);
+    weft_result_real(result, name_at(a, "mem", length, name), b.memory);
+    weft_result_int(result, name_at(a, "rounds", length, name), b.rounds);
+    return WEFT_OK;
+}
+
+/* With settings the attention of a model, else attention alone; the time is shared out among the lengths. */
+static enum weft_status bench_attention(struct args *a, struct weft_result *result)
+{
+    const char *rest = a->lengths;
+    double seconds = a->seconds / count_lengths(rest);
+    while (*rest)
+        TRY((a->common.settings.count ? bench_geometry : bench_op)(a, next_length(&rest), seconds, result));
     return WEFT_OK;
 }
 
@@ -122,14 +199,16 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
         TRY(weft_bench_variant(a->common.model, &a->common.settings, name,
                                a->only >= 0 ? a->seconds : a->seconds / count, &b));
         if (!a->common.json)
-            printf("%-14s over %-10s time %.3f  FLOPs %.3f  params %.3f  memory %.3f  activations %.3f  (%d rounds)\n",
-                   b.name, b.over, b.time, b.flops, b.params, b.memory, b.activation, b.rounds);
+            printf("%-14s over %-10s time %.3f  FLOPs %.3f  bytes %.3f  params %.3f  memory %.3f  activations %.3f  "
+                   "(%d rounds)\n",
+                   b.name, b.over, b.time, b.flops, b.bytes, b.params, b.memory, b.activation, b.rounds);
         fflush(stdout);
         add_prefixed(result, "", name, b.time);
         add_prefixed(result, "mem_", name, b.memory);
         add_prefixed(result, "act_", name, b.activation);
         add_prefixed(result, "params_", name, b.params);
         add_prefixed(result, "flops_", name, b.flops);
+        add_prefixed(result, "bytes_", name, b.bytes);
     }
     return WEFT_OK;
 }
@@ -207,15 +286,19 @@ const struct weft_cmd weft_cmd_bench = {
     .notes =
         "engine: the three training products through the graph; ratio = bare time / our time. Needs oneDNN.\n"
         "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a "
-        "bare product.\n"
+        "bare product. With settings such as geom=w2 or attn=latent instead the attention of a block of the preset, "
+        "norm "
+        "and projections included; time, FLOPs and memory over those with geom=dot and attn=full.\n"
         "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products "
         "run bare.\n"
         "decode: a token of every sequence, at full context; ratio_bandwidth = time to read packed weights and cache "
         "once at the read bandwidth measured in the same run / time of a step.\n"
         "network: messages of 32 MB and of 8 bytes from every rank to the next, under mpirun or srun: the numbers for "
         "`weft plan --network`.\n"
-        "variants: what each variant costs in time, FLOPs, weights and memory, over the model without it.",
+        "variants: what each variant costs in time, FLOPs, bytes that ops read and write, weights and memory, over the "
+        "model without it.",
     .args = table,
+    .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),
     .run = run,

@@ -23,6 +23,7 @@ struct weft_build {
     struct weft_value *position; /* i32 [M]: what position schemes see */
     double dropout;              /* 0 in evaluation */
     int layer;
+    bool only_attention; /* blocks have no feed-forward */
     enum weft_site site;
     struct weft_value *residual; /* what the output of the attention or feed-forward is added to */
     struct weft_scope {

@@ -127,6 +127,10 @@ static void build_blocks(struct weft_build *b, const struct weft_net_size *size)
     for (int64_t i = 0; i < size->blocks; i++)
         net->y = weft_block(b, net->y, (int)(size->first + i));
     weft_graph_output(b->g, net->y);
+    if (net->use == WEFT_TRAIN && net->y) {
+        net->x->wants_grad = true;
+        net->dy = weft_graph_input(b->g, "dy", WEFT_F32, shape);
+    }
 }
 
 static void build(struct weft_build *b)
@@ -204,6 +208,7 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model
                            .rows = net->at,
                            .position = net->position,
                            .mechanism = mechanisms,
+                           .only_attention = size.only_attention,
                            .dropout = use == WEFT_TRAIN ? spec->dropout : 0};
     if (size.blocks)
         build_blocks(&b, &size);
@@ -211,7 +216,8 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model
         build(&b);
     TRY(weft_graph_status(net->g));
     if (use == WEFT_TRAIN)
-        TRY(weft_graph_backward(net->g, net->loss));
+        TRY(size.blocks ? weft_graph_backward_from(net->g, 1, &net->y, &net->dy)
+                        : weft_graph_backward(net->g, net->loss));
     if (use == WEFT_TRAIN)
         TRY(spec->recompute ? weft_graph_recompute(net->g) : weft_graph_recompute_marked(net->g));
     return WEFT_OK;

@@ -100,7 +100,9 @@ struct weft_net {
     struct weft_value *logits;     /* f32 [M, V], from FORWARD on; of the scored rows alone: [L, V] */
     struct weft_value *scored;     /* i32 [L]: the rows whose logits are wanted; NULL: all */
     int scored_rows;               /* symbol: L */
-    struct weft_value *x, *y; /* f32 [M, C]: of a graph of some blocks alone, the residual stream before and after */
+    /* f32 [M, C]: of a graph of some blocks alone, the residual stream before and after, and in training the gradient
+     * of the latter */
+    struct weft_value *x, *y, *dy;
     struct weft_term terms[WEFT_MAX_TERMS];
     int term_count;
     struct weft_watch *watches; /* of WATCH, layer by layer */
@@ -118,9 +120,11 @@ struct weft_net {
 
 /* How large a graph is: at most `sequences` sequences of at most `length` tokens, of which at most `rows` are new in a
  * run (0: all of them); cached: how many rows slots per token and rings have; of how many rows logits are wanted at
- * most (0: all rows); and of the use FORWARD: so many blocks alone, from `first` on (0: the whole model). */
+ * most (0: all rows); and of the uses FORWARD and TRAIN: so many blocks alone, from `first` on (0: the whole model), or
+ * only their attention. */
 struct weft_net_size {
     int64_t sequences, length, rows, store_rows, ring_rows, logits, blocks, first;
+    bool only_attention;
 };
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size);

@@ -69,6 +69,10 @@ says 2 err "did you mean engine?" bench engin
 says 2 err "write NAME=VALUE" bench engine --set layers
 says 2 err "--length is not an option of train" bench train --length 3
 says 2 err "did you mean topk?" bench attention --route topkk
+for lengths in 0 64, 64,,128 64,x 99999999999999999999 "" 1048577; do
+    says 2 err "give whole numbers from 1 to" bench attention --length "$lengths"
+done
+says 2 err "give one of them" bench attention --set geom=w2 --route topk
 says 2 err "give GB/s and microseconds" plan gpt2 --network 12.5
 says 1 err "grad_groups and micro_batches to 2" plan gpt2 --ranks 2
 says 2 err "give a whole number from 0 to 4096" show gpt2 --threads many
