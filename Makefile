@@ -273,9 +273,9 @@ $(STAND_IN_DATA)/data.json: $(STAND_IN_TEXT) | build
 study: $(STAND_IN_DATA)/data.json
 endif
 
+STUDY_OPTIONS := $(strip $(SET:%=--set %) $(BUDGET:%=--budget %) $(LONG:%=--long) $(STAND_IN_DATA:%=--stand-in %))
 study: build
-	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(SET:%=--set %) $(BUDGET:%=--budget %) $(if $(LONG),--long) \
-		$(STAND_IN_DATA:%=--stand-in %)
+	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(STUDY_OPTIONS)
 
 # Kconfig takes what it cannot use for nothing and is content: the program checks what it was asked for, and what it made
 # of that. What is refused leaves no .config, so that `make` does not run the study before it instead.
