@@ -40,6 +40,17 @@ enum weft_status weft_settings_add(struct weft_settings *s, const char *text)
     return WEFT_OK;
 }
 
+enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text)
+{
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        size_t n = strcspn(text, " ");
+        const char *word = weft_arena_print(&s->arena, "%.*s", (int)n, text);
+        TRY(word ? weft_settings_add(s, word) : FAIL(WEFT_NOMEM, "not enough memory for settings"));
+        text += n;
+    }
+    return WEFT_OK;
+}
+
 enum weft_status weft_settings_put(struct weft_settings *s, struct weft_setting setting)
 {
     TRY(insert(s, s->count, setting));

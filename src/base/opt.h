@@ -88,6 +88,8 @@ bool weft_text_real(const char *text, double *x);
 /* Initialise settings with {0}. */
 void weft_settings_release(struct weft_settings *s);
 enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_value);
+/* Several, separated by spaces. */
+enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text);
 /* Adds a setting without copying its texts, which must outlive the settings. */
 enum weft_status weft_settings_put(struct weft_settings *s, struct weft_setting setting);
 /* Loads a config file: one flat JSON object of options, and "preset". Settings added with weft_settings_add override

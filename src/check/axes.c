@@ -151,17 +151,6 @@ const char *weft_row_text(const struct weft_axes *all, const struct weft_row *ro
     return weft_arena_print(arena, "%s", text);
 }
 
-enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text)
-{
-    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
-        size_t n = strcspn(text, " ");
-        const char *word = weft_arena_print(&s->arena, "%.*s", (int)n, text);
-        TRY(word ? weft_settings_add(s, word) : FAIL(WEFT_NOMEM, "not enough memory for settings"));
-        text += n;
-    }
-    return WEFT_OK;
-}
-
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype)
 {
     struct weft_settings s = {0};

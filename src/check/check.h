@@ -97,8 +97,6 @@ enum weft_status weft_combinations_cover(struct weft_combinations *c, int streng
 /* Random legal combinations. */
 enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
 void weft_combinations_release(struct weft_combinations *c);
-/* Settings separated by spaces. */
-enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 

@@ -72,8 +72,8 @@ const struct weft_owner *weft_nn_owner_at(int i);
 
 /* A model of the same parts at a tiny size, for checks that take seconds. */
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec);
-/* The same model with one more setting, "name=value". */
-enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec *spec, const char *setting);
+/* The same model with more settings, "name=value", separated by spaces. */
+enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec *spec, const char *settings);
 /* Every option of the model and of its parts, with its value as one would write it. */
 void weft_spec_each(const struct weft_spec *spec, void *context,
                     void (*visit)(void *context, const struct weft_opt *opt, const char *value));

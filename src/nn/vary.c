@@ -37,13 +37,13 @@ static void rewrite(void *context, const struct weft_opt *opt, const char *value
         r->status = weft_settings_add(&r->settings, text);
 }
 
-enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec *spec, const char *setting)
+enum weft_status weft_spec_vary(struct weft_spec *other, const struct weft_spec *spec, const char *settings)
 {
     struct rewriting r = {.status = WEFT_OK};
     *other = (struct weft_spec){0};
     weft_spec_each(spec, &r, rewrite);
     if (r.status == WEFT_OK)
-        r.status = weft_settings_add(&r.settings, setting);
+        r.status = weft_settings_add_words(&r.settings, settings);
     if (r.status == WEFT_OK)
         r.status = weft_spec_init(other, spec->preset, &r.settings);
     weft_settings_release(&r.settings);
