@@ -88,6 +88,12 @@ static enum weft_status print_json(const struct weft_common *c, const struct wef
     add_flops(r, "train", a->flops_train, a->train_groups);
     add_flops(r, "prefill", a->flops_prefill, a->prefill_groups);
     add_flops(r, "decode", a->flops_decode, a->decode_groups);
+    if (a->pruned) {
+        weft_result_int(r, "pruned_params", a->pruned);
+        weft_result_real(r, "flops_decode_pruned_per_token", a->flops_decode - a->flops_pruned);
+        weft_result_int(r, "weight_bytes", a->weight_bytes);
+        weft_result_int(r, "pruned_weight_bytes", a->kept_bytes);
+    }
     weft_result_int(r, "peak_bytes", a->state_bytes + a->activation_bytes);
     weft_result_int(r, "param_state_bytes", a->state_bytes);
     weft_result_int(r, "activation_bytes", a->activation_bytes);
@@ -152,6 +158,16 @@ static void print_flops(const struct weft_spec *spec, const struct weft_account 
 
 static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
+static void print_pruned(const struct weft_account *a)
+{
+    printf("\npruned by the end  %12lld  %5.1f %% of the weights\n", (long long)a->pruned,
+           100 * (double)a->pruned / (double)a->params);
+    printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n",
+           a->flops_decode - a->flops_pruned, 100 * (1 - a->flops_pruned / a->flops_decode));
+    printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for the masks\n", mib(a->kept_bytes),
+           mib(a->weight_bytes));
+}
+
 static void print_account(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
 {
     printf("%s: %lld x %lld, %lld heads;", spec->preset, (long long)spec->layers, (long long)spec->width,
@@ -163,6 +179,8 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
     printf("\n\n");
     print_weights(spec, a);
     print_flops(spec, a, length);
+    if (a->pruned)
+        print_pruned(a);
     printf("\nmemory of training %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
            mib(a->state_bytes + a->activation_bytes), mib(a->state_bytes), mib(a->activation_bytes));
     printf("  recompute=yes would save %.1f MiB for %.2f times the FLOPs\n", mib(a->recompute_saves_bytes),

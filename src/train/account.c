@@ -6,7 +6,7 @@
 #include "train/account.h"
 #include "nn/part.h"
 #include "train/partition.h"
-#include "train/train.h"
+#include "train/prune.h"
 
 #include <string.h>
 
@@ -90,8 +90,29 @@ static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, s
     return status;
 }
 
+/* A weight of the blocks, or the output's, is multiplied once for each token that is decoded, if it is used then. */
+static bool is_multiplied(const struct plan *p, const struct weft_nn *m, int i)
+{
+    const char *name = m->params.list[i].name;
+    return p->net.weights[i] && (strncmp(name, "blocks.", 7) == 0 || strcmp(name, m->spec->tie ? "wte" : "head") == 0);
+}
+
+static void count_pruned(const struct plan *p, const struct weft_nn *m, const struct weft_recipe *r,
+                         struct weft_account *a)
+{
+    a->weight_bytes = a->kept_bytes = (int64_t)sizeof(float) * m->params.elements;
+    for (int i = 0; r && i < m->params.count; i++) {
+        const struct weft_param *w = &m->params.list[i];
+        int64_t n = weft_prune_count(r, w, r->steps);
+        a->pruned += n;
+        a->kept_bytes += weft_prunes(r, w) ? weft_div_up(w->count, 8) - (int64_t)sizeof(float) * n : 0;
+        a->flops_pruned += is_multiplied(p, m, i) ? 2 * (double)n : 0;
+    }
+}
+
 /* The token at the end of a sequence of this length, the others being cached. */
-static enum weft_status count_decode(const struct weft_nn *m, int64_t length, struct weft_account *a)
+static enum weft_status count_decode(const struct weft_nn *m, const struct weft_recipe *r, int64_t length,
+                                     struct weft_account *a)
 {
     struct plan p = {0};
     int32_t last = (int32_t)(length - 1);
@@ -102,6 +123,7 @@ static enum weft_status count_decode(const struct weft_nn *m, int64_t length, st
     if (status == WEFT_OK) {
         weft_exec_tensor(p.exec, p.net.at.pos)->data = &last; /* all that counting reads */
         count_flops(&p, 1, &a->flops_decode, a->decode_groups);
+        count_pruned(&p, m, r, a);
         for (int i = 0; i < p.net.slot_count; i++) {
             const struct weft_slot *s = &p.net.slots[i];
             int64_t bytes = s->width * (int64_t)weft_dtype_bytes(s->state->dtype);
@@ -129,7 +151,7 @@ enum weft_status weft_account(const struct weft_nn *m, const struct weft_recipe 
     a->recompute_saves_bytes = kept - again;
     a->recompute_flops_ratio = flops_again / flops_kept;
     TRY(count_prefill(m, length, a));
-    TRY(count_decode(m, length, a));
+    TRY(count_decode(m, recipe, length, a));
     a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
     a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
     return WEFT_OK;
