@@ -79,6 +79,8 @@ struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
 /* Refuses a folder that has a config.json: a model or run is not written over. */
 enum weft_status weft_folder_check_new(const char *folder);
+/* Writes its config.json. */
+enum weft_status weft_config_save(const struct weft_settings *settings, const char *folder);
 
 /* How the weights of another model fit: collected by weft_nn_adopt, whose weft_fit_fn this is. */
 struct weft_fits {

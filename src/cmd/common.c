@@ -3,6 +3,7 @@
  * common.c - what commands have in common: MODEL with its settings, resolved; names of presets; paths.
  */
 #include "base/json.h"
+#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "study/study.h"
 
@@ -81,6 +82,21 @@ enum weft_status weft_folder_check_new(const char *folder)
     if (access(path, F_OK) == 0)
         return FAIL(WEFT_INVALID, "%s has a config.json, which would be written over: give --out a new folder", folder);
     return WEFT_OK;
+}
+
+enum weft_status weft_config_save(const struct weft_settings *settings, const char *folder)
+{
+    char path[4200], *text = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "%.4095s/config.json", folder);
+    FILE *to = open_memstream(&text, &bytes);
+    enum weft_status status = to ? weft_settings_save(settings, to) : WEFT_OK;
+    if (!to || fclose(to))
+        status = FAIL(WEFT_NOMEM, "not enough memory for a config");
+    if (status == WEFT_OK)
+        status = weft_file_replace(path, text, bytes);
+    free(text);
+    return status;
 }
 
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,

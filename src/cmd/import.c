@@ -4,7 +4,6 @@
  */
 #include "base/fields.h"
 #include "base/json.h"
-#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "export/gguf.h"
 
@@ -75,21 +74,6 @@ static void release(struct side *s)
     weft_nn_free(s->model);
     weft_spec_release(&s->spec);
     weft_settings_release(&s->settings);
-}
-
-static enum weft_status save_config(const struct args *a, const struct weft_settings *settings)
-{
-    char path[4200], *text = NULL;
-    size_t bytes;
-    snprintf(path, sizeof path, "%.4095s/config.json", a->out);
-    FILE *to = open_memstream(&text, &bytes);
-    enum weft_status status = to ? weft_settings_save(settings, to) : WEFT_OK;
-    if (!to || fclose(to))
-        status = FAIL(WEFT_NOMEM, "not enough memory for a config");
-    if (status == WEFT_OK)
-        status = weft_file_replace(path, text, bytes);
-    free(text);
-    return status;
 }
 
 /* NULL: there is none, or it is not wanted. */
@@ -182,7 +166,7 @@ static enum weft_status import_all(const struct args *a, struct side *theirs, st
     if (asked->count)
         TRY(change(a, ours, &fits));
     struct side *result = asked->count ? ours : theirs;
-    TRY(save_config(a, &result->settings));
+    TRY(weft_config_save(&result->settings, a->out));
     return print(a, result, &fits);
 }
 
