@@ -23,6 +23,7 @@ struct args {
     const char *data, *tokenizer, *items, *against;
     int split;
     int64_t batch; /* 0: the model's */
+    bool by_position;
 };
 
 static const struct weft_arg table[] = {
@@ -34,6 +35,8 @@ static const struct weft_arg table[] = {
      .help = "Which files of a folder, val if not given", .choices = splits},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
      .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
+    {"by-position", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, by_position),
+     .help = "Of text: also print the loss by position in the window, in ranges that double"},
     {"items", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, items),
      .help = "Write what every item costs the model, for --against"},
     {"against", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, against),
@@ -69,6 +72,14 @@ static bool has_setting(const struct weft_settings *s, const char *name)
     return false;
 }
 
+static bool is_set_here(const struct weft_settings *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!s->setting[i].file && strcmp(s->setting[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* What is scored: the model, and the recipe if it is its own task. */
 static enum weft_status read_settings(struct args *a)
 {
@@ -79,6 +90,25 @@ static enum weft_status read_settings(struct args *a)
     if (!has_setting(&c->settings, "task"))
         return FAIL(WEFT_INVALID, "%s/config.json names no task: give --data PATH, or --set task=NAME", c->model);
     TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
+    return WEFT_OK;
+}
+
+/* Weights whose size follows the context are extended to one that was set here. */
+static enum weft_status load(const struct weft_settings *settings, struct weft_nn *model, const char *folder)
+{
+    struct weft_fits fits = {0};
+    if (!is_set_here(settings, "context")) {
+        TRY(weft_nn_load(model, folder));
+        TRY(weft_state_verify(folder, &model->params));
+        return WEFT_OK;
+    }
+    TRY(weft_nn_init(model));
+    TRY(weft_nn_adopt(model, folder, false, weft_fits_add, &fits));
+    if (fits.count[WEFT_FIT_NEW])
+        return FAIL(WEFT_FORMAT, "%s lacks weights of the model: %s", folder, fits.names[WEFT_FIT_NEW]);
+    if (fits.count[WEFT_FIT_EXTENDED])
+        weft_note_once("extended", "%s: fitted to a context of %lld tokens, not trained at it",
+                       fits.names[WEFT_FIT_EXTENDED], (long long)model->spec->context);
     return WEFT_OK;
 }
 
@@ -93,11 +123,8 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     }
     TRY(read_settings(a));
     TRY(weft_nn_create(model, &c->spec));
-    if (folder[0]) {
-        TRY(weft_nn_load(*model, folder));
-        TRY(weft_state_verify(folder, &(*model)->params));
-        return WEFT_OK;
-    }
+    if (folder[0])
+        return load(&c->settings, *model, folder);
     weft_note_once("untrained", "%s has no weights: its initial, untrained ones are scored", c->model);
     TRY(weft_nn_init(*model));
     return WEFT_OK;
@@ -125,6 +152,8 @@ static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
     if (kind == SHARDS && a->tokenizer)
         return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which has tokens already", a->data);
+    if (kind == ITEMS && a->by_position)
+        return FAIL(WEFT_INVALID, "--by-position has no effect on %s, which is not text", a->data);
     if (kind != SHARDS && a->split >= 0)
         return FAIL(WEFT_INVALID, "--split has no effect on %s, which is not a folder of token files", a->data);
     return WEFT_OK;
@@ -168,6 +197,16 @@ static enum weft_status refuse_not_finite(void)
     return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or training has diverged");
 }
 
+static void add_positions(const struct weft_text_score *s, struct weft_result *r)
+{
+    char name[64];
+    for (int i = 0; i < WEFT_POSITION_RANGES && s->range[i].tokens; i++) {
+        long long first = i ? 1LL << (i - 1) : 0, last = i ? 2 * first - 1 : 0;
+        snprintf(name, sizeof name, first == last ? "loss_at_%lld" : "loss_at_%lld_%lld", first, last);
+        weft_result_real(r, name, s->range[i].nll / (double)s->range[i].tokens);
+    }
+}
+
 static enum weft_status add_text(const struct args *a, const struct weft_text_score *s, const struct weft_items *items,
                                  struct weft_result *r)
 {
@@ -180,6 +219,8 @@ static enum weft_status add_text(const struct args *a, const struct weft_text_sc
         weft_result_real(r, "bits_per_byte", s->nll / M_LN2 / (double)s->bytes);
     else
         figures[1] = figures[2];
+    if (a->by_position)
+        add_positions(s, r);
     weft_result_int(r, "items", items->count);
     weft_result_text(r, "item", items->kind);
     return weft_eval_items(items, a->items, a->against, figures, r);
@@ -295,8 +336,9 @@ static enum weft_status open_task(struct args *a, const char *folder)
     char now[65];
     struct weft_origin origin;
     struct weft_common *c = &a->common;
-    if (a->split >= 0 || a->tokenizer)
-        return FAIL(WEFT_INVALID, "--%s has no effect without --data", a->split >= 0 ? "split" : "tokenizer");
+    const char *idle = a->split >= 0 ? "split" : a->tokenizer ? "tokenizer" : a->by_position ? "by-position" : NULL;
+    if (idle)
+        return FAIL(WEFT_INVALID, "--%s has no effect without --data", idle);
     TRY(weft_recipe_open(&c->recipe, &c->spec));
     TRY(weft_state_origin(folder, &origin));
     weft_origin_data(&c->recipe, now);

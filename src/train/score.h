@@ -48,10 +48,16 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s);
 struct weft_items;
 struct weft_shards;
 struct weft_tokenizer;
+enum { WEFT_POSITION_RANGES = 40 };
 struct weft_text_score {
     int64_t tokens; /* scored */
     int64_t bytes;  /* of text; 0: not known */
     double nll;     /* of all of them */
+    /* By position in the window, from 0: range 0 is position 0, range r the positions 2^(r-1) .. 2^r - 1. */
+    struct weft_position_range {
+        int64_t tokens;
+        double nll;
+    } range[WEFT_POSITION_RANGES];
 };
 enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shards *shards,
                                    struct weft_text_score *score);

@@ -31,9 +31,8 @@ static void close_item(struct stream *t)
     t->tokens = 0;
 }
 
-static void take_window(void *context, const int32_t *targets, const float *nll, int64_t count)
+static void add_items(struct stream *t, const int32_t *targets, const float *nll, int64_t count)
 {
-    struct stream *t = context;
     weft_sha256_add(&t->scorer->items->sha, targets, (size_t)count * sizeof *targets);
     for (int64_t i = 0; i < count; i++) {
         t->nll += nll[i];
@@ -50,15 +49,12 @@ static enum weft_status begin_items(struct stream *t, int32_t end)
     t->end = end;
     if (!t->scorer->items)
         return WEFT_OK;
-    t->scorer->each = take_window;
-    t->scorer->each_context = t;
     TRY(weft_items_begin(t->scorer->items, end < 0 ? WEFT_ITEMS_WINDOWS : WEFT_ITEMS_DOCUMENTS, false));
     return WEFT_OK;
 }
 
 static enum weft_status finish_items(struct stream *t)
 {
-    t->scorer->each = NULL;
     if (!t->scorer->items)
         return WEFT_OK;
     close_item(t);
@@ -67,6 +63,22 @@ static enum weft_status finish_items(struct stream *t)
 }
 
 /* ---- windows */
+
+static void take_window(void *context, const int32_t *targets, const float *nll, int64_t count)
+{
+    struct stream *t = context;
+    struct weft_position_range *range = t->score->range;
+    for (int64_t i = 0, next = 1; i < count; i++) {
+        if (i == next) {
+            range++;
+            next *= 2;
+        }
+        range->tokens++;
+        range->nll += nll[i];
+    }
+    if (t->scorer->items)
+        add_items(t, targets, nll, count);
+}
 
 static enum weft_status score_window(struct stream *t)
 {
@@ -111,6 +123,8 @@ static enum weft_status begin(struct stream *t, struct weft_scorer *s, int32_t e
     if (!t->window)
         return FAIL(WEFT_NOMEM, "not enough memory to score with");
     TRY(begin_items(t, end));
+    s->each = take_window;
+    s->each_context = t;
     return WEFT_OK;
 }
 

@@ -61,6 +61,32 @@ result $? "token files of the text give the same"
 [[ $(evaluate "${model[@]}" --data "$scratch/choices" | field items) == 70 ]]
 result $? "every item is counted"
 
+# Loss by position: what longer beginnings of a text cost more. Windows of 32 tokens; the second one begins with byte 32.
+positions=$(evaluate "${model[@]}" --data "$scratch/text" --by-position)
+for bytes in 2 3 5 9 17 33; do head -c $bytes "$scratch/text" >"$scratch/beginning" && evaluate "${model[@]}" --data "$scratch/beginning"; done >"$scratch/beginnings"
+head -c 33 "$scratch/text" >"$scratch/beginning"
+evaluate "${model[@]}" --data "$scratch/beginning" --by-position >"$scratch/window"
+python3 - "$scratch/window" "$scratch/beginnings" "$positions" "$one" <<'END'
+import json, sys
+window, text, plain = json.load(open(sys.argv[1])), json.loads(sys.argv[3]), json.loads(sys.argv[4])
+names = ["loss_at_0", "loss_at_1", "loss_at_2_3", "loss_at_4_7", "loss_at_8_15", "loss_at_16_31"]
+cost, tokens = 0, 0
+for name, line in zip(names, open(sys.argv[2])):
+    whole = json.loads(line)
+    mean = (whole["loss"] * whole["tokens"] - cost) / (whole["tokens"] - tokens)
+    assert abs(window[name] - mean) < 1e-5, (name, window[name], mean)
+    cost, tokens = whole["loss"] * whole["tokens"], whole["tokens"]
+for result in window, text:
+    assert [name for name in result if name.startswith("loss_at_")] == names
+full, rest = divmod(text["tokens"], 32)
+sizes = [1, 1, 2, 4, 8, 16]
+counts = [full * size + max(0, min(rest - first, size)) for size, first in zip(sizes, [0, 1, 2, 4, 8, 16])]
+assert abs(sum(n * text[name] for n, name in zip(counts, names)) / text["tokens"] - text["loss"]) < 1e-6
+assert {name: text[name] for name in plain} == plain
+END
+result $? "--by-position: the ranges are those of every window, and change nothing else"
+fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
+
 fails 2 "which MODEL" --data "$scratch/text"
 fails 2 "Give --data=PATH" gpt2
 fails 2 "give a whole number from 1 to" gpt2 --data "$scratch/text" --batch 0
@@ -115,6 +141,23 @@ done
 result $? "options of the task can be set"
 fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
 fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
+fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
+
+# A longer context than that of training: 64 tokens. Learned positions come again from the first on.
+head -c 64 "$scratch/text" >"$scratch/beginning"
+for pos in learned relative rope alibi; do
+    "$weft" train gpt2 "${small[@]}" --set pos=$pos --set task=text --set "data=$scratch/data" --out "$scratch/runs/$pos" >/dev/null 2>&1
+    short=$(evaluate "$scratch/runs/$pos" --data "$scratch/beginning" | field loss)
+    [[ -n $short && $(evaluate "$scratch/runs/$pos" --data "$scratch/beginning" --set context=200 | field loss) == "$short" ]]
+    result $? "$pos: the first tokens cost the same at a longer context"
+    long=$(evaluate "$scratch/runs/$pos" --data "$scratch/text" --set context=200 --by-position)
+    [[ -n $(field loss_at_128_255 <<<"$long") && $(field context <<<"$long") == 200 ]]
+    result $? "$pos: later positions are scored, too"
+    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": fitted to a context of 200 tokens, not trained at it"* ]]
+    result $? "$pos: what was extended is said"
+done
+fails 1 "fit nowhere in this model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
+fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
 fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
 rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&
     "$weft" data prepare "$scratch/reversed" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
