@@ -172,11 +172,44 @@ static void the_least_important_go(void **state)
         assert_true(row(s.model, "blocks.0.ffn.fc", u)[5] == row(m, "blocks.0.ffn.fc", u + 6)[5]);
     weft_smaller_release(&s);
     for (int64_t u = 0; u < 24; u++)
-        for (int64_t c = 0; c < 32; c++)
-            row(m, "blocks.0.ffn.fc", u)[c] = row(m, "blocks.0.ffn.proj", c)[u] = 1;
-    row(m, "blocks.0.ffn.fc", 0)[0] = 2; /* the others are equal, of which the last go */
-    check(weft_nn_cut(&s, m, WEFT_CUT_CHANNELS, 0.95));
-    assert_true(row(s.model, "blocks.0.ffn.fc", 0)[0] == 2);
+        for (int64_t c = 0; c < 32; c++) {
+            row(m, "blocks.0.ffn.fc", u)[c] = c == u ? 2 : 1; /* equal norms: the last go */
+            row(m, "blocks.0.ffn.proj", c)[u] = 1;
+        }
+    check(weft_nn_cut(&s, m, WEFT_CUT_CHANNELS, 0.92));
+    assert_int_equal(s.kept, 2);
+    assert_true(row(s.model, "blocks.0.ffn.fc", 0)[0] == 2 && row(s.model, "blocks.0.ffn.fc", 1)[1] == 2);
+    weft_smaller_release(&s);
+    close_model(&spec, m);
+}
+
+/* One layer would do without the first half of M3's latent, the others, by less, without the second. */
+static void layers_that_pass_units_on_lose_the_same(void **state)
+{
+    (void)state;
+    struct weft_spec spec;
+    struct weft_nn *m;
+    struct weft_smaller s;
+    open_model(&spec, &m, "gpt2", SMALL "m3=yes m3_width=8");
+    check(weft_nn_init(m));
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (int64_t u = 0; u < 8; u++)
+            for (int64_t c = 0; c < 32; c++) {
+                char name[64];
+                snprintf(name, sizeof name, "blocks.%d.m3.wc", layer);
+                row(m, name, u)[c] = (layer == 0 ? u >= 4 : u < 4) ? 3 - (float)layer : 0.1F * (float)u;
+                if (c < 24) {
+                    snprintf(name, sizeof name, "blocks.%d.m3.w", layer);
+                    row(m, name, c)[u] = 1;
+                }
+            }
+    check(weft_nn_cut(&s, m, WEFT_CUT_M3, 0.5));
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (int64_t u = 0; u < 4; u++) {
+            char name[64];
+            snprintf(name, sizeof name, "blocks.%d.m3.wc", layer);
+            assert_true(row(s.model, name, u)[0] == row(m, name, u + 4)[0]);
+        }
     weft_smaller_release(&s);
     close_model(&spec, m);
 }
@@ -244,7 +277,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_that_write_nothing_are_not_missed), cmocka_unit_test(channels_that_are_0_are_not_missed),
         cmocka_unit_test(ranks_that_are_0_are_not_missed),         cmocka_unit_test(the_least_important_go),
-        cmocka_unit_test(sizes_are_written_as_settings),           cmocka_unit_test(what_depends_on_places_is_refused),
+        cmocka_unit_test(layers_that_pass_units_on_lose_the_same), cmocka_unit_test(sizes_are_written_as_settings),
+        cmocka_unit_test(what_depends_on_places_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

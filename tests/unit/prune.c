@@ -134,6 +134,48 @@ static void masks_only_grow(void **state)
     close_stage(&s);
 }
 
+/* Nor do those count as pruned. */
+static void weights_that_are_0_anyway_are_pruned_in_their_turn(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "gpt2", "lr=0 steps=8 prune=0.8 prune_begin=0 prune_end=1 prune_every=1", NULL);
+    const struct weft_param *w = find(&s, "blocks.0.attn.wo");
+    memset(s.model->params.weights + w->offset, 0, 900 * sizeof(float));
+    for (int64_t step = 1; step <= 8; step++) {
+        take_steps(&s, step);
+        assert_int_equal(count(&s, w), weft_prune_count(&s.recipe, w, step));
+    }
+    close_stage(&s);
+}
+
+/* Whatever it does with gradients that are 0. */
+static void push(const void *options, const struct weft_update *u, const struct weft_span *span)
+{
+    (void)options;
+    for (int64_t i = span->first; i < span->first + span->count; i++)
+        u->weights[i] = u->moments[0][i] = u->moments[1][i] = 0.5F;
+}
+
+static void no_optimiser_moves_what_is_pruned(void **state)
+{
+    (void)state;
+    struct stage s;
+    const struct weft_optim pushing = {.name = "pushing", .update = push};
+    open_stage(&s, "gpt2", "steps=2 prune=0.5 prune_begin=0 prune_end=0", NULL);
+    take_steps(&s, 1);
+    s.recipe.optim = &pushing;
+    take_steps(&s, 2);
+    const struct weft_param *w = find(&s, "blocks.0.ffn.proj");
+    for (int64_t e = 0; e < w->count; e++) {
+        float wanted = is_pruned(&s, w, e) ? 0 : 0.5F;
+        int64_t at = w->offset + e;
+        assert_true(s.model->params.weights[at] == wanted && s.t->moments[0][at] == wanted &&
+                    s.t->moments[1][at] == wanted);
+    }
+    close_stage(&s);
+}
+
 /* A pruned weight has no part in the norm of the gradient. */
 static void the_norm_is_that_of_what_is_kept(void **state)
 {
@@ -226,6 +268,8 @@ int main(void)
         cmocka_unit_test(chosen_matrices_alone_are_pruned),
         cmocka_unit_test(the_smallest_go_and_of_equal_ones_the_first),
         cmocka_unit_test(masks_only_grow),
+        cmocka_unit_test(weights_that_are_0_anyway_are_pruned_in_their_turn),
+        cmocka_unit_test(no_optimiser_moves_what_is_pruned),
         cmocka_unit_test(the_norm_is_that_of_what_is_kept),
         cmocka_unit_test(resumed_training_has_the_same_bits),
         cmocka_unit_test(masks_of_another_step_are_refused),
