@@ -1,66 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_fuzzy.c - samples of fuzzy by its definition: n keys of m codes with their values, then n queries, each a key
- * with some codes substituted, scored after every code with the value of that key.
+ * targets_fuzzy.c - samples of fuzzy by its definition: n keys of m codes, then n queries, each a key with some codes
+ * substituted, scored after every code with the number of that key.
  */
 #include "check/stepped.h"
 
 #include <math.h>
 
 struct sizes {
-    int64_t pairs, tokens, codes; /* n, m, K */
+    int64_t keys, tokens, codes; /* n, m, K */
     double noise;
 };
 
 static struct sizes sizes_of(const struct weft_drawn *d)
 {
-    struct sizes s = {weft_drawn_option(d, "fuzzy_pairs"), weft_drawn_option(d, "fuzzy_tokens"),
+    struct sizes s = {weft_drawn_option(d, "fuzzy_keys"), weft_drawn_option(d, "fuzzy_tokens"),
                       weft_drawn_option(d, "fuzzy_codes"), 0};
     weft_plain_option(&d->recipe->task->owner, d->recipe->task_options, "fuzzy_noise", &s.noise);
     return s;
 }
 
-/* The key whose value this is; NULL: none. */
-static const int32_t *key_of(const struct weft_drawn *d, const struct sizes *s, int32_t value)
+/* The token of a key that a query's token, at a position, stands for; -1: the target names none. */
+static int32_t meant(const struct weft_drawn *d, const struct sizes *s, int64_t position)
 {
-    for (int64_t j = 0; j < s->pairs; j++)
-        if (d->tokens[j * (s->tokens + 1) + s->tokens] == value)
-            return d->tokens + j * (s->tokens + 1);
-    return NULL;
-}
-
-/* What a position is drawn from: the codes of its place in a key, or the values. */
-static void range_of(const struct weft_drawn *d, const struct sizes *s, int64_t position, int64_t *first,
-                     int64_t *count)
-{
-    const int64_t pairs = s->pairs * (s->tokens + 1);
-    int64_t place = position < pairs ? position % (s->tokens + 1) : (position - pairs) % s->tokens;
-    *first = place * s->codes;
-    *count = place < s->tokens ? s->codes : d->spec->vocab - *first;
+    int64_t key = d->targets[position] - s->tokens * s->codes;
+    return key < 0 || key >= s->keys ? -1 : d->tokens[key * s->tokens + position % s->tokens];
 }
 
 static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
 {
     const struct sizes s = sizes_of(d);
-    const int64_t pairs = s.pairs * (s.tokens + 1);
-    const int32_t *key = NULL;
-    int64_t first, count;
+    const int64_t queries = s.keys * s.tokens;
     (void)context;
-    if (d->length != pairs + s.pairs * s.tokens)
+    if (d->length != 2 * queries)
         return "the sample has another length";
     for (int64_t i = 0; i < d->length; i++) {
-        range_of(d, &s, i, &first, &count);
-        if (d->tokens[i] < first || d->tokens[i] >= first + count)
-            return "a token is not one of the codes or values of its place";
-        if (i < pairs && d->targets[i] != -1)
-            return "a key or value itself is scored";
-        if (i < pairs && i % (s.tokens + 1) == s.tokens && key_of(d, &s, d->tokens[i]) != d->tokens + i - s.tokens)
-            return "the values are not different";
-        if (i >= pairs && (i - pairs) % s.tokens == 0)
-            key = key_of(d, &s, d->targets[i]);
-        if (i >= pairs && (!key || d->targets[i] != key[s.tokens]))
-            return "the target of a query is not the value of one key";
-        if (i >= pairs && s.noise == 0 && d->tokens[i] != key[(i - pairs) % s.tokens])
+        if (d->tokens[i] / s.codes != i % s.tokens)
+            return "a token is not one of the codes of its place";
+        if (i < queries && d->targets[i] != -1)
+            return "a key itself is scored";
+        if (i >= queries && meant(d, &s, i) < 0)
+            return "a target is not the number of a key";
+        if (i >= queries && i % s.tokens && d->targets[i] != d->targets[i - 1])
+            return "a query has two targets";
+        if (i >= queries && s.noise == 0 && d->tokens[i] != meant(d, &s, i))
             return "a code was substituted without noise";
     }
     return NULL;
@@ -70,19 +53,16 @@ static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
 static double substituted(const struct weft_drawn *d)
 {
     const struct sizes s = sizes_of(d);
-    const int64_t pairs = s.pairs * (s.tokens + 1);
     int64_t count = 0;
-    for (int64_t i = 0; i < s.pairs * s.tokens; i++) {
-        const int32_t *key = key_of(d, &s, d->targets[pairs + i]);
-        count += !key || d->tokens[pairs + i] != key[i % s.tokens];
-    }
+    for (int64_t i = s.keys * s.tokens; i < d->length; i++)
+        count += d->tokens[i] != meant(d, &s, i);
     return (double)count;
 }
 
 static void expected_fuzzy(const struct weft_drawn *d, double *mean, double *deviation)
 {
     const struct sizes s = sizes_of(d);
-    const double codes = (double)(s.pairs * s.tokens);
+    const double codes = (double)(s.keys * s.tokens);
     *mean = codes * s.noise;
     *deviation = sqrt(codes * s.noise * (1 - s.noise));
 }
@@ -90,8 +70,9 @@ static void expected_fuzzy(const struct weft_drawn *d, double *mean, double *dev
 static bool fuzzy_from(const struct weft_drawn *d, int64_t position, int64_t *first, int64_t *count)
 {
     const struct sizes s = sizes_of(d);
-    range_of(d, &s, position, first, count);
-    return position < s.pairs * (s.tokens + 1); /* the others are keys again */
+    *first = position % s.tokens * s.codes;
+    *count = s.codes;
+    return position < s.keys * s.tokens; /* the others are keys again */
 }
 
 const struct weft_definition weft_definition_fuzzy = {

@@ -110,9 +110,9 @@ static void every_task_has_its_definition(void **state)
     passes("task=recall recall_length=2 vocab=2", "training samples equal to the first");
     passes("task=mqar mqar_length=32 vocab=64", "samples of mqar against its definition");
     passes("task=mqar mqar_length=16 mqar_pairs=4 mqar_fill=uniform vocab=65", "samples of mqar against");
-    passes("task=fuzzy vocab=64 context=80", "samples of fuzzy against its definition");
-    passes("task=fuzzy fuzzy_noise=0 fuzzy_pairs=2 fuzzy_tokens=1 fuzzy_codes=2 vocab=4", "samples of fuzzy against");
-    passes("task=fuzzy fuzzy_noise=0.75 fuzzy_pairs=3 fuzzy_codes=4 vocab=20", "what fuzzy draws");
+    passes("task=fuzzy", "samples of fuzzy against its definition");
+    passes("task=fuzzy fuzzy_noise=0 fuzzy_keys=2 fuzzy_tokens=1 fuzzy_codes=2 vocab=4", "samples of fuzzy against");
+    passes("task=fuzzy fuzzy_noise=0.75 fuzzy_keys=3 fuzzy_codes=4 vocab=20", "what fuzzy draws");
     passes("task=entailment vocab=200 seed=3", "samples of entailment against its definition");
 }
 

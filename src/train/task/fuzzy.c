@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/fuzzy - recall by noisy keys: n keys of m tokens, each with its value, then n queries, each a key of which every
- * token was substituted with probability p; scored, after every token of a query, is the value of its key.
+ * task/fuzzy - recall by noisy keys: n keys of m tokens, then n queries, each a key of which every token was
+ * substituted with probability p; scored, after every token of a query, is the number of its key.
  *
- *     k1 .. km v  k1 .. km v  ..    q1 .. qm  q1 .. qm  ..         a query is of any key, whatever the others are of
+ *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         a query is of any key, whatever the others are of
  *     ki: one of the K codes (i-1)K .. iK-1, as a product quantiser gives one for each part of a vector
- *     v: n different of mK .. V-1
  *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is the most noise there is
+ *     the answers: mK for the first key .. mK+n-1 for the last
  *
  * What i tokens of a query tell is how many of them each key has in common with it: h of the right key is binomial with
  * 1-p, that of each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p, what a token in common
  * multiplies the odds by, key j has the probability w^h_j / sum of w^h. The mean of its negative logarithm at the right
  * key is the least loss. The best guess is the key with the most in common, whatever p is; its accuracy counts ties by
  * their share. Both are means over i = 1 .. m.
+ *
+ * Answers are the places of keys, not tokens that stand beside them: so one layer can answer by one token, and a model
+ * does not first have to learn where values are. With values it took many times the samples to get beyond a guess.
  */
 #include "train/task/draw_inl.h"
 
@@ -22,30 +25,30 @@
 enum { MOST_TOKENS = 16 };
 
 struct fuzzy {
-    int64_t pairs, tokens, codes;
+    int64_t keys, tokens, codes;
     double noise;
 };
 
 #define AT(field) offsetof(struct fuzzy, field)
 static const struct weft_opt options[] = {
-    {"fuzzy_pairs", WEFT_OPT_INT, AT(pairs), "8", 2, 1 << 16, .help = "n, keys with their values, and queries"},
+    {"fuzzy_keys", WEFT_OPT_INT, AT(keys), "4", 2, 1 << 16, .help = "n, keys, and queries"},
     {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, tokens of a key"},
     {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, codes that each token of a key is one of"},
     {"fuzzy_noise", WEFT_OPT_REAL, AT(noise), "0.1", 0, 1,
      .help = "p, probability that a token of a query is another code than the key's; at most (K-1)/K"},
 };
 
-static int64_t first_value(const struct fuzzy *o) { return o->tokens * o->codes; }
+static int64_t first_answer(const struct fuzzy *o) { return o->tokens * o->codes; }
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
 {
     const struct fuzzy *o = opts;
-    const long long least = first_value(o) + o->pairs;
+    const long long least = first_answer(o) + o->keys;
     const double most = (double)(o->codes - 1) / (double)o->codes;
     (void)arena;
     if (spec->vocab < least)
-        return FAIL(WEFT_INVALID, "%lld tokens of %lld codes and %lld values need vocab=%lld or more, not %lld",
-                    (long long)o->tokens, (long long)o->codes, (long long)o->pairs, least, (long long)spec->vocab);
+        return FAIL(WEFT_INVALID, "%lld tokens of %lld codes and %lld answers need vocab=%lld or more, not %lld",
+                    (long long)o->tokens, (long long)o->codes, (long long)o->keys, least, (long long)spec->vocab);
     if (o->noise > most)
         return FAIL(WEFT_INVALID, "fuzzy_noise=%g is more than %g, where queries say nothing about keys of %lld codes",
                     o->noise, most, (long long)o->codes);
@@ -55,7 +58,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
 static int64_t length(const void *opts)
 {
     const struct fuzzy *o = opts;
-    return o->pairs * (2 * o->tokens + 1);
+    return 2 * o->keys * o->tokens;
 }
 
 static int32_t draw_substitute(struct draw *d, const struct fuzzy *o, int64_t i, int32_t token)
@@ -67,30 +70,29 @@ static int32_t draw_substitute(struct draw *d, const struct fuzzy *o, int64_t i,
 static void sample(const struct weft_spec *spec, const void *opts, uint64_t index, int32_t *tokens, int32_t *targets)
 {
     const struct fuzzy *o = opts;
-    const int64_t n = o->pairs, m = o->tokens, pairs = n * (m + 1), values = first_value(o);
+    const int64_t n = o->keys, m = o->tokens;
     struct draw d = draw_begin(spec, "task.fuzzy", index);
-    for (int64_t i = 0; i < pairs; i++) {
-        int64_t place = i % (m + 1); /* codes are no values: a value is new among all tokens before it */
-        tokens[i] = place < m ? (int32_t)(place * o->codes + draw_below(&d, o->codes))
-                              : draw_other(&d, values, spec->vocab - values, tokens, i);
+    for (int64_t i = 0; i < n * m; i++) {
+        tokens[i] = (int32_t)(i % m * o->codes + draw_below(&d, o->codes));
         targets[i] = -1;
     }
-    for (int64_t q = 0; q < n; q++) {
-        const int32_t *pair = tokens + draw_below(&d, n) * (m + 1);
+    for (int64_t at = n * m; at < 2 * n * m; at += m) {
+        const int64_t j = draw_below(&d, n);
         for (int64_t i = 0; i < m; i++) {
+            const int32_t token = tokens[j * m + i];
             bool substituted = weft_uniform(d.key, d.drawn++) < o->noise;
-            tokens[pairs + q * m + i] = substituted ? draw_substitute(&d, o, i, pair[i]) : pair[i];
-            targets[pairs + q * m + i] = pair[m];
+            tokens[at + i] = substituted ? draw_substitute(&d, o, i, token) : token;
+            targets[at + i] = (int32_t)(first_answer(o) + j);
         }
     }
 }
 
-/* Keys and values; queries make no sample another. */
+/* Keys; queries make no sample another. */
 static double different(const struct weft_spec *spec, const void *opts)
 {
     const struct fuzzy *o = opts;
-    return weft_pow((double)o->codes, (double)(o->tokens * o->pairs)) *
-           draw_ways(spec->vocab - first_value(o), o->pairs);
+    (void)spec;
+    return weft_pow((double)o->codes, (double)(o->keys * o->tokens));
 }
 
 /* ---- the floor */
@@ -141,7 +143,7 @@ static double share(int64_t n, double below, double most)
 /* Of a query's last token, when it is of m. */
 static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
 {
-    const int64_t n = o->pairs;
+    const int64_t n = o->keys;
     const double odds = (1 - o->noise) * (double)(o->codes - 1) / o->noise; /* infinite without noise */
     double right[MOST_TOKENS + 1], other[MOST_TOKENS + 1], ratio[MOST_TOKENS + 1], below = 0;
     binomial(m, 1 - o->noise, right);
@@ -159,7 +161,7 @@ static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
 static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
 {
     const struct fuzzy *o = opts;
-    struct weft_floor f = {.chance = 1 / (double)o->pairs};
+    struct weft_floor f = {.chance = 1 / (double)o->keys};
     (void)spec;
     for (int64_t m = 1; m <= o->tokens; m++)
         add_floor(o, m, &f);
