@@ -20,8 +20,8 @@ static const struct {
     struct weft_arg arg;
 } shared[] = {
     {WEFT_TAKES_MODEL,
-     {NULL, 0, "MODEL", WEFT_ARG_FILE, COMMON(model), .help = "A preset, a config file, or the folder of a run",
-      .choice_at = weft_preset_name_at,
+     {NULL, 0, "MODEL", WEFT_ARG_FILE, COMMON(model),
+      .help = "A preset, a config file, STUDY:ARM, or the folder of a run", .choice_at = weft_preset_name_at,
       .missing =
           "which MODEL? `weft help models` lists presets; a config file or a folder with config.json is one too"}},
     {WEFT_TAKES_SET,
@@ -299,7 +299,5 @@ void weft_args_release(const struct weft_cmd *cmd, void *args)
     for (int i = 0; (arg = weft_arg_at(cmd, i)); i++)
         if (arg->many)
             free(((struct weft_arg_list *)((char *)args + arg->offset))->item);
-    weft_recipe_release(&common->recipe);
-    weft_spec_release(&common->spec);
-    weft_settings_release(&common->settings);
+    weft_common_release(common);
 }

@@ -50,18 +50,22 @@ const struct weft_cmd *weft_cmd_find(const char *name);
 
 /* ---- what the struct of every command begins with (common.c) */
 
+struct weft_study;
 struct weft_common {
     const char *model;
     struct weft_settings settings;
     int64_t threads;
     bool json, help, verbose;
     /* Filled in by weft_common_init, released by main: */
+    struct weft_study *study; /* that MODEL is an arm of; NULL: it is none */
     struct weft_spec spec;
     struct weft_recipe recipe;
 };
 
-/* Finds the model, resolves spec and recipe, and refuses settings that are left over. */
+/* Finds the model, which may also be STUDY:ARM, an arm of a study's config; resolves spec and recipe, and refuses
+ * settings that are left over. */
 enum weft_status weft_common_init(struct weft_common *c);
+void weft_common_release(struct weft_common *c);
 /* Names of presets, as choices of a MODEL; NULL past the last. */
 const char *weft_preset_name_at(int i);
 bool weft_is_folder(const char *path);

@@ -12,8 +12,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The colon of STUDY:ARM; NULL: MODEL is something else. */
+static const char *find_colon(const char *model)
+{
+    struct stat st;
+    const char *colon = strrchr(model, ':');
+    return colon && stat(model, &st) ? colon : NULL;
+}
+
+/* The study itself is not run, so its own options would have no effect. */
+static enum weft_status check_settings(const struct weft_common *c)
+{
+    for (int i = 0; i < c->settings.count; i++)
+        for (int k = 0; k < weft_study_owner.count; k++)
+            if (strcmp(c->settings.setting[i].name, weft_study_owner.options[k].name) == 0)
+                return FAIL(WEFT_INVALID, "%s is an option of studies and has no effect on one arm, %s: remove it",
+                            c->settings.setting[i].name, c->model);
+    return WEFT_OK;
+}
+
+/* The command line overrides an arm as it does in a study. */
+static enum weft_status take_arm(struct weft_common *c, const char *colon)
+{
+    const struct weft_arm *arm;
+    const char *path = weft_arena_print(&c->settings.arena, "%.*s", (int)(colon - c->model), c->model);
+    c->study = calloc(1, sizeof *c->study);
+    if (!path || !c->study)
+        return FAIL(WEFT_NOMEM, "not enough memory for a study");
+    TRY(check_settings(c));
+    TRY(weft_study_init(c->study, path, &c->settings));
+    TRY(weft_study_find_arm(c->study, colon + 1, &arm));
+    c->settings.count = 0;
+    for (int i = 0; i < arm->settings.count; i++)
+        TRY(weft_settings_put(&c->settings, arm->settings.setting[i]));
+    c->model = c->study->preset;
+    return WEFT_OK;
+}
+
+void weft_common_release(struct weft_common *c)
+{
+    weft_recipe_release(&c->recipe);
+    weft_spec_release(&c->spec);
+    weft_settings_release(&c->settings);
+    if (c->study)
+        weft_study_release(c->study);
+    free(c->study);
+}
+
 enum weft_status weft_common_init(struct weft_common *c)
 {
+    const char *colon = find_colon(c->model);
+    if (colon)
+        TRY(take_arm(c, colon));
     TRY(weft_spec_init(&c->spec, c->model, &c->settings));
     TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
     return WEFT_OK;

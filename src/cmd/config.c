@@ -6,8 +6,6 @@
 #include "cmd/cmd.h"
 #include "study/study.h"
 
-#include <string.h>
-
 struct args {
     struct weft_common common; /* its settings are those of --set */
     const char *config, *arm, *kept;
@@ -23,17 +21,11 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-static enum weft_status print_arm(const struct weft_study *s, const char *name)
+static enum weft_status print_arm(struct weft_study *s, const char *name)
 {
-    const char *names[WEFT_MAX_ARMS];
-    for (int i = 0; i < s->arm_count; i++) {
-        names[i] = s->arm[i].name;
-        if (strcmp(names[i], name) == 0)
-            return weft_settings_save(&s->arm[i].settings, stdout);
-    }
-    const char *near = weft_suggest(name, names, s->arm_count);
-    return FAIL(WEFT_INVALID, "%s has no arm \"%s\"%s%s%s", s->path, name, near ? ": did you mean " : "",
-                near ? near : "", near ? "?" : "");
+    const struct weft_arm *arm;
+    TRY(weft_study_find_arm(s, name, &arm));
+    return weft_settings_save(&arm->settings, stdout);
 }
 
 static void print_study(const struct weft_study *s)

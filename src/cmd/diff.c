@@ -97,11 +97,8 @@ static enum weft_status run(void *args)
     struct weft_common run[2] = {{0}, {0}};
     struct weft_diff d = {0};
     enum weft_status status = compare(args, run, &d);
-    for (int i = 0; i < 2; i++) {
-        weft_recipe_release(&run[i].recipe);
-        weft_spec_release(&run[i].spec);
-        weft_settings_release(&run[i].settings);
-    }
+    for (int i = 0; i < 2; i++)
+        weft_common_release(&run[i]);
     return status;
 }
 

@@ -339,10 +339,10 @@ static enum weft_status run_command(void *args)
 const struct weft_cmd weft_cmd_train = {
     .name = "train",
     .summary = "train a model on a task",
-    .doc =
-        "Trains MODEL, a preset or a config file, on a task (--set task=NAME), then scores it on samples held out for "
-        "validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see `weft "
-        "verify`.",
+    .doc = "Trains MODEL, a preset, a config file or STUDY:ARM, on a task (--set task=NAME), then scores it on samples "
+           "held out for "
+           "validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see `weft "
+           "verify`.",
     .notes =
         "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
         "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second "

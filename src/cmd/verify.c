@@ -27,7 +27,7 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model),
-     .help = "A preset, a config file, or the folder of a run; without one, all presets",
+     .help = "A preset, a config file, STUDY:ARM, or the folder of a run; without one, all presets",
      .choice_at = weft_preset_name_at},
     {"gate", 'g', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, gate), .help = "Check models by this gate only",
      .choice_at = gate_at},

@@ -68,3 +68,8 @@ struct weft_text weft_interval_text(struct weft_interval i)
         snprintf(t.text, sizeof t.text, "[%+.*f, %+.*f]", digits, i.low, digits, i.high);
     return t;
 }
+
+double weft_result_percent(const struct weft_results *r, const struct weft_result_arm *arm)
+{
+    return 100 * arm->found.against.mean / r->arm[0].found.loss;
+}

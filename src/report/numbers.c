@@ -16,11 +16,13 @@ static void put_p(double p, FILE *to)
 
 /* ---- comparisons */
 
-static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, bool items, FILE *to)
+static void put_comparison(const struct weft_results *r, const struct weft_result_arm *arm, bool bootstrap, bool items,
+                           FILE *to)
 {
     const struct weft_comparison *c = &arm->found.against;
-    fprintf(to, "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%+.4f</td><td>%s</td><td>%s</td>", arm->name,
-            (long long)c->seeds, c->mean, weft_interval_text(c->family).text, weft_interval_text(c->alone).text);
+    fprintf(to, "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%+.4f</td><td>%+.2f %%</td><td>%s</td><td>%s</td>",
+            arm->name, (long long)c->seeds, c->mean, weft_result_percent(r, arm), weft_interval_text(c->family).text,
+            weft_interval_text(c->alone).text);
     put_p(c->p, to);
     put_p(c->p_holm, to);
     if (isfinite(c->over_noise))
@@ -45,11 +47,21 @@ static void put_comparison(const struct weft_result_arm *arm, bool bootstrap, bo
 
 void weft_html_numbers(const struct weft_results *r, FILE *to)
 {
-    const char *columns[] = {"Arm", "Seeds",   "Mean difference", "95 %, all arms together", "95 %, alone",
-                             "p",   "p, Holm", "Over seed noise", "Seeds to resolve it",     NULL,
-                             NULL,  NULL};
+    const char *columns[] = {"Arm",
+                             "Seeds",
+                             "Mean difference",
+                             "Of the loss",
+                             "95 %, all arms together",
+                             "95 %, alone",
+                             "p",
+                             "p, Holm",
+                             "Over seed noise",
+                             "Seeds to resolve it",
+                             NULL,
+                             NULL,
+                             NULL};
     bool any = false, bootstrap = false, items = false;
-    int named = 9;
+    int named = 10;
     for (int i = 1; i < r->arm_count; i++) {
         any |= r->arm[i].found.against.seeds > 0;
         bootstrap |= r->arm[i].found.against.seeds >= WEFT_BOOTSTRAP_SEEDS;
@@ -66,7 +78,7 @@ void weft_html_numbers(const struct weft_results *r, FILE *to)
     weft_html_open_table("Comparisons with the first arm", columns, to);
     for (int i = 1; i < r->arm_count; i++)
         if (r->arm[i].found.against.seeds)
-            put_comparison(&r->arm[i], bootstrap, items, to);
+            put_comparison(r, &r->arm[i], bootstrap, items, to);
     weft_html_close_table(to);
 }
 

@@ -22,6 +22,8 @@ bool weft_result_is_screening(const struct weft_results *r, const struct weft_re
                               const struct weft_finished *run);
 double weft_result_screened_loss(const struct weft_results *r, const struct weft_result_arm *arm, double lr);
 
+/* The mean difference of an arm as a percentage of the first arm's mean loss (format.c). */
+double weft_result_percent(const struct weft_results *r, const struct weft_result_arm *arm);
 /* The number of steps of an arm, which may differ from that of the first (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
 /* Whether runs of one arm may differ in an option: seed and learning rate. */

@@ -34,7 +34,7 @@ static const char *key(const struct weft_result_arm *arm, const char *name, char
     return text;
 }
 
-static void add_arm(const struct weft_result_arm *arm, struct weft_result *to)
+static void add_arm(const struct weft_results *r, const struct weft_result_arm *arm, struct weft_result *to)
 {
     const struct weft_finding *f = &arm->found;
     bool compared = f->against.seeds > 0;
@@ -50,6 +50,7 @@ static void add_arm(const struct weft_result_arm *arm, struct weft_result *to)
     weft_result_real(to, key(arm, "diff_mean", text), compared ? f->against.mean : NAN);
     weft_result_real(to, key(arm, "diff_low", text), compared ? f->against.family.low : NAN);
     weft_result_real(to, key(arm, "diff_high", text), compared ? f->against.family.high : NAN);
+    weft_result_real(to, key(arm, "diff_percent", text), compared ? weft_result_percent(r, arm) : NAN);
     weft_result_int(to, key(arm, "test_items", text), f->test.loss.items);
     weft_result_real(to, key(arm, "test_error", text), f->test.loss.items ? f->test.loss.error : NAN);
     const struct weft_item_noise *test = f->test.difference.items ? &f->test.difference : NULL;
@@ -62,7 +63,7 @@ static void add_arm(const struct weft_result_arm *arm, struct weft_result *to)
 void weft_results_add(const struct weft_results *r, struct weft_result *to)
 {
     for (int i = 0; i < r->arm_count; i++)
-        add_arm(&r->arm[i], to);
+        add_arm(r, &r->arm[i], to);
     if (r->reproduced >= 0)
         weft_result_int(to, "reproduced", r->reproduced);
     else

@@ -154,3 +154,18 @@ bool weft_is_arm_name(const char *text)
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
     return n > 0 && n < 64 && !text[n];
 }
+
+enum weft_status weft_study_find_arm(struct weft_study *s, const char *name, const struct weft_arm **arm)
+{
+    const char *names[WEFT_MAX_ARMS];
+    TRY(weft_study_match(s));
+    for (int i = 0; i < s->arm_count; i++) {
+        names[i] = s->arm[i].name;
+        *arm = &s->arm[i];
+        if (strcmp(names[i], name) == 0)
+            return WEFT_OK;
+    }
+    const char *near = weft_suggest(name, names, s->arm_count);
+    return FAIL(WEFT_INVALID, "%s has no arm \"%s\"%s%s%s", s->path, name, near ? ": did you mean " : "",
+                near ? near : "", near ? "?" : "");
+}

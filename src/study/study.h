@@ -93,6 +93,8 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
 void weft_study_release(struct weft_study *s);
 /* Whether a text can be the name of an arm: letters, digits, - and _, at most 63. */
 bool weft_is_arm_name(const char *text);
+/* The arm of this name, with the width that matching gives it. */
+enum weft_status weft_study_find_arm(struct weft_study *s, const char *name, const struct weft_arm **arm);
 /* Refuses the .config at `path`, which Kconfig made from the study's config, if a value is missing or different. */
 enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 

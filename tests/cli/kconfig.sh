@@ -41,6 +41,14 @@ result $? "an arm is the model of its settings"
 result $? "the command line stands above"
 "$weft" config study --arm w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?'
 result $? "an arm that is none"
+"$weft" show study:w2 --config | cmp -s - w2.json && "$weft" show study:w2 --set width=64 --config | grep -q '"width": 64'
+result $? "STUDY:ARM is that model for other commands"
+"$weft" show study:w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?' &&
+    "$weft" show study:w2 --set seeds=2 2>&1 | grep -q 'seeds is an option of studies' && "$weft" show none:w2 2>&1 | grep -q 'none cannot be read'
+result $? "an arm, an option or a study that it cannot be is refused"
+study 'CONFIG_WEFT_ARMS="a: | b: ffn=swiglu"' 'CONFIG_WEFT_MATCH="params"'
+"$weft" config study --arm b | grep -q '"ffn_width": 34[0-9],' && "$weft" show study:b --config | grep -q '"ffn_width": 34[0-9],'
+result $? "and has the width that matches"
 study 'CONFIG_WEFT_PRESET="ra-mla"' 'CONFIG_RA_MLA_ABLATION_STEPS="0,1,2,3,4,5"'
 takes "the steps of the RA-MLA study"
 grep -q 'step4 .*m1=yes m2=yes m3=no; again step2' out && grep -q 'step5 .*; again step3' out

@@ -38,8 +38,10 @@ loss = {(r["arm"], r["seed"]): r["test_loss"] for r in map(json.loads, open(sys.
 differences = [loss["w2-full", seed] - loss["dot", seed] for seed in range(1, 6)]
 mean, half = statistics.mean(differences), 2.7764451052 * statistics.stdev(differences) / 5**0.5
 printed = json.loads(sys.argv[2])
-for key, value in {"mean": mean, "low": mean - half, "high": mean + half}.items():
-    assert abs(printed["w2-full.diff_" + key] - value) < 1e-8
+percent = 100 * mean / statistics.mean(loss["dot", seed] for seed in range(1, 6))
+for key, value in {"mean": mean, "low": mean - half, "high": mean + half, "percent": percent}.items():
+    assert abs(printed["w2-full.diff_" + key] - value) < 1e-7
+assert f"<td>{mean:+.4f}</td><td>{percent:+.2f} %</td>" in open(sys.argv[1] + "/report.html").read()
 END
 result $? "the difference and its interval are those of the paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
