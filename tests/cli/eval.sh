@@ -122,7 +122,7 @@ refused "" '{"query": '
 # A run's own task: the scores that training ended with.
 small=(--set layers=1 --set width=32 --set heads=2 --set batch=4 --set context=64 --set steps=3 --set eval_samples=10)
 "$weft" data prepare "$scratch/text" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
-for task in recall 'mqar vocab=80' 'entailment dtype=f32' "text data=$scratch/data"; do
+for task in recall 'mqar vocab=80' 'fuzzy fuzzy_noise=0.3' 'entailment dtype=f32' "text data=$scratch/data"; do
     run="$scratch/runs/${task%% *}"
     read -ra settings <<<"task=$task"
     trained=$("$weft" train gpt2 "${small[@]}" "${settings[@]/#/--set=}" --out "$run" --json 2>/dev/null)
@@ -130,13 +130,16 @@ for task in recall 'mqar vocab=80' 'entailment dtype=f32' "text data=$scratch/da
     python3 - "$trained" "$scored" <<'END'
 import json, sys
 trained, scored = map(json.loads, sys.argv[1:])
-for name in "task", "eval_loss", "accuracy", "test_loss", "test_accuracy", "weights_sha256":
+floor = [] if trained["task"] == "text" else ["floor_loss", "best_accuracy", "chance_accuracy"]
+for name in ["task", "eval_loss", "accuracy", "test_loss", "test_accuracy", "weights_sha256"] + floor:
     assert trained[name] == scored[name], name
 END
     result $? "${task%% *}: a run is scored on its own task as at the end of training"
     [[ -n $scored && $(evaluate "$run/step-000000003" --batch 3 --threads 3) == "$scored" ]]
     result $? "${task%% *}: so is its checkpoint, with another batch and other threads"
 done
+[[ $(evaluate "$scratch/runs/fuzzy" --set fuzzy_noise=0.875 | field best_accuracy) == 0.25 ]]
+result $? "the floor is that of the samples that are scored"
 [[ $(evaluate "$scratch/runs/recall" --set eval_samples=20 | field samples) == 20 ]]
 result $? "options of the task can be set"
 fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
