@@ -12,12 +12,12 @@
 
 enum { A_DAY = 86400 };
 #define SMALLER                                                                                                        \
-    "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data"
+    "configs/gpt2-ra-mla-small has the arms of the RA-MLA study at a size that takes minutes and needs no data, "      \
+    "configs/gpt2-ra-mla-hour at one that takes about an hour"
 
 #define NO_DATA                                                                                                        \
-    "docs/data.md has recipes for data; --stand-in DIR (make STAND_IN=book.txt) trains on other text instead, and "    \
-    "the "                                                                                                             \
-    "plan and the report say so. "
+    "docs/data.md has recipes for data; --stand-in DIR (make STAND_IN=book.txt) trains on other text instead, "        \
+    "and the plan and the report say so. "
 
 static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->json ? stdout : stderr; }
 
