@@ -92,6 +92,8 @@ void weft_options_find(struct weft_options *all, const struct weft_spec *spec);
 bool weft_options_met(const struct weft_options *all, const char *needs);
 /* Whether an option is one of this part's. */
 bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt);
+/* Whether what the option needs is there, and its value is not one that changes nothing by definition. */
+bool weft_option_acts(const struct weft_options *all, const struct weft_option *o);
 /* Whether its value is not the default, and makes a difference by definition. */
 bool weft_option_matters(const struct weft_options *all, const struct weft_option *o);
 /* Whether two models differ in what is known before they run: weights and their first values; or in the plan of a step

@@ -59,11 +59,16 @@ static const void *struct_of(const struct weft_spec *spec, const struct weft_opt
     return spec;
 }
 
-bool weft_option_matters(const struct weft_options *all, const struct weft_option *o)
+bool weft_option_acts(const struct weft_options *all, const struct weft_option *o)
 {
-    if (weft_opt_same(o->opt, o->value, o->opt->initial) || !weft_options_met(all, o->opt->needs))
+    if (!weft_options_met(all, o->opt->needs))
         return false;
     return !o->opt->idle || !o->opt->idle(all->spec, struct_of(all->spec, o->opt));
+}
+
+bool weft_option_matters(const struct weft_options *all, const struct weft_option *o)
+{
+    return !weft_opt_same(o->opt, o->value, o->opt->initial) && weft_option_acts(all, o);
 }
 
 /* ---- models that are not run */

@@ -19,7 +19,7 @@
 
 static bool is_on(const struct weft_options *all, const struct weft_option *o)
 {
-    return o->opt->off && !weft_opt_same(o->opt, o->value, o->opt->off) && weft_options_met(all, o->opt->needs);
+    return o->opt->off && !weft_opt_same(o->opt, o->value, o->opt->off) && weft_option_acts(all, o);
 }
 
 /* ---- the part that is switched, or whose option it is */

@@ -360,6 +360,9 @@ class FeedForward(nn.Module):
         #: elif ws_form=dense
         self.wz = nn.Parameter(torch.zeros(F, F))  # only Weft's losses need it
         #: end
+        #: if ws_logits=yes
+        self.wl = nn.Linear(F, C, bias=False)  # only Weft's losses need it
+        #: end
 
     def hidden(self, x):
         #: if ffn=gelu

@@ -73,6 +73,15 @@ static struct weft_value *bias_of(struct weft_build *b, const char *name)
     return weft_build_has(b, bias) ? weft_build_weight(b, bias) : NULL;
 }
 
+struct weft_value *weft_build_head(struct weft_build *b)
+{
+    struct weft_scope scope = b->scope;
+    weft_build_scope(b, "%s", "");
+    struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
+    b->scope = scope;
+    return head;
+}
+
 struct weft_value *weft_build_product(struct weft_build *b, struct weft_value *x, const char *name)
 {
     return weft_linear(b->g, x, weft_build_weight(b, name), NULL, NULL, b->spec->compute);

@@ -82,6 +82,8 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h);
 /* Adds f32 [1] to a named term of the loss. */
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value);
+/* The matrix that the model's logits are made with. */
+struct weft_value *weft_build_head(struct weft_build *b);
 /* Reports a value of the layer as a metric; only in graphs of the use WEFT_WATCH. */
 void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value);
 

@@ -149,8 +149,7 @@ static void build(struct weft_build *b)
     if (net->scored)
         x = weft_embed(b->g, x, net->scored);
     x = weft_build_narrow(b, final_norm(b, x));
-    weft_build_scope(b, "%s", "");
-    struct weft_value *head = weft_build_weight(b, b->spec->tie ? "wte" : "head");
+    struct weft_value *head = weft_build_head(b);
     if (net->use <= WEFT_EVAL) {
         build_loss(b, x, head);
         return;

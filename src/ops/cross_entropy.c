@@ -10,7 +10,8 @@
  * over the scored rows, those with target[m] >= 0. Other rows cost nothing: their nll and lse are 0, their pred is -1.
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
- * targets i32 [M], weight f32 [1] (one over the number of scored tokens of the whole batch, which only the host knows).
+ * targets i32 [M], weight f32 [1] (one over the number of scored tokens of the whole batch, which only the host knows;
+ * without it, one over the number of scored rows: the loss is their mean).
  * Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
  * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
@@ -213,12 +214,24 @@ static void run_chunk(const struct chunk *c)
         weft_dnn_outer_run(plan->dw, c->count, c->dlogits, from, dw->data, engine, call->local, call->local_stride);
 }
 
+/* As given, or one over the number of scored rows. */
+static float weight_of(const struct weft_call *call)
+{
+    const int32_t *targets = call->in[TARGETS]->data;
+    int64_t rows = weft_tensor_rows(call->in[X]), scored = 0;
+    if (call->in[WEIGHT])
+        return *(const float *)call->in[WEIGHT]->data;
+    for (int64_t r = 0; r < rows; r++)
+        scored += targets[r] >= 0;
+    return 1 / (float)weft_max(1, scored);
+}
+
 static void run(const struct weft_call *call)
 {
     const struct attr *a = call->attr;
     const struct plan *plan = call->plan;
     const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
-    float weight = *(const float *)call->in[WEIGHT]->data;
+    float weight = weight_of(call);
     int64_t rows = weft_tensor_rows(call->in[X]), next = 0;
     struct chunk c = {.call = call, .logits = (float *)call->scratch};
     if (call->gout[LOSS]) {
@@ -251,7 +264,7 @@ static double flops(const struct weft_call *call)
     return 2.0 * products * (double)weft_tensor_rows(call->in[X]) * (double)weft_tensor_count(call->in[P]);
 }
 
-/* ---- cases. n: rows, V, C, which rows are scored (see below). x: z_lambda */
+/* ---- cases. n: rows, V, C, which rows are scored (see below), whether the loss is a mean. x: z_lambda */
 
 enum { ALL, SOME, NONE, LATER };
 
@@ -265,6 +278,9 @@ static const struct weft_case cases[] = {
     {.name = "large z-loss", .n = {6, 37, 16, ALL}, .x = {0.5}},
     {.name = "later rows", .n = {9, 70, 33, LATER}},
     {.name = "none scored", .n = {6, 40, 16, NONE}, .x = {1e-2}},
+    {.name = "mean", .n = {9, 70, 33, SOME, 1}, .x = {1e-2}},
+    {.name = "mean of none", .n = {3, 20, 16, NONE, 1}},
+    {.name = "mean of two chunks", .n = {2 * CHUNK, 18, 8, LATER, 1}},
     {.name = "a chunk", .n = {CHUNK, 20, 8, SOME}},
     {.name = "some of three chunks", .n = {3 * CHUNK, 18, 8, SOME}},
     {.name = "a chunk and one row", .n = {CHUNK + 1, 19, 9, SOME}, .x = {1e-4}},
@@ -275,7 +291,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     struct weft_value *x = weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[2]);
     struct weft_value *w = weft_graph_param(g, "w", WEFT_SHAPE(weft_fixed(c->n[1]), weft_fixed(c->n[2])));
     struct weft_value *targets = weft_case_input(g, "targets", WEFT_I32, c->n[0], 0);
-    struct weft_value *weight = weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
+    struct weft_value *weight = c->n[4] ? NULL : weft_graph_input(g, "weight", WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
     struct weft_value *loss = weft_cross_entropy(g, x, w, targets, weight, c->x[0]);
     for (int o = LOSS; loss && o <= PRED; o++)
         weft_graph_output(g, weft_sibling(loss, o));

@@ -26,7 +26,8 @@ static enum weft_status shape(struct weft_node *node)
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape)), one = WEFT_SHAPE(weft_fixed(1));
     if (targets->dtype != WEFT_I32 || !weft_shape_same(&targets->shape, &rows))
         return weft_node_fail(node, "targets must be i32, one per row of x");
-    if (node->in[WEIGHT]->dtype != WEFT_F32 || !weft_shape_same(&node->in[WEIGHT]->shape, &one))
+    const struct weft_value *weight = node->in[WEIGHT];
+    if (weight && (weight->dtype != WEFT_F32 || !weft_shape_same(&weight->shape, &one)))
         return weft_node_fail(node, "the weight must be f32 [1]");
     TRY(weft_node_output(node, LOSS, WEFT_F32, one));
     TRY(weft_node_output(node, NLL, WEFT_F32, rows));
@@ -35,6 +36,16 @@ static enum weft_status shape(struct weft_node *node)
 }
 
 /* ---- reference: row by row; logits are recomputed wherever they are needed */
+
+static double ref_weight(const struct weft_call *call)
+{
+    double scored = 0;
+    if (call->in[WEIGHT])
+        return *(const double *)call->in[WEIGHT]->data;
+    for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++)
+        scored += ((const int32_t *)call->in[TARGETS]->data)[r] >= 0 ? 1 : 0;
+    return scored > 0 ? 1 / scored : 1;
+}
 
 static double logit(const struct weft_call *call, int64_t row, int64_t v)
 {
@@ -79,15 +90,15 @@ static void ref(const struct weft_call *call)
     for (int64_t r = 0; r < rows; r++)
         if (targets[r] >= 0)
             *loss += nll[r] + a->z_lambda * lse[r] * lse[r];
-    *loss *= *(const double *)call->in[WEIGHT]->data;
+    *loss *= ref_weight(call);
 }
 
 /* The derivative of the loss with respect to a logit. */
-static double slope(const struct weft_call *call, int64_t r, int64_t v)
+static double slope(const struct weft_call *call, double weight, int64_t r, int64_t v)
 {
     const struct attr *a = call->attr;
     double lse = ((const double *)call->out[LSE]->data)[r], softmax = exp(logit(call, r, v) - lse);
-    double scale = *(const double *)call->gout[LOSS]->data * *(const double *)call->in[WEIGHT]->data;
+    double scale = *(const double *)call->gout[LOSS]->data * weight;
     return scale * ((1 + 2 * a->z_lambda * lse) * softmax - (v == ((const int32_t *)call->in[TARGETS]->data)[r]));
 }
 
@@ -103,12 +114,12 @@ static void bwd_ref_row(void *context, int64_t r, int thread)
     const struct weft_call *call = context;
     const double *w = call->in[P]->data;
     int64_t width = call->in[P]->dim[1];
-    double *dx = (double *)call->gin[X]->data + r * width;
+    double *dx = (double *)call->gin[X]->data + r * width, weight = ref_weight(call);
     for (int64_t i = 0; i < width; i++)
         dx[i] = 0;
     if (((const int32_t *)call->in[TARGETS]->data)[r] >= 0)
         for (int64_t v = 0; v < call->in[P]->dim[0]; v++)
-            add_multiple(dx, slope(call, r, v), w + v * width, width);
+            add_multiple(dx, slope(call, weight, r, v), w + v * width, width);
 }
 
 static void bwd_ref_word(void *context, int64_t v, int thread)
@@ -117,10 +128,11 @@ static void bwd_ref_word(void *context, int64_t v, int thread)
     const struct weft_call *call = context;
     const int32_t *targets = call->in[TARGETS]->data;
     const double *x = call->in[X]->data;
+    double weight = ref_weight(call);
     int64_t width = call->in[P]->dim[1];
     for (int64_t r = 0; r < weft_tensor_rows(call->in[X]); r++)
         if (targets[r] >= 0)
-            add_multiple((double *)call->gin[W]->data + v * width, slope(call, r, v), x + r * width, width);
+            add_multiple((double *)call->gin[W]->data + v * width, slope(call, weight, r, v), x + r * width, width);
 }
 
 static void bwd_ref(const struct weft_call *call)

@@ -89,12 +89,16 @@ assert log[2]["tokens"] == 3 * 4 * 31 and "val_loss" in log[3] and log[4]["weigh
 END
 result $? "its log has a head, losses, the score and the weights' fingerprint"
 
-"$weft" train ws --set task=recall --set layers=2 --set width=32 --set heads=2 --set batch=4 --set ws_heads=4 --set ws_form=dense \
+"$weft" train ws --set task=recall --set layers=2 --set width=32 --set heads=2 --set batch=4 --set ws_heads=4 --set ws_form=dense --set ws_logits=yes \
     --set steps=200 --set eval_samples=8 --set eval_every=90 --set diagnose_every=70 --set checkpoint_every=150 \
     --out "$scratch/events" >/dev/null 2>&1
 for of in "$run" "$scratch/events"; do
     count=$(python3 tests/cli/events.py "$of"/events.out.tfevents.weft "$of/log.jsonl") && ((count > 12))
     result $? "its events, $count, are the numbers of its log"
+done
+for term in main ws_z ws_c ws_logits logits_z; do
+    grep -q "\"$term\": " "$scratch/events/log.jsonl" && grep -q "train/$term" "$scratch/events/events.out.tfevents.weft"
+    result $? "the term $term of the loss is in the log and among the events"
 done
 shown=$("$weft" show "$run" --json) && [[ $(field step <<<"$shown") == 3 && $(field weights_sha256 <<<"$shown") == "$weights" ]]
 result $? "show reports step and weights of its newest checkpoint"

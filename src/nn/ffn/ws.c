@@ -3,9 +3,11 @@
  * ffn/ws - WsFFN: swiglu, and heads z = (x w1) wz beside it that never reach the output but shape w1 in training:
  *
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
+ *     ws_logits = lambda_logits cross-entropy of the next token with logits = head (z wl)
  *
- * F is split into n heads of F/n. block: wz has one square block per head, F^2/n parameters. dense: wz is F x F,
- * initially block-diagonal, at a cost of F/(3C) of the feed-forward. z exists only in the uses TRAIN and WATCH.
+ * head is that of the model, so wl takes F to C. F is split into n heads of F/n. block: wz has one square block per
+ * head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, at a cost of F/(3C) of the feed-forward. z
+ * exists only in the uses TRAIN and WATCH, so that decoding and exports do without wz and wl.
  */
 #include "nn/build.h"
 
@@ -18,11 +20,14 @@ enum { FORM_BLOCK, FORM_DENSE };
 struct ws {
     int64_t heads;
     int form, positives;
-    double tau, lambda_z, lambda_c;
+    bool logits;
+    double tau, lambda_z, lambda_c, lambda_logits;
 };
 
 static const char *const forms[] = {"block", "dense", NULL};
 static const char *const positives[] = {"self", "halves", NULL}; /* as enum weft_positives */
+
+static bool has_no_aux(const void *model, const void *own) { return !((const struct weft_spec *)model)->aux; }
 
 static bool has_no_contrast(const void *model, const void *own)
 {
@@ -42,6 +47,10 @@ static const struct weft_opt options[] = {
      .help = "factor of mean |z|^2"},
     {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .needs = "aux=yes",
      .help = "factor of the contrastive loss"},
+    {"ws_logits", WEFT_OPT_BOOL, AT(logits), "no",
+     .help = "z of every layer predicts the next token in training, through the model's head"},
+    {"ws_lambda_logits", WEFT_OPT_REAL, AT(lambda_logits), "0.1", 0, 1e6, .off = "0", .needs = "ws_logits=yes",
+     .idle = has_no_aux, .help = "factor of the cross-entropy of these predictions"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -80,13 +89,26 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     }
     weft_param_scale(&wz, spec->wider, spec->wider);
     weft_params_add(p, wz);
+    if (o->logits)
+        weft_params_matrix(p, "wl", weft_grows(spec, spec->width), weft_grows(spec, F), WEFT_DEVIATION);
 }
 
-/* Without auxiliary losses wz has no gradient. */
+/* Without auxiliary losses wz and wl have no gradient. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     const struct ws *o = opts;
-    return strcmp(name, "wz") == 0 && (!spec->aux || (o->lambda_z == 0 && o->lambda_c == 0));
+    bool logits = o->logits && o->lambda_logits > 0;
+    if (strcmp(name, "wl") == 0)
+        return !spec->aux || !logits;
+    return strcmp(name, "wz") == 0 && (!spec->aux || (o->lambda_z == 0 && o->lambda_c == 0 && !logits));
+}
+
+/* Through the model's own head; a mean over the scored tokens of the micro-batch. */
+static struct weft_value *cross_entropy(struct weft_build *b, const struct ws *o, struct weft_value *z)
+{
+    struct weft_value *x = weft_build_narrow(b, weft_build_product(b, z, "wl"));
+    struct weft_value *mean = weft_cross_entropy(b->g, x, weft_build_head(b), b->net->targets, NULL, 0);
+    return weft_mix(b->g, NULL, mean, weft_fill(b->g, o->lambda_logits, WEFT_SHAPE(weft_fixed(1))));
 }
 
 static void add_losses(struct weft_build *b, const struct ws *o, struct weft_value *up)
@@ -98,6 +120,8 @@ static void add_losses(struct weft_build *b, const struct ws *o, struct weft_val
         weft_build_loss(
             b, "ws_c",
             weft_info_nce(b->g, z, &b->rows, o->heads, (enum weft_positives)o->positives, o->tau, o->lambda_c));
+    if (o->logits && o->lambda_logits > 0)
+        weft_build_loss(b, "ws_logits", cross_entropy(b, o, z));
 }
 
 /* Metrics: the similarity of the heads in the vectors that ws_c contrasts, and the mass of a dense wz outside its
