@@ -36,7 +36,7 @@ static enum weft_status check_args(const void *args)
 
 struct pruning {
     struct weft_nn *whole;
-    struct weft_smaller steps[WEFT_CUTS];
+    struct weft_smaller steps[WEFT_UNITS];
     const struct weft_nn *now;
     struct weft_settings settings; /* of the smaller model */
     struct weft_spec spec;
@@ -47,12 +47,12 @@ struct pruning {
 static const struct {
     const char *name;
     size_t share;
-} cuts[WEFT_CUTS] = {
-    [WEFT_CUT_HEADS] = {"heads", offsetof(struct args, heads)},
-    [WEFT_CUT_CHANNELS] = {"channels", offsetof(struct args, channels)},
-    [WEFT_CUT_M1] = {"m1_ranks", offsetof(struct args, ranks)},
-    [WEFT_CUT_M2] = {"m2_ranks", offsetof(struct args, ranks)},
-    [WEFT_CUT_M3] = {"m3_ranks", offsetof(struct args, ranks)},
+} cuts[WEFT_UNITS] = {
+    [WEFT_UNITS_HEADS] = {"heads", offsetof(struct args, heads)},
+    [WEFT_UNITS_CHANNELS] = {"channels", offsetof(struct args, channels)},
+    [WEFT_UNITS_M1] = {"m1_ranks", offsetof(struct args, ranks)},
+    [WEFT_UNITS_M2] = {"m2_ranks", offsetof(struct args, ranks)},
+    [WEFT_UNITS_M3] = {"m3_ranks", offsetof(struct args, ranks)},
 };
 
 static enum weft_status cut(const struct args *a, struct pruning *p, int i)
@@ -60,9 +60,9 @@ static enum weft_status cut(const struct args *a, struct pruning *p, int i)
     double share = *(const double *)((const char *)a + cuts[i].share);
     struct weft_smaller *s = &p->steps[i];
     char text[64];
-    if (share == 0 || weft_nn_units(p->now, (enum weft_cut)i) == 0)
+    if (share == 0 || weft_nn_units(p->now, (enum weft_units)i) == 0)
         return WEFT_OK;
-    TRY(weft_nn_cut(s, p->now, (enum weft_cut)i, share));
+    TRY(weft_nn_cut(s, p->now, (enum weft_units)i, share));
     TRY(weft_settings_add_words(&p->settings, s->settings));
     p->now = s->model;
     snprintf(text, sizeof text, "%lld of %lld", (long long)s->kept, (long long)s->units);
@@ -72,10 +72,10 @@ static enum weft_status cut(const struct args *a, struct pruning *p, int i)
 
 static enum weft_status cut_all(const struct args *a, struct pruning *p)
 {
-    if (a->ranks > 0 && !weft_nn_units(p->now, WEFT_CUT_M1) && !weft_nn_units(p->now, WEFT_CUT_M2) &&
-        !weft_nn_units(p->now, WEFT_CUT_M3))
+    if (a->ranks > 0 && !weft_nn_units(p->now, WEFT_UNITS_M1) && !weft_nn_units(p->now, WEFT_UNITS_M2) &&
+        !weft_nn_units(p->now, WEFT_UNITS_M3))
         return FAIL(WEFT_INVALID, "%s has no mechanism with ranks: leave out --ranks", a->common.model);
-    for (int i = 0; i < WEFT_CUTS; i++)
+    for (int i = 0; i < WEFT_UNITS; i++)
         TRY(cut(a, p, i));
     return WEFT_OK;
 }
@@ -143,7 +143,7 @@ static enum weft_status run(void *args)
     TRY(weft_common_init(&a->common));
     struct pruning p = {.result = weft_result_create()};
     enum weft_status status = prune(a, &p);
-    for (int i = WEFT_CUTS - 1; i >= 0; i--)
+    for (int i = WEFT_UNITS - 1; i >= 0; i--)
         weft_smaller_release(&p.steps[i]);
     weft_nn_free(p.whole);
     weft_recipe_release(&p.recipe);

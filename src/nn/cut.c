@@ -22,12 +22,12 @@ static const struct axis {
     const char *option;           /* that has their number */
     const char *weights[WEIGHTS]; /* that a unit goes through, without "blocks.N." */
     bool alike;                   /* all layers lose the same, because they pass units to each other */
-} axes[WEFT_CUTS] = {
-    [WEFT_CUT_HEADS] = {"heads", {"attn.wo", "attn.wv", "attn.wb"}},
-    [WEFT_CUT_CHANNELS] = {"ffn_width", {"ffn.proj", "ffn.fc", "ffn.w1", "ffn.w2", "ffn.w3"}},
-    [WEFT_CUT_M1] = {"m1_width", {"m1.w1", "m1.w2"}},
-    [WEFT_CUT_M2] = {"m2_rank", {"m2.p", "m2.q"}},
-    [WEFT_CUT_M3] = {"m3_width", {"m3.wc", "m3.w"}, .alike = true},
+} axes[WEFT_UNITS] = {
+    [WEFT_UNITS_HEADS] = {"heads", {"attn.wo", "attn.wv", "attn.wb"}},
+    [WEFT_UNITS_CHANNELS] = {"ffn_width", {"ffn.proj", "ffn.fc", "ffn.w1", "ffn.w2", "ffn.w3"}},
+    [WEFT_UNITS_M1] = {"m1_width", {"m1.w1", "m1.w2"}},
+    [WEFT_UNITS_M2] = {"m2_rank", {"m2.p", "m2.q"}},
+    [WEFT_UNITS_M3] = {"m3_width", {"m3.wc", "m3.w"}, .alike = true},
 };
 
 struct cutting {
@@ -68,30 +68,30 @@ static bool has(const struct weft_nn *model, int layer, const char *weight)
     return weft_params_find(&model->params, name) >= 0;
 }
 
-int64_t weft_nn_units(const struct weft_nn *model, enum weft_cut what)
+int64_t weft_nn_units(const struct weft_nn *model, enum weft_units what)
 {
     const struct weft_spec *spec = model->spec;
-    if (what == WEFT_CUT_HEADS)
+    if (what == WEFT_UNITS_HEADS)
         return spec->kv_heads > 1 ? spec->kv_heads : spec->heads;
-    if (what == WEFT_CUT_CHANNELS)
+    if (what == WEFT_UNITS_CHANNELS)
         return spec->ffn_width;
     return has(model, 0, axes[what].weights[0]) ? option(spec, axes[what].option) : 0;
 }
 
 /* What depends on the number of a unit, which changes when those before it go. */
-static enum weft_status refuse(const struct weft_nn *model, enum weft_cut what)
+static enum weft_status refuse(const struct weft_nn *model, enum weft_units what)
 {
     const struct weft_pos *pos = weft_spec_pos(model->spec);
-    if (what == WEFT_CUT_HEADS && pos->bias && !pos->bias_params)
+    if (what == WEFT_UNITS_HEADS && pos->bias && !pos->bias_params)
         return FAIL(WEFT_UNSUPPORTED, "pos=%s gives every head a number by its place: no head can be left out",
                     pos->part.name);
-    if (what <= WEFT_CUT_CHANNELS && has(model, 0, "m3.gamma"))
+    if (what <= WEFT_UNITS_CHANNELS && has(model, 0, "m3.gamma"))
         return FAIL(WEFT_UNSUPPORTED,
                     "m3_tying=per_head_scalar couples heads and channels by their places: neither can "
                     "be left out");
-    if (what == WEFT_CUT_CHANNELS && has(model, 0, "ffn.wz"))
+    if (what == WEFT_UNITS_CHANNELS && has(model, 0, "ffn.wz"))
         return FAIL(WEFT_UNSUPPORTED, "ffn=ws divides the channels into heads by their places: none can be left out");
-    if (what == WEFT_CUT_M3 && has(model, 0, "m3.gamma"))
+    if (what == WEFT_UNITS_M3 && has(model, 0, "m3.gamma"))
         return FAIL(WEFT_UNSUPPORTED, "m3_tying=per_head_scalar has no ranks");
     return WEFT_OK;
 }
@@ -99,7 +99,7 @@ static enum weft_status refuse(const struct weft_nn *model, enum weft_cut what)
 static void write_settings(const struct cutting *c, char *text, size_t size)
 {
     const struct weft_spec *spec = c->from->spec;
-    if (c->axis != &axes[WEFT_CUT_HEADS]) {
+    if (c->axis != &axes[WEFT_UNITS_HEADS]) {
         snprintf(text, size, "%s=%lld", c->axis->option, (long long)c->kept);
         return;
     }
@@ -118,7 +118,7 @@ static int layer_of(const struct cutting *c, const char *name)
     char part[64];
     if (sscanf(name, "blocks.%d.%63[^.]", &layer, part) != 2)
         return -1;
-    return layer + (c->axis == &axes[WEFT_CUT_HEADS] && strcmp(part, "m1") == 0);
+    return layer + (c->axis == &axes[WEFT_UNITS_HEADS] && strcmp(part, "m1") == 0);
 }
 
 /* Elements between two neighbours along a side, and how many a unit has of it; 0: the side is not cut. */
@@ -246,7 +246,7 @@ static enum weft_status cut(struct cutting *c, struct weft_nn *to)
     return WEFT_OK;
 }
 
-enum weft_status weft_nn_cut(struct weft_smaller *s, const struct weft_nn *model, enum weft_cut what, double share)
+enum weft_status weft_nn_cut(struct weft_smaller *s, const struct weft_nn *model, enum weft_units what, double share)
 {
     struct cutting c = {.axis = &axes[what], .from = model, .units = weft_nn_units(model, what)};
     *s = (struct weft_smaller){.units = c.units};

@@ -46,15 +46,15 @@ static double difference(const struct weft_nn *a, const struct weft_nn *b)
 /* ---- units that do nothing */
 
 /* Sides of weights that a unit has a part of, by their names; "+": the unit is one of the next layer. */
-static const char *const sides[WEFT_CUTS][24] = {
-    [WEFT_CUT_HEADS] = {"attn.wq 0", "attn.wq_bias 0", "attn.wk 0", "attn.wk_bias 0", "attn.wv 0", "attn.wv_bias 0",
-                        "attn.wo 1", "attn.wg 0", "attn.wq_spread 0", "attn.wk_spread 0", "attn.wa 0", "attn.wb 0",
-                        "attn.wqr 0", "attn.relative 0", "m3.wu 0", "m3.wu_spread 0", "m1.w2 0 +"},
-    [WEFT_CUT_CHANNELS] = {"ffn.fc 0", "ffn.fc_bias 0", "ffn.proj 1", "ffn.w1 0", "ffn.w3 0", "ffn.w2 1",
-                           "ffn.w1_bias 0", "ffn.w3_bias 0", "m1.w1 1", "m2.p 1", "m2.q 0", "m3.w 0", "m3.w_back 1"},
-    [WEFT_CUT_M1] = {"m1.w1 0", "m1.w2 1"},
-    [WEFT_CUT_M2] = {"m2.p 0", "m2.q 1"},
-    [WEFT_CUT_M3] = {"m3.wc 0", "m3.w 1", "m3.w_back 0", "m3.wu 1", "m3.wu_spread 1"},
+static const char *const sides[WEFT_UNITS][24] = {
+    [WEFT_UNITS_HEADS] = {"attn.wq 0", "attn.wq_bias 0", "attn.wk 0", "attn.wk_bias 0", "attn.wv 0", "attn.wv_bias 0",
+                          "attn.wo 1", "attn.wg 0", "attn.wq_spread 0", "attn.wk_spread 0", "attn.wa 0", "attn.wb 0",
+                          "attn.wqr 0", "attn.relative 0", "m3.wu 0", "m3.wu_spread 0", "m1.w2 0 +"},
+    [WEFT_UNITS_CHANNELS] = {"ffn.fc 0", "ffn.fc_bias 0", "ffn.proj 1", "ffn.w1 0", "ffn.w3 0", "ffn.w2 1",
+                             "ffn.w1_bias 0", "ffn.w3_bias 0", "m1.w1 1", "m2.p 1", "m2.q 0", "m3.w 0", "m3.w_back 1"},
+    [WEFT_UNITS_M1] = {"m1.w1 0", "m1.w2 1"},
+    [WEFT_UNITS_M2] = {"m2.p 0", "m2.q 1"},
+    [WEFT_UNITS_M3] = {"m3.wc 0", "m3.w 1", "m3.w_back 0", "m3.wu 1", "m3.wu_spread 1"},
 };
 
 static void silence(struct weft_nn *m, const char *side, int layer, int64_t units, int64_t unit)
@@ -77,13 +77,13 @@ static void silence(struct weft_nn *m, const char *side, int layer, int64_t unit
             m->params.weights[w->offset + e] = 0;
 }
 
-static bool goes(enum weft_cut what, int layer, int64_t unit, int64_t units)
+static bool goes(enum weft_units what, int layer, int64_t unit, int64_t units)
 {
-    int64_t first = what == WEFT_CUT_M3 ? 1 : layer; /* which others pass on must be the same everywhere */
+    int64_t first = what == WEFT_UNITS_M3 ? 1 : layer; /* which others pass on must be the same everywhere */
     return (unit + units - first) % units < units / 2;
 }
 
-static void cut_silent(const char *preset, const char *settings, enum weft_cut what)
+static void cut_silent(const char *preset, const char *settings, enum weft_units what)
 {
     struct weft_spec spec;
     struct weft_nn *model;
@@ -112,34 +112,34 @@ static void cut_silent(const char *preset, const char *settings, enum weft_cut w
 static void heads_that_write_nothing_are_not_missed(void **state)
 {
     (void)state;
-    cut_silent("gpt2", "", WEFT_CUT_HEADS);
-    cut_silent("gpt2", "kv_heads=2 pos=rope output_gate=yes", WEFT_CUT_HEADS);
-    cut_silent("gpt2", "kv_heads=1 pos=relative", WEFT_CUT_HEADS);
-    cut_silent("gpt2", "head_width=12 kv_heads=4 qk_norm=yes ra_alpha=0.5", WEFT_CUT_HEADS);
-    cut_silent("w2", "", WEFT_CUT_HEADS);
-    cut_silent("w2", "geom=overlap pos=relative", WEFT_CUT_HEADS);
-    cut_silent("llama", "attn=latent latent_width=12", WEFT_CUT_HEADS);
-    cut_silent("gpt2", "attn=latent latent_width=12 latent_heads=shared geom=w2", WEFT_CUT_HEADS);
-    cut_silent("gpt2", "m1=yes m3=yes", WEFT_CUT_HEADS);
-    cut_silent("w2", "m1=yes m3=yes kv_heads=2", WEFT_CUT_HEADS);
+    cut_silent("gpt2", "", WEFT_UNITS_HEADS);
+    cut_silent("gpt2", "kv_heads=2 pos=rope output_gate=yes", WEFT_UNITS_HEADS);
+    cut_silent("gpt2", "kv_heads=1 pos=relative", WEFT_UNITS_HEADS);
+    cut_silent("gpt2", "head_width=12 kv_heads=4 qk_norm=yes ra_alpha=0.5", WEFT_UNITS_HEADS);
+    cut_silent("w2", "", WEFT_UNITS_HEADS);
+    cut_silent("w2", "geom=overlap pos=relative", WEFT_UNITS_HEADS);
+    cut_silent("llama", "attn=latent latent_width=12", WEFT_UNITS_HEADS);
+    cut_silent("gpt2", "attn=latent latent_width=12 latent_heads=shared geom=w2", WEFT_UNITS_HEADS);
+    cut_silent("gpt2", "m1=yes m3=yes", WEFT_UNITS_HEADS);
+    cut_silent("w2", "m1=yes m3=yes kv_heads=2", WEFT_UNITS_HEADS);
 }
 
 static void channels_that_are_0_are_not_missed(void **state)
 {
     (void)state;
-    cut_silent("gpt2", "", WEFT_CUT_CHANNELS);
-    cut_silent("llama", "m1=yes m2=yes m3=yes", WEFT_CUT_CHANNELS);
+    cut_silent("gpt2", "", WEFT_UNITS_CHANNELS);
+    cut_silent("llama", "m1=yes m2=yes m3=yes", WEFT_UNITS_CHANNELS);
     cut_silent("gpt2", "m1=yes m2=yes m2_form=full m3=yes m3_tying=untied attn=latent latent_width=12",
-               WEFT_CUT_CHANNELS);
+               WEFT_UNITS_CHANNELS);
 }
 
 static void ranks_that_are_0_are_not_missed(void **state)
 {
     (void)state;
-    cut_silent("gpt2", "m1=yes m1_width=6 m1_mode=prefix", WEFT_CUT_M1);
-    cut_silent("llama", "m2=yes m2_rank=6", WEFT_CUT_M2);
-    cut_silent("gpt2", "m3=yes m3_width=10", WEFT_CUT_M3);
-    cut_silent("w2", "m3=yes m3_width=10 m3_tying=untied", WEFT_CUT_M3);
+    cut_silent("gpt2", "m1=yes m1_width=6 m1_mode=prefix", WEFT_UNITS_M1);
+    cut_silent("llama", "m2=yes m2_rank=6", WEFT_UNITS_M2);
+    cut_silent("gpt2", "m3=yes m3_width=10", WEFT_UNITS_M3);
+    cut_silent("w2", "m3=yes m3_width=10 m3_tying=untied", WEFT_UNITS_M3);
 }
 
 /* ---- which units go */
@@ -166,7 +166,7 @@ static void the_least_important_go(void **state)
             row(m, "blocks.0.ffn.proj", c)[u] = u % 4 == 0 ? 10 : 0.1F; /* 0.1 (u + 1) in both cases */
         }
     row(m, "blocks.0.ffn.proj", 3)[23] = 0; /* not by enough */
-    check(weft_nn_cut(&s, m, WEFT_CUT_CHANNELS, 0.25));
+    check(weft_nn_cut(&s, m, WEFT_UNITS_CHANNELS, 0.25));
     assert_string_equal(s.settings, "ffn_width=18");
     for (int64_t u = 0; u < 18; u++)
         assert_true(row(s.model, "blocks.0.ffn.fc", u)[5] == row(m, "blocks.0.ffn.fc", u + 6)[5]);
@@ -176,7 +176,7 @@ static void the_least_important_go(void **state)
             row(m, "blocks.0.ffn.fc", u)[c] = c == u ? 2 : 1; /* equal norms: the last go */
             row(m, "blocks.0.ffn.proj", c)[u] = 1;
         }
-    check(weft_nn_cut(&s, m, WEFT_CUT_CHANNELS, 0.92));
+    check(weft_nn_cut(&s, m, WEFT_UNITS_CHANNELS, 0.92));
     assert_int_equal(s.kept, 2);
     assert_true(row(s.model, "blocks.0.ffn.fc", 0)[0] == 2 && row(s.model, "blocks.0.ffn.fc", 1)[1] == 2);
     weft_smaller_release(&s);
@@ -203,7 +203,7 @@ static void layers_that_pass_units_on_lose_the_same(void **state)
                     row(m, name, c)[u] = 1;
                 }
             }
-    check(weft_nn_cut(&s, m, WEFT_CUT_M3, 0.5));
+    check(weft_nn_cut(&s, m, WEFT_UNITS_M3, 0.5));
     for (int layer = 0; layer < LAYERS; layer++)
         for (int64_t u = 0; u < 4; u++) {
             char name[64];
@@ -234,7 +234,7 @@ static void sizes_are_written_as_settings(void **state)
         snprintf(text, sizeof text, "%s%s", SMALL, cases[i].settings);
         open_model(&spec, &m, "gpt2", text);
         check(weft_nn_init(m));
-        check(weft_nn_cut(&s, m, WEFT_CUT_HEADS, cases[i].share));
+        check(weft_nn_cut(&s, m, WEFT_UNITS_HEADS, cases[i].share));
         assert_string_equal(s.settings, cases[i].written);
         weft_smaller_release(&s);
         close_model(&spec, m);
@@ -246,18 +246,18 @@ static void what_depends_on_places_is_refused(void **state)
     (void)state;
     static const struct {
         const char *preset, *settings;
-        enum weft_cut what;
+        enum weft_units what;
         double share;
         enum weft_status status;
         const char *words;
     } cases[] = {
-        {"gpt2", "pos=alibi", WEFT_CUT_HEADS, 0.5, WEFT_UNSUPPORTED, "pos=alibi"},
-        {"ws", "ws_heads=4", WEFT_CUT_CHANNELS, 0.5, WEFT_UNSUPPORTED, "ffn=ws"},
-        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_CUT_HEADS, 0.5, WEFT_UNSUPPORTED, "m3"},
-        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_CUT_CHANNELS, 0.5, WEFT_UNSUPPORTED, "m3"},
-        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_CUT_M3, 0.5, WEFT_UNSUPPORTED, "no ranks"},
-        {"gpt2", "", WEFT_CUT_HEADS, 0.1, WEFT_INVALID, "is none"},
-        {"gpt2", "", WEFT_CUT_HEADS, 0.9, WEFT_INVALID, "is all"}};
+        {"gpt2", "pos=alibi", WEFT_UNITS_HEADS, 0.5, WEFT_UNSUPPORTED, "pos=alibi"},
+        {"ws", "ws_heads=4", WEFT_UNITS_CHANNELS, 0.5, WEFT_UNSUPPORTED, "ffn=ws"},
+        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_HEADS, 0.5, WEFT_UNSUPPORTED, "m3"},
+        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_CHANNELS, 0.5, WEFT_UNSUPPORTED, "m3"},
+        {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_M3, 0.5, WEFT_UNSUPPORTED, "no ranks"},
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.1, WEFT_INVALID, "is none"},
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.9, WEFT_INVALID, "is all"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct weft_spec spec;
         struct weft_nn *m;
