@@ -144,24 +144,11 @@ static enum weft_status check_weights(const struct run *r)
     return WEFT_OK;
 }
 
-static struct weft_value *find_loss(const struct weft_graph *g)
-{
-    struct weft_value *const *values;
-    int count = weft_graph_values(g, &values);
-    for (int i = 0; i < count; i++)
-        if (values[i]->node && !strcmp(values[i]->node->op->name, "cross_entropy"))
-            return values[i];
-    return NULL;
-}
-
 /* Training does not store logits: adds the product with the input of the loss. */
 static enum weft_status add_logits(struct run *r)
 {
-    const struct weft_value *loss = find_loss(r->net.g);
     int head = weft_params_find(&r->model->params, r->spec.tie ? "wte" : "head");
-    if (!loss)
-        return FAIL(WEFT_FORMAT, "the model has no cross-entropy");
-    r->logits = weft_linear(r->net.g, loss->node->in[0], r->net.weights[head], NULL, NULL, WEFT_F32);
+    r->logits = weft_linear(r->net.g, r->net.nll->node->in[0], r->net.weights[head], NULL, NULL, WEFT_F32);
     weft_graph_output(r->net.g, r->logits);
     return weft_graph_status(r->net.g);
 }

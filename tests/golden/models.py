@@ -63,6 +63,7 @@ DEFAULTS = dict(
     **dict(latent_width=32, latent_shared="no", latent_heads="own", latent_scale="head", latent_rope=0),
     **dict(spread="split", learn_tau="yes", rope_base=10000.0, relative_max=0),
     **dict(ws_heads=8, ws_form="block", ws_positives="self", ws_tau=0.07, ws_lambda_z=1e-5, ws_lambda_c=5e-3),
+    **dict(ws_logits="no", ws_lambda_logits=0.1),
     **dict(m1_alpha=0.1, m1_mode="token", m1_width=64),
     **dict(m2_alpha=0.3, m2_form="low", m2_rank=64, m2_select="topk", m2_topk=8, m2_rms=0.5),
     **dict(m2_renormalise="yes", m2_head_average="yes"),
@@ -137,6 +138,7 @@ def ffn_shapes(o):
     if o.ffn == "ws":
         part = o.F // o.ws_heads
         s.update(wz=(o.F, o.F) if o.ws_form == "dense" else (o.ws_heads, part, part))
+        s.update(dict(wl=(o.C, o.F)) if o.ws_logits else {})
     return s
 
 
@@ -335,12 +337,14 @@ def attention(o, w, m3, x, gate, e):
 
 
 def z_losses(o, w, up):
+    """Two losses, and what predicts the next token through the head, or None."""
     z = split(up, o.ws_heads)  # [B, T, heads, F / heads]
     if o.ws_form == "dense":
         z = split(F.linear(up, w["wz"]), o.ws_heads)
     else:
         z = torch.einsum("bthi,hoi->btho", z, w["wz"])
-    return o.ws_lambda_z * z.square().sum(3).mean(), o.ws_lambda_c * contrast(o, z)
+    guess = F.linear(z.flatten(2), w["wl"]) if o.ws_logits else None
+    return o.ws_lambda_z * z.square().sum(3).mean(), o.ws_lambda_c * contrast(o, z), guess
 
 
 def contrast(o, z):
@@ -454,7 +458,7 @@ def feed_forward(o, w, x, P, c, last):
     def alpha(name, fixed):
         return w.under(name)["alpha"] if o.learn_alpha else fixed
 
-    ffn, gate, e, aux = w.under("ffn"), None, None, (0.0, 0.0)
+    ffn, gate, e, aux = w.under("ffn"), None, None, (0.0, 0.0, None)
     h, up = hidden(o, ffn, x)
     if o.ffn == "ws" and o.aux:
         aux = z_losses(o, ffn, up)
@@ -472,14 +476,14 @@ def feed_forward(o, w, x, P, c, last):
 
 
 def model(o, weights, tokens):
-    """Logits [B, T, V], and the losses on z summed over layers."""
+    """Logits [B, T, V], the losses on z summed over layers, and the logits that each layer's z predicts."""
     w = Weights(weights)
     pre = o.norm_place == "pre"
     x = w["wte"][tokens]
     if o.pos == "learned":
         x = x + w["wpe"][: tokens.shape[1]]
     gate = e = None
-    ws_z = ws_c = 0.0
+    ws_z, ws_c, guesses, head = 0.0, 0.0, [], w["wte" if o.tie else "head"]
     for i in range(o.N):
         b = w.under(f"blocks.{i}")
         norm1, norm2 = b.under("norm1"), b.under("norm2")
@@ -488,14 +492,15 @@ def model(o, weights, tokens):
         y, gate, e, aux = feed_forward(o, b, norm(o, norm2, x) if pre else x, P, c, i == o.N - 1)
         x = x + y if pre else norm(o, norm2, x + y)
         ws_z, ws_c = ws_z + aux[0], ws_c + aux[1]
+        guesses += [] if aux[2] is None else [F.linear(aux[2], head)]
     if pre:
         x = norm(o, w.under("norm"), x)
-    return F.linear(x, w["wte" if o.tie else "head"]), ws_z, ws_c
+    return F.linear(x, head), ws_z, ws_c, guesses
 
 
 def losses(o, weights, tokens, targets):
     """Logits and the named terms, main and logits_z as means over the valid tokens."""
-    logits, ws_z, ws_c = model(o, weights, tokens)
+    logits, ws_z, ws_c, guesses = model(o, weights, tokens)
     valid = targets != IGNORED
     terms = dict(
         main=F.cross_entropy(logits[valid], targets[valid]),
@@ -503,6 +508,9 @@ def losses(o, weights, tokens, targets):
         ws_z=torch.as_tensor(ws_z),
         ws_c=torch.as_tensor(ws_c),
     )
+    if guesses:
+        each = [F.cross_entropy(x[valid], targets[valid]) for x in guesses]
+        terms["ws_logits"] = o.ws_lambda_logits * sum(each)
     return logits, dict(terms, total=sum(terms.values()))
 
 
@@ -576,6 +584,8 @@ def gallery():
     add("ws_halves", odd, ws, ws_heads=2, ws_positives="halves", bias="no", norm_place="post")
     add("ws_dense", four, ws, ws_form="dense", ws_tau=0.3)
     add("ws_dense_halves", small, llama, ws, ws_form="dense", ws_positives="halves")
+    add("ws_logits", small, ws, ws_logits="yes", ws_lambda_logits=0.4)
+    add("ws_logits_untied", odd, llama, ws, ws_heads=2, ws_form="dense", ws_logits="yes", ws_positives="halves")
     add("ws_silent", small, ffn="ws", ws_heads=3, aux="no")
 
     # M1.
