@@ -37,6 +37,8 @@ void weft_trial_report(const struct weft_trial *t, bool passed, double figure, d
 
 /* A model with noise on its weights. Freed like any. */
 enum weft_status weft_twin_create(struct weft_nn **model, const struct weft_spec *spec);
+/* Runs a check on a small twin of the model itself, with one thread: the trial that it gets has this twin. */
+enum weft_status weft_trial_on_twin(const struct weft_trial *t, enum weft_status (*check)(const struct weft_trial *t));
 
 /* One graph of a model, planned, with weights and gradients of its own: f32, or f64 in a reference execution. */
 struct weft_probe {

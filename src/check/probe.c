@@ -26,6 +26,23 @@ enum weft_status weft_twin_create(struct weft_nn **model, const struct weft_spec
     return WEFT_OK;
 }
 
+enum weft_status weft_trial_on_twin(const struct weft_trial *t, enum weft_status (*check)(const struct weft_trial *t))
+{
+    struct weft_spec tiny;
+    struct weft_nn *twin = NULL;
+    struct weft_threads_scope one;
+    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
+    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
+    if (status == WEFT_OK)
+        status = weft_twin_create(&twin, &tiny);
+    if (status == WEFT_OK)
+        status = check(&(struct weft_trial){t->gate, twin, t->itself, t->report});
+    weft_nn_free(twin);
+    weft_spec_release(&tiny);
+    weft_threads_leave(&one);
+    return status;
+}
+
 /* ---- probes */
 
 static void bind(struct weft_probe *p)

@@ -177,11 +177,11 @@ static enum weft_status follow_schedule(struct weft_rehearsal *s, struct pruned 
     return WEFT_OK;
 }
 
-static enum weft_status rehearse(const struct weft_trial *t, const struct weft_nn *twin)
+static enum weft_status rehearse(const struct weft_trial *t)
 {
     struct weft_rehearsal s;
     struct pruned p = {0};
-    enum weft_status status = weft_rehearsal_open(&s, twin, t->itself->recipe->optim, 0, 1, 1, NULL);
+    enum weft_status status = weft_rehearsal_open(&s, t->model, t->itself->recipe->optim, 0, 1, 1, NULL);
     if (status == WEFT_OK) {
         s.recipe.prune = t->itself->pruning;
         s.recipe.prune.every = EVERY;
@@ -196,23 +196,6 @@ static enum weft_status rehearse(const struct weft_trial *t, const struct weft_n
         report(t, &p, "pruning");
     close(&p);
     weft_rehearsal_close(&s);
-    return status;
-}
-
-static enum weft_status check_twin(const struct weft_trial *t)
-{
-    struct weft_spec tiny;
-    struct weft_nn *twin = NULL;
-    struct weft_threads_scope one;
-    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
-    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
-    if (status == WEFT_OK)
-        status = weft_twin_create(&twin, &tiny);
-    if (status == WEFT_OK)
-        status = rehearse(t, twin);
-    weft_nn_free(twin);
-    weft_spec_release(&tiny);
-    weft_threads_leave(&one);
     return status;
 }
 
@@ -257,7 +240,7 @@ enum weft_status weft_check_pruned(const struct weft_trial *t)
 {
     if (t->itself->pruning.target == 0)
         return WEFT_OK;
-    TRY(weft_trial_refused(t, check_twin(t), "pruning"));
+    TRY(weft_trial_refused(t, weft_trial_on_twin(t, rehearse), "pruning"));
     enum weft_status status = weft_trial_refused(t, check_itself(t), "pruning of the model itself");
     TRY(weft_nn_init(t->itself->model));
     return status;

@@ -112,11 +112,11 @@ static void follow(void *context, const struct weft_progress *now)
 
 /* ---- runs */
 
-static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t, const struct weft_nn *twin)
+static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct weft_trial *t)
 {
     const struct weft_recipe *own = t->itself->recipe;
-    TRY(weft_rehearsal_open(s, twin, own->optim, DROPOUT, MICRO_BATCHES, GROUPS, NULL));
-    s->settings.preset_name = twin->spec->preset;
+    TRY(weft_rehearsal_open(s, t->model, own->optim, DROPOUT, MICRO_BATCHES, GROUPS, NULL));
+    s->settings.preset_name = t->model->spec->preset;
     s->recipe.steps = STEPS;
     s->recipe.choice.schedule = own->choice.schedule;
     s->recipe.log_every = 1;
@@ -195,12 +195,11 @@ static void stop_early(void *context, const struct weft_progress *now)
 }
 
 /* Both by trainers of their own, which begin with the same first weights. */
-static enum weft_status take_part(const struct weft_trial *t, const struct weft_nn *twin, const char *folder,
-                                  bool resume, struct weft_rehearsal *s)
+static enum weft_status take_part(const struct weft_trial *t, const char *folder, bool resume, struct weft_rehearsal *s)
 {
     struct weft_scores scores;
     atomic_int stop = 0;
-    TRY(open_rehearsal(s, t, twin));
+    TRY(open_rehearsal(s, t));
     TRY(run_in(folder, resume, s, resume ? NULL : stop_early, &stop, &stop, &scores));
     return WEFT_OK;
 }
@@ -226,14 +225,13 @@ static void compare_ends(const struct weft_trial *t, const struct weft_learner *
                       p->list[at].name, names[what]);
 }
 
-static enum weft_status stop_and_resume(const struct weft_trial *t, const struct weft_nn *twin,
-                                        const struct following *f, const char *folder)
+static enum weft_status stop_and_resume(const struct weft_trial *t, const struct following *f, const char *folder)
 {
     struct weft_rehearsal s;
-    enum weft_status status = take_part(t, twin, folder, false, &s);
+    enum weft_status status = take_part(t, folder, false, &s);
     weft_rehearsal_close(&s);
     TRY(status);
-    status = take_part(t, twin, folder, true, &s);
+    status = take_part(t, folder, true, &s);
     if (status == WEFT_OK)
         compare_ends(t, f->s->trainer, s.trainer);
     if (status == WEFT_OK)
@@ -244,8 +242,7 @@ static enum weft_status stop_and_resume(const struct weft_trial *t, const struct
 
 /* ---- all of it */
 
-static enum weft_status check_runs(const struct weft_trial *t, const struct weft_nn *twin, struct weft_rehearsal *s,
-                                   const char *folder)
+static enum weft_status check_runs(const struct weft_trial *t, struct weft_rehearsal *s, const char *folder)
 {
     char whole[300], parts[300];
     struct following f = {.s = s, .losses_at = ""};
@@ -253,7 +250,7 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     snprintf(parts, sizeof parts, "%s/parts", folder);
     enum weft_status status = follow_run(t, &f, whole);
     if (status == WEFT_OK)
-        status = stop_and_resume(t, twin, &f, parts);
+        status = stop_and_resume(t, &f, parts);
     weft_sums_close(&f.plain);
     TRY(status);
     s->recipe.eval_samples = weft_min(t->itself->recipe->eval_samples, MOST_SAMPLES);
@@ -261,15 +258,15 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     return WEFT_OK;
 }
 
-static enum weft_status rehearse(const struct weft_trial *t, const struct weft_nn *twin)
+static enum weft_status rehearse(const struct weft_trial *t)
 {
     struct weft_rehearsal s;
     char folder[256];
-    enum weft_status status = open_rehearsal(&s, t, twin);
+    enum weft_status status = open_rehearsal(&s, t);
     if (status == WEFT_OK)
         status = make_folder(folder);
     if (status == WEFT_OK) {
-        status = check_runs(t, twin, &s, folder);
+        status = check_runs(t, &s, folder);
         remove_folder(folder);
     }
     weft_rehearsal_close(&s);
@@ -278,19 +275,7 @@ static enum weft_status rehearse(const struct weft_trial *t, const struct weft_n
 
 enum weft_status weft_check_rehearsed(const struct weft_trial *t)
 {
-    struct weft_spec tiny;
-    struct weft_nn *twin = NULL;
-    struct weft_threads_scope one;
     if (WEFT_SANITIZED) /* three runs, each of which hashes the program */
         return WEFT_OK;
-    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
-    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
-    if (status == WEFT_OK)
-        status = weft_twin_create(&twin, &tiny);
-    if (status == WEFT_OK)
-        status = rehearse(t, twin);
-    weft_nn_free(twin);
-    weft_spec_release(&tiny);
-    weft_threads_leave(&one);
-    return status;
+    return weft_trial_on_twin(t, rehearse);
 }

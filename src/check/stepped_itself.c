@@ -83,23 +83,8 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
 static enum weft_status check_division(const struct weft_trial *t)
 {
     const struct weft_recipe *r = t->itself->recipe;
-    struct weft_spec tiny;
-    struct weft_nn *twin = NULL;
-    struct weft_threads_scope one;
-    if (r->micro_batches == 1)
-        return WEFT_OK;
-    weft_threads_enter(&one, 1);
-    enum weft_status status = weft_spec_shrink(&tiny, t->itself->model->spec);
-    if (status == WEFT_OK)
-        status = weft_twin_create(&twin, &tiny);
-    if (status == WEFT_OK)
-        status = weft_check_steps(&(struct weft_trial){t->gate, twin, NULL, t->report},
-                                  weft_min(MOST_DIVIDED, r->micro_batches),
-                                  weft_min(MOST_DIVIDED, weft_recipe_groups(r)), 0);
-    weft_nn_free(twin);
-    weft_spec_release(&tiny);
-    weft_threads_leave(&one);
-    return status;
+    return weft_check_steps(&(struct weft_trial){t->gate, t->model, NULL, t->report},
+                            weft_min(MOST_DIVIDED, r->micro_batches), weft_min(MOST_DIVIDED, weft_recipe_groups(r)), 0);
 }
 
 enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
@@ -109,7 +94,8 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     recipe.micro_batches = weft_min(MICRO_BATCHES, recipe.micro_batches);
     TRY(weft_itself_train(it)); /* measures the time that there is */
     TRY(weft_check_first_weights(t));
-    TRY(check_division(t));
+    if (it->recipe->micro_batches > 1)
+        TRY(weft_trial_on_twin(t, check_division));
     weft_check_schedule(t, &recipe);
     TRY(weft_check_targets(t));
     if (it->model->spec->dropout > 0)
