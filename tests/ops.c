@@ -17,8 +17,7 @@ static void passes(void **state)
 {
     struct weft_opcheck sum;
     const struct weft_op *op = *state;
-    const char *asked = getenv("WEFT_EVERY");
-    int every = asked ? atoi(asked) : THREADS_SANITIZED ? 3 : 1;
+    int every = one_of(THREADS_SANITIZED ? 3 : 1);
     assert_int_equal(weft_opcheck_run(op->name, every, &sum, print_failure, NULL), WEFT_OK);
     assert_int_equal(sum.ops, 1);
     assert_true(sum.cases >= 16 / every); /* eight sizes, two types */

@@ -197,10 +197,10 @@ static double by_tokens(const struct stage *s, bool expand)
 
 static bool absorbs(const struct weft_spec *spec) { return spec->latent && weft_spec_geom(spec)->linear; }
 
-static void compare(const char *dtype)
+static void compare(const char *dtype, int first)
 {
     int failures = 0;
-    for (int i = 0; i < SUBJECTS; i++) {
+    for (int i = first % one_of(3); i < SUBJECTS; i += one_of(3)) {
         struct stage s;
         open_stage(&s, &subjects[i], dtype);
         double chunks = by_chunks(&s), tokens = by_tokens(&s, true);
@@ -219,13 +219,13 @@ static void compare(const char *dtype)
 static void same_as_forward_f32(void **state)
 {
     (void)state;
-    compare("dtype=f32");
+    compare("dtype=f32", 0);
 }
 
 static void same_as_forward_bf16(void **state)
 {
     (void)state;
-    compare("dtype=bf16");
+    compare("dtype=bf16", 1);
 }
 
 /* ---- refusing */

@@ -192,7 +192,7 @@ static void hashes_what_it_read(void **state)
     open_caller(&c, "gpt2", small);
     hash_samples(&c, 5 * 4, stream);
     close_caller(&c);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += (size_t)one_of(3)) {
         snprintf(settings, sizeof settings, "%s%s", small, rows[i].settings);
         open_caller(&c, "gpt2", settings);
         c.run.on_progress = NULL; /* which expects the plain size */

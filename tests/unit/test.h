@@ -32,6 +32,13 @@
 #define SANITIZED THREADS_SANITIZED
 #endif
 
+/* 1: a test takes all of its cases. Under sanitizers it takes one of n, or of what WEFT_EVERY says. */
+static inline int one_of(int n)
+{
+    const char *asked = getenv("WEFT_EVERY");
+    return !SANITIZED ? 1 : asked ? atoi(asked) : n;
+}
+
 /* ---- statuses; a failure names the line of the caller */
 
 /* It is WEFT_OK. */
