@@ -33,7 +33,8 @@ struct weft_opt {
     const char *help;
     const char *symbol; /* Kconfig symbol; if NULL, WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
-    const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect */
+    const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect; training's
+                         * options may have several, with " or " between them */
     /* For the gate live, which checks that every value other than the default changes the model: only_plan: what
      * changes is the plan of a step, and no number that is computed; idle (optional): whether this value changes
      * nothing by definition, given the model's spec and the owner's struct. */
@@ -102,7 +103,7 @@ enum weft_status weft_settings_load_kconfig(struct weft_settings *s, const char 
                                             const struct weft_owner *const *owners, int count);
 /* Writes every option of the owner into target. If target is NULL, this only makes the names known, for messages. */
 enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_owner *owner, void *target);
-/* Whether "name=value" or "name!=value" holds for the options read so far. */
+/* Whether "name=value" or "name!=value" holds for the options read so far; or one of several, joined by " or ". */
 bool weft_settings_met(const struct weft_settings *s, const char *condition);
 enum weft_status weft_settings_finish(const struct weft_settings *s); /* this and the next in opt_left.c */
 

@@ -49,7 +49,8 @@ const char *weft_settings_value(const struct weft_settings *s, const char *name,
     return NULL;
 }
 
-bool weft_settings_met(const struct weft_settings *s, const char *condition)
+/* `condition` without alternatives. */
+static bool is_met(const struct weft_settings *s, const char *condition)
 {
     char text[WEFT_MAX_VALUE], name[128];
     const char *equals = strchr(condition, '=');
@@ -57,6 +58,15 @@ bool weft_settings_met(const struct weft_settings *s, const char *condition)
     snprintf(name, sizeof name, "%.*s", (int)(equals - condition) - not, condition);
     const char *value = weft_settings_value(s, name, text);
     return value && weft_settings_same(s, name, value, equals + 1) != not ;
+}
+
+bool weft_settings_met(const struct weft_settings *s, const char *condition)
+{
+    static const char either[] = " or ";
+    char one[128];
+    const char *end = strstr(condition, either);
+    snprintf(one, sizeof one, "%.*s", (int)(end ? (size_t)(end - condition) : strlen(condition)), condition);
+    return is_met(s, one) || (end && weft_settings_met(s, end + strlen(either)));
 }
 
 /* "geom=w2 or geom=overlap" */

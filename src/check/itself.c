@@ -19,7 +19,7 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
                                   const struct weft_recipe *recipe)
 {
     *it = (struct weft_itself){.unpruned = *recipe, .pruning = recipe->prune, .begun = weft_seconds()};
-    it->unpruned.prune.target = 0;
+    it->unpruned.prune = (struct weft_pruning){0};
     it->recipe = &it->unpruned;
     it->length = spec->context;
     it->sequences = weft_max(2, weft_min(spec->batch, ROWS / it->length));

@@ -90,7 +90,9 @@ static enum weft_status print_json(const struct weft_common *c, const struct wef
     add_flops(r, "decode", a->flops_decode, a->decode_groups);
     if (a->pruned) {
         weft_result_int(r, "pruned_params", a->pruned);
-        weft_result_real(r, "flops_decode_pruned_per_token", a->flops_decode - a->flops_pruned);
+        weft_result_real(r, "flops_decode_pruned_per_token", a->flops_pruned);
+        weft_result_int(r, "cut_params", a->cut_params);
+        weft_result_real(r, "flops_decode_cut_per_token", a->flops_cut);
         weft_result_int(r, "weight_bytes", a->weight_bytes);
         weft_result_int(r, "pruned_weight_bytes", a->kept_bytes);
     }
@@ -162,8 +164,11 @@ static void print_pruned(const struct weft_account *a)
 {
     printf("\npruned by the end  %12lld  %5.1f %% of the weights\n", (long long)a->pruned,
            100 * (double)a->pruned / (double)a->params);
-    printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n",
-           a->flops_decode - a->flops_pruned, 100 * (1 - a->flops_pruned / a->flops_decode));
+    if (a->cut_params < a->params)
+        printf("  weft prune     %14lld  weights are left, and %.4g FLOPs of decode: %.1f %%\n",
+               (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
+    printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n", a->flops_pruned,
+           100 * a->flops_pruned / a->flops_decode);
     printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for the masks\n", mib(a->kept_bytes),
            mib(a->weight_bytes));
 }

@@ -47,22 +47,6 @@ typedef void weft_fit_fn(void *context, const char *name, enum weft_fit fit);
  * weight of both is reported to `fn`, which may be NULL. A model that has no weights yet is only compared. */
 enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool leave, weft_fit_fn *fn, void *context);
 
-/* ---- a smaller model (cut.c): heads, channels of the feed-forward, or ranks of a mechanism left out */
-
-enum weft_units { WEFT_UNITS_HEADS, WEFT_UNITS_CHANNELS, WEFT_UNITS_M1, WEFT_UNITS_M2, WEFT_UNITS_M3, WEFT_UNITS };
-struct weft_smaller {
-    struct weft_spec spec;
-    struct weft_nn *model; /* of this spec */
-    int64_t units, kept;   /* in each layer */
-    char settings[128];    /* of the spec that are others now: "heads=6 head_width=32" */
-};
-/* Of a layer; heads that share a key and value are one unit, unless all do. 0: a mechanism has no ranks here. */
-int64_t weft_nn_units(const struct weft_nn *model, enum weft_units what);
-/* Leaves out the nearest number to this share of the units, in each layer those of the least importance. To be released
- * where it is, also after a failure. */
-enum weft_status weft_nn_cut(struct weft_smaller *s, const struct weft_nn *model, enum weft_units what, double share);
-void weft_smaller_release(struct weft_smaller *s);
-
 /* ---- the graph of a model (model.c) */
 
 /* What a graph is for. TRAIN and EVAL compute the loss, WATCH what weft_build_watch was given, the others logits.

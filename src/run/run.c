@@ -6,6 +6,7 @@
 #include "ckpt/ckpt.h"
 #include "train/account.h"
 #include "train/internal.h"
+#include "train/prune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,7 @@ static enum weft_status prepare(struct weft_run *run)
     TRY(weft_recipe_open(run->recipe, run->spec));
     TRY(weft_nn_create(&run->model, run->spec));
     TRY(check_adopts(run));
+    TRY(weft_pruning_check(run->recipe, run->model));
     TRY(weft_account_fit(run->model, run->recipe, run->comm ? run->comm->size : 1, weft_available_bytes()));
     return WEFT_OK;
 }

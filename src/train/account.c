@@ -97,33 +97,44 @@ static bool is_multiplied(const struct plan *p, const struct weft_nn *m, int i)
     return p->net.weights[i] && (strncmp(name, "blocks.", 7) == 0 || strcmp(name, m->spec->tie ? "wte" : "head") == 0);
 }
 
-static void count_pruned(const struct plan *p, const struct weft_nn *m, const struct weft_recipe *r,
-                         struct weft_account *a)
+/* Of the model that is left when all units that are pruned are cut: its single weights that are 0 besides. */
+static void count_pruned(const struct plan *p, const struct weft_nn *m, const struct weft_nn *cut,
+                         const struct weft_recipe *r, struct weft_account *a)
 {
-    a->weight_bytes = a->kept_bytes = (int64_t)sizeof(float) * m->params.elements;
-    for (int i = 0; r && i < m->params.count; i++) {
+    a->cut_params = cut->params.elements;
+    a->pruned = m->params.elements - cut->params.elements;
+    a->kept_bytes = (int64_t)sizeof(float) * cut->params.elements;
+    for (int i = 0; i < m->params.count; i++) {
         const struct weft_param *w = &m->params.list[i];
-        int64_t n = weft_prune_count(r, w, r->steps);
+        int64_t left = cut->params.list[i].count, n = weft_prune_count(r, w, r->steps) - (w->count - left);
+        if (!weft_prunes(r, w))
+            continue;
+        n = weft_max(0, n);
         a->pruned += n;
-        a->kept_bytes += weft_prunes(r, w) ? weft_div_up(w->count, 8) - (int64_t)sizeof(float) * n : 0;
-        a->flops_pruned += is_multiplied(p, m, i) ? 2 * (double)n : 0;
+        a->kept_bytes += weft_div_up(left, 8) - (int64_t)sizeof(float) * n;
+        a->flops_pruned -= is_multiplied(p, cut, i) ? 2 * (double)n : 0;
     }
 }
 
 /* The token at the end of a sequence of this length, the others being cached. */
-static enum weft_status count_decode(const struct weft_nn *m, const struct weft_recipe *r, int64_t length,
-                                     struct weft_account *a)
+static enum weft_status plan_decode(struct plan *p, const struct weft_nn *m, int64_t length, double *flops,
+                                    double groups[WEFT_GROUPS])
 {
-    struct plan p = {0};
     int32_t last = (int32_t)(length - 1);
     struct weft_net_size size = {.sequences = 1, .length = length, .rows = 1};
     size.store_rows = weft_round_up(length, WEFT_KEY_TILE);
     size.ring_rows = weft_round_up(weft_min(m->spec->ra_window + 1, length), WEFT_KEY_TILE);
-    enum weft_status status = plan(&p, m, WEFT_DECODE, size);
-    if (status == WEFT_OK) {
-        weft_exec_tensor(p.exec, p.net.at.pos)->data = &last; /* all that counting reads */
-        count_flops(&p, 1, &a->flops_decode, a->decode_groups);
-        count_pruned(&p, m, r, a);
+    TRY(plan(p, m, WEFT_DECODE, size));
+    weft_exec_tensor(p->exec, p->net.at.pos)->data = &last; /* all that counting reads */
+    count_flops(p, 1, flops, groups);
+    return WEFT_OK;
+}
+
+static enum weft_status count_decode(const struct weft_nn *m, int64_t length, struct weft_account *a)
+{
+    struct plan p = {0};
+    enum weft_status status = plan_decode(&p, m, length, &a->flops_decode, a->decode_groups);
+    if (status == WEFT_OK)
         for (int i = 0; i < p.net.slot_count; i++) {
             const struct weft_slot *s = &p.net.slots[i];
             int64_t bytes = s->width * (int64_t)weft_dtype_bytes(s->state->dtype);
@@ -131,8 +142,28 @@ static enum weft_status count_decode(const struct weft_nn *m, const struct weft_
             a->window_bytes += s->lifetime == WEFT_WINDOW ? bytes * m->spec->ra_window : 0;
             a->sequence_bytes += s->lifetime == WEFT_PER_SEQUENCE ? bytes : 0;
         }
-    }
     release(&p);
+    return status;
+}
+
+static enum weft_status count_pruning(const struct weft_nn *m, const struct weft_recipe *r, int64_t length,
+                                      struct weft_account *a)
+{
+    struct weft_cuts cuts;
+    struct plan p = {0};
+    double groups[WEFT_GROUPS];
+    a->weight_bytes = (int64_t)sizeof(float) * m->params.elements;
+    if (!r || !weft_pruning_any(&r->prune))
+        return WEFT_OK;
+    TRY(weft_pruning_check(r, m));
+    enum weft_status status = weft_cuts_init(&cuts, m, &r->prune.units, false);
+    if (status == WEFT_OK)
+        status = plan_decode(&p, cuts.model, length, &a->flops_cut, groups);
+    a->flops_pruned = a->flops_cut;
+    if (status == WEFT_OK)
+        count_pruned(&p, m, cuts.model, r, a);
+    release(&p);
+    weft_cuts_release(&cuts);
     return status;
 }
 
@@ -151,7 +182,8 @@ enum weft_status weft_account(const struct weft_nn *m, const struct weft_recipe 
     a->recompute_saves_bytes = kept - again;
     a->recompute_flops_ratio = flops_again / flops_kept;
     TRY(count_prefill(m, length, a));
-    TRY(count_decode(m, recipe, length, a));
+    TRY(count_decode(m, length, a));
+    TRY(count_pruning(m, recipe, length, a));
     a->cache_bytes_layer = (double)a->cache_bytes / (double)m->spec->layers;
     a->cache_ratio_to_mha = a->cache_bytes_layer / (double)(2 * m->spec->width * element);
     return WEFT_OK;

@@ -21,10 +21,15 @@ struct weft_account {
     int64_t cache_bytes;                  /* a token's, in all layers */
     double cache_bytes_layer;             /* a token's, in one layer */
     double cache_ratio_to_mha;            /* over keys and values of as many heads as there are queries */
-    int64_t pruned;                       /* weights that training prunes, by its end */
-    int64_t weight_bytes, kept_bytes;     /* of all weights in f32; of those that are kept, with a bit each for masks */
-    double flops_pruned;                  /* of decoding a token: products with weights that are 0 */
     int64_t window_bytes, sequence_bytes; /* besides, whatever its length: a sequence's, in all layers */
+    /* Of training that prunes. Where it prunes units and single weights, at least so many: which single ones are in
+     * units that go later is not known. */
+    int64_t pruned;                   /* weights, by its end */
+    int64_t cut_params;               /* of the model without the units that are pruned */
+    int64_t weight_bytes, kept_bytes; /* of all weights in f32; of those that are kept, with a bit each for masks of
+                                       * single ones */
+    double flops_cut, flops_pruned;   /* decoding a token: without these units; without products with any weight that is
+                                       * 0 */
 };
 /* Without a recipe the state is that of one micro-batch a step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,

@@ -8,8 +8,10 @@
  * which. They are recomputed every prune_every steps from b to e, and only grow. A pruned weight has no gradient,
  * counts in no norm, and its moments are 0.
  *
- * A mask is a function of one tensor's weights and of the mask before, so neither threads nor ranks change it: every
- * rank has all weights and computes all masks.
+ * Heads, channels and ranks (prune_units.c) are masked first. Their elements are 0 then, and so among the least.
+ *
+ * A mask is a function of the weights and of the mask before, so neither threads nor ranks change it: every rank has
+ * all weights and computes all masks.
  */
 #include "train/prune.h"
 
@@ -35,15 +37,15 @@ bool weft_prunes(const struct weft_recipe *r, const struct weft_param *w)
 
 static int64_t step_at(const struct weft_recipe *r, double share) { return (int64_t)(share * (double)r->steps); }
 
-double weft_recipe_sparsity(const struct weft_recipe *r, int64_t step)
+double weft_recipe_sparsity(const struct weft_recipe *r, double target, int64_t step)
 {
     int64_t begin = step_at(r, r->prune.begin), end = step_at(r, r->prune.end);
     if (step >= end)
-        return r->prune.target;
+        return target;
     if (step <= begin)
         return 0;
     double left = (double)(end - step) / (double)(end - begin);
-    return r->prune.target * (1 - left * left * left);
+    return target * (1 - left * left * left);
 }
 
 static bool is_due(const struct weft_recipe *r, int64_t step)
@@ -54,7 +56,28 @@ static bool is_due(const struct weft_recipe *r, int64_t step)
 
 int64_t weft_prune_count(const struct weft_recipe *r, const struct weft_param *w, int64_t step)
 {
-    return weft_prunes(r, w) ? (int64_t)(weft_recipe_sparsity(r, step) * (double)w->count) : 0;
+    return weft_prunes(r, w) ? (int64_t)(weft_recipe_sparsity(r, r->prune.target, step) * (double)w->count) : 0;
+}
+
+static enum weft_status check_chosen(const struct weft_recipe *r, const struct weft_nn *model)
+{
+    bool any = r->prune.target == 0;
+    for (int i = 0; i < model->params.count; i++)
+        any |= weft_prunes(r, &model->params.list[i]);
+    return any ? WEFT_OK
+               : FAIL(WEFT_INVALID,
+                      "prune=%g, but none of the weights that it may take is in this model: see prune_attention, "
+                      "prune_ffn, prune_mechanisms and prune_embedding",
+                      r->prune.target);
+}
+
+enum weft_status weft_pruning_check(const struct weft_recipe *r, const struct weft_nn *model)
+{
+    struct weft_smaller units[WEFT_UNITS];
+    TRY(check_chosen(r, model));
+    enum weft_status status = weft_units_init(units, model, &r->prune.units);
+    weft_units_release(units);
+    return status;
 }
 
 /* ---- masks */
@@ -84,19 +107,28 @@ void weft_masks_count(struct weft_learner *t) { t->pruned = count_bits(t->mask, 
 
 enum weft_status weft_masks_create(struct weft_learner *t)
 {
-    const struct weft_params *p = &t->model->params;
-    bool any = false;
-    for (int i = 0; i < p->count; i++)
-        any |= weft_prunes(t->recipe, &p->list[i]);
-    if (t->recipe->prune.target == 0)
+    if (!weft_pruning_any(&t->recipe->prune))
         return WEFT_OK;
-    if (!any)
-        return FAIL(WEFT_INVALID,
-                    "prune=%g, but none of the weights that it may take is in this model: see "
-                    "prune_attention, prune_ffn, prune_mechanisms and prune_embedding",
-                    t->recipe->prune.target);
+    TRY(check_chosen(t->recipe, t->model));
     t->mask = weft_arena_alloc(&t->arena, (size_t)(t->span_count * SPAN_WORDS) * sizeof *t->mask);
-    return t->mask ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for masks");
+    t->units = weft_arena_alloc(&t->arena, WEFT_UNITS * sizeof *t->units);
+    if (!t->mask || !t->units)
+        return FAIL(WEFT_NOMEM, "not enough memory for masks");
+    return weft_units_init(t->units, t->model, &t->recipe->prune.units);
+}
+
+void weft_masks_free(struct weft_learner *t)
+{
+    if (t->units)
+        weft_units_release(t->units);
+}
+
+bool weft_mask_exists(const struct weft_learner *t, int i)
+{
+    bool exists = weft_prunes(t->recipe, &t->model->params.list[i]);
+    for (int what = 0; what < WEFT_UNITS; what++)
+        exists |= t->units[what].model && t->units[what].layer[i] >= 0;
+    return exists;
 }
 
 void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values)
@@ -186,6 +218,7 @@ void weft_masks_grow(struct weft_learner *t)
     int64_t before = t->pruned;
     if (!t->mask || !is_due(t->recipe, t->step))
         return;
+    weft_units_grow(t);
     weft_parallel(t->model->params.count, grow_mask, t);
     weft_masks_count(t);
     if (t->pruned == before)

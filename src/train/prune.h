@@ -9,16 +9,21 @@
 
 #include "train/train.h"
 
-/* Refuses options that contradict each other. */
+/* Refuses options that contradict each other; and those that prune nothing of this model, or what it cannot do without.
+ */
 enum weft_status weft_pruning_resolve(const struct weft_recipe *r);
-/* Whether the recipe prunes this weight at all; how many of its elements are pruned after a step, at least. */
+enum weft_status weft_pruning_check(const struct weft_recipe *r, const struct weft_nn *model);
+/* Whether the recipe prunes single elements of this weight; how many of them are pruned after a step, at least. */
 bool weft_prunes(const struct weft_recipe *r, const struct weft_param *w);
 int64_t weft_prune_count(const struct weft_recipe *r, const struct weft_param *w, int64_t step);
-/* The share of each chosen weight that is pruned after a step. */
-double weft_recipe_sparsity(const struct weft_recipe *r, int64_t step);
+/* What is pruned after a step, where `target` is in the end. */
+double weft_recipe_sparsity(const struct weft_recipe *r, double target, int64_t step);
 
-/* t->mask, empty; none where the recipe does not prune. */
+/* t->mask, empty, and t->units; none where the recipe does not prune. */
 enum weft_status weft_masks_create(struct weft_learner *t);
+void weft_masks_free(struct weft_learner *t);
+/* Whether the recipe prunes anything of the i-th weight. */
+bool weft_mask_exists(const struct weft_learner *t, int i);
 /* A weight's words: bit i % 32 of word i / 32 is that of element i. */
 uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w);
 int64_t weft_mask_words(const struct weft_param *w);
@@ -28,6 +33,15 @@ void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values);
 void weft_masks_grow(struct weft_learner *t);
 /* t->pruned, from the masks. */
 void weft_masks_count(struct weft_learner *t);
+
+/* ---- units (prune_units.c) */
+
+/* Of the kinds that are pruned; the others have no model. To be released, also after a failure. */
+enum weft_status weft_units_init(struct weft_smaller units[WEFT_UNITS], const struct weft_nn *model,
+                                 const struct weft_shares *shares);
+void weft_units_release(struct weft_smaller units[WEFT_UNITS]);
+/* Masks and clears those that are due after t->step. */
+void weft_units_grow(struct weft_learner *t);
 
 /* ---- on disk (prune_file.c): masks.safetensors of a checkpoint */
 

@@ -16,7 +16,7 @@ enum weft_status weft_masks_save(const struct weft_learner *t, const char *path,
     if (!entries)
         return FAIL(WEFT_NOMEM, "not enough memory for a list of masks");
     for (int i = 0; i < p->count; i++)
-        if (weft_prunes(t->recipe, &p->list[i]))
+        if (weft_mask_exists(t, i))
             entries[count++] = (struct weft_entry){.name = p->list[i].name,
                                                    .dtype = WEFT_I32,
                                                    .ndim = 1,
@@ -34,7 +34,7 @@ static enum weft_status read_masks(struct weft_learner *t, const struct weft_saf
         const struct weft_param *w = &p->list[i];
         struct weft_tensor mask = {
             .data = weft_mask_of(t, w), .dtype = WEFT_I32, .ndim = 1, .dim = {weft_mask_words(w)}};
-        if (weft_prunes(t->recipe, w))
+        if (weft_mask_exists(t, i))
             TRY(weft_safetensors_read(f, w->name, &mask));
     }
     return WEFT_OK;

@@ -8,10 +8,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COSINE, LINEAR, CONSTANT };
 static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 
+#define PRUNES "prune!=0 or prune_heads!=0 or prune_channels!=0 or prune_ranks!=0"
 #define AT(field) offsetof(struct weft_recipe, field)
 static const struct weft_opt options[] = {
     {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = weft_task_names, .help = "what is learned"},
@@ -46,11 +48,17 @@ static const struct weft_opt options[] = {
      .needs = "init!=", .help = "weights of init that fit nowhere are left out; otherwise they are refused"},
     {"prune", WEFT_OPT_REAL, AT(prune.target), "0", 0, 0.999,
      .help = "magnitude pruning: share of each chosen matrix that is 0 in the end; 0: none"},
-    {"prune_begin", WEFT_OPT_REAL, AT(prune.begin), "0.25", 0, 1, .needs = "prune!=0",
+    {"prune_heads", WEFT_OPT_REAL, AT(prune.units.heads), "0", 0, 0.999,
+     .help = "share of the heads of every layer whose weights are 0 in the end, as weft prune --heads leaves them out"},
+    {"prune_channels", WEFT_OPT_REAL, AT(prune.units.channels), "0", 0, 0.999,
+     .help = "the same of the feed-forward's channels"},
+    {"prune_ranks", WEFT_OPT_REAL, AT(prune.units.ranks), "0", 0, 0.999,
+     .help = "the same of the ranks of M1, M2 and M3, where they have some"},
+    {"prune_begin", WEFT_OPT_REAL, AT(prune.begin), "0.25", 0, 1, .needs = PRUNES,
      .help = "share of the steps after which pruning begins"},
-    {"prune_end", WEFT_OPT_REAL, AT(prune.end), "0.75", 0, 1, .needs = "prune!=0",
+    {"prune_end", WEFT_OPT_REAL, AT(prune.end), "0.75", 0, 1, .needs = PRUNES,
      .help = "share of the steps after which all is pruned"},
-    {"prune_every", WEFT_OPT_INT, AT(prune.every), "10", 1, 1e12, .needs = "prune!=0",
+    {"prune_every", WEFT_OPT_INT, AT(prune.every), "10", 1, 1e12, .needs = PRUNES,
      .help = "steps from one growth of the masks to the next"},
     {"prune_attention", WEFT_OPT_BOOL, AT(prune.attention), "yes", .needs = "prune!=0",
      .help = "matrices of attention are pruned"},
@@ -105,6 +113,29 @@ enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec,
         spec->vocab = weft_max(2, vocab);
     if (r->task->resolve)
         TRY(r->task->resolve(spec, r->task_options, &r->arena));
+    return WEFT_OK;
+}
+
+enum weft_status weft_recipe_forget(const struct weft_recipe *r, const struct weft_shares *cut,
+                                    struct weft_settings *settings)
+{
+    struct weft_pruning left = r->prune;
+    char text[128];
+    if (cut->heads > 0)
+        left.units.heads = 0;
+    if (cut->channels > 0)
+        left.units.channels = 0;
+    if (cut->ranks > 0)
+        left.units.ranks = 0;
+    snprintf(text, sizeof text, "prune_heads=%.17g prune_channels=%.17g prune_ranks=%.17g", left.units.heads,
+             left.units.channels, left.units.ranks);
+    TRY(weft_settings_add_words(settings, text));
+    for (int i = 0; !weft_pruning_any(&left) && i < owner.count; i++) {
+        if (!options[i].needs || strcmp(options[i].needs, PRUNES) != 0)
+            continue;
+        snprintf(text, sizeof text, "%s=%s", options[i].name, options[i].initial);
+        TRY(weft_settings_add(settings, text));
+    }
     return WEFT_OK;
 }
 

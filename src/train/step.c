@@ -125,6 +125,7 @@ void weft_learner_free(struct weft_learner *t)
         weft_params_array_free(&t->model->params, t->sums[i].grads);
     weft_pages_free(t->moments[0], (size_t)t->moment_count * sizeof(float));
     weft_pages_free(t->moments[1], (size_t)t->moment_count * sizeof(float));
+    weft_masks_free(t);
     weft_arena_release(&t->arena);
     free(t);
 }

@@ -16,7 +16,7 @@
 #define WEFT_TRAIN_H
 
 #include "comm/comm.h"
-#include "nn/model.h"
+#include "nn/units.h"
 #include "train/partition.h"
 
 #include <stdatomic.h>
@@ -107,11 +107,16 @@ extern const char *weft_task_names[], *weft_optim_names[]; /* choices of the opt
 
 /* What is pruned in training (prune.h). */
 struct weft_pruning {
-    double target;     /* share of each chosen matrix; 0: nothing is pruned */
-    double begin, end; /* shares of the steps */
-    int64_t every;     /* steps */
+    double target;            /* share of each chosen matrix; 0: no single weights are pruned */
+    struct weft_shares units; /* that are pruned whole */
+    double begin, end;        /* shares of the steps */
+    int64_t every;            /* steps */
     bool attention, ffn, mechanisms, embedding;
 };
+static inline bool weft_pruning_any(const struct weft_pruning *p)
+{
+    return p->target > 0 || weft_shares_any(&p->units);
+}
 
 struct weft_recipe {
     int64_t steps, warmup, eval_samples;
@@ -169,6 +174,9 @@ int weft_recipe_sums(const struct weft_recipe *r);
 enum { WEFT_STATE_BYTES = 4 * sizeof(float) }; /* with one sum */
 int64_t weft_recipe_state_bytes(const struct weft_recipe *r);
 const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
+/* For a model of which units were cut: its training does not prune these again. */
+enum weft_status weft_recipe_forget(const struct weft_recipe *r, const struct weft_shares *cut,
+                                    struct weft_settings *settings);
 
 /* ---- a step (step.c, gradient.c, ranks.c, sharing.c, neighbour.c, diagnose.c) */
 
@@ -216,6 +224,7 @@ struct weft_learner {
     float *moments[2]; /* of its own spans: alone, in the order of the weights */
     int64_t moment_count;
     uint32_t *mask;               /* of what is pruned, see prune.h; NULL: nothing is */
+    struct weft_smaller *units;   /* [WEFT_UNITS], as pruning is done, see prune.h; NULL likewise */
     int64_t pruned;               /* weights that are */
     int64_t verify_every;         /* steps, on several ranks: see neighbour.c; 0: never */
     struct weft_sharing *sharing; /* of gradients, with other ranks; NULL: alone */

@@ -3,7 +3,7 @@
  * cut.c - smaller models: what is left out when its weights are 0 changes no logit, in models of all parts; equal
  * numbers in all layers; importance; what is refused.
  */
-#include "nn/model.h"
+#include "nn/units.h"
 #include "test.h"
 
 #include <math.h>

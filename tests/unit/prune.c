@@ -47,9 +47,9 @@ static void sparsity_follows_the_cubic_schedule(void **state)
     open_stage(&s, "gpt2", SCHEDULE, NULL);
     const struct weft_param *w = find(&s, "blocks.0.attn.wq");
     assert_int_equal(w->count, 1024);
-    assert_true(weft_recipe_sparsity(&s.recipe, 2) == 0);
-    assert_true(weft_recipe_sparsity(&s.recipe, 12) == 0.8);
-    assert_true(fabs(weft_recipe_sparsity(&s.recipe, 7) - 0.7) < 1e-12);
+    assert_true(weft_recipe_sparsity(&s.recipe, 0.8, 2) == 0);
+    assert_true(weft_recipe_sparsity(&s.recipe, 0.8, 12) == 0.8);
+    assert_true(fabs(weft_recipe_sparsity(&s.recipe, 0.8, 7) - 0.7) < 1e-12);
     for (int64_t step = 1; step <= 13; step++) {
         take_steps(&s, step);
         assert_int_equal(count(&s, w), (int64_t)of_1024[step]);

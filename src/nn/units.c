@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * units.c - the units of a model that could be left out: heads, channels of the feed-forward, or ranks of mechanisms.
+ *
+ * Every layer loses as many units, so that what is left is a model like any other, with other sizes. Which ones is for
+ * each layer to choose: those of the least importance, which is the product of the norms of a unit's rows and columns
+ * in the weights that it goes through (the table below). What a unit writes is at most as large as that, and a unit
+ * that writes nothing goes first. Of equally important ones those go first whose weights are all 0, then the last.
+ *
+ * The weights of the smaller model say which of their sides are shorter. Such a side is a row of units, each as wide as
+ * the others. Heads that share a key and value are one unit, unless all do.
+ */
+#include "nn/units.h"
+#include "nn/part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WEIGHTS = 5 };
+
+static const struct axis {
+    const char *option;           /* that has their number */
+    const char *weights[WEIGHTS]; /* that a unit goes through, without "blocks.N." */
+    bool alike;                   /* all layers lose the same, because they pass units to each other */
+} axes[WEFT_UNITS] = {
+    [WEFT_UNITS_HEADS] = {"heads", {"attn.wo", "attn.wv", "attn.wb"}},
+    [WEFT_UNITS_CHANNELS] = {"ffn_width", {"ffn.proj", "ffn.fc", "ffn.w1", "ffn.w2", "ffn.w3"}},
+    [WEFT_UNITS_M1] = {"m1_width", {"m1.w1", "m1.w2"}},
+    [WEFT_UNITS_M2] = {"m2_rank", {"m2.p", "m2.q"}},
+    [WEFT_UNITS_M3] = {"m3_width", {"m3.wc", "m3.w"}, .alike = true},
+};
+
+/* ---- units */
+
+struct value_of {
+    const char *name;
+    int64_t value;
+};
+
+static void look(void *context, const struct weft_opt *opt, const char *value)
+{
+    struct value_of *v = context;
+    if (strcmp(opt->name, v->name) == 0 && !weft_text_int(value, &v->value))
+        v->value = 0;
+}
+
+/* 0 where the model has no such option, or it is 0. */
+static int64_t option(const struct weft_spec *spec, const char *name)
+{
+    struct value_of v = {name, 0};
+    weft_spec_each(spec, &v, look);
+    return v.value;
+}
+
+static int find(const struct weft_nn *model, int64_t layer, const char *weight)
+{
+    char name[128];
+    snprintf(name, sizeof name, "blocks.%lld.%s", (long long)layer, weight);
+    return weft_params_find(&model->params, name);
+}
+
+static bool has(const struct weft_nn *model, const char *weight) { return find(model, 0, weight) >= 0; }
+
+int64_t weft_nn_units(const struct weft_nn *model, enum weft_units what)
+{
+    const struct weft_spec *spec = model->spec;
+    if (what == WEFT_UNITS_HEADS)
+        return spec->kv_heads > 1 ? spec->kv_heads : spec->heads;
+    if (what == WEFT_UNITS_CHANNELS)
+        return spec->ffn_width;
+    return has(model, axes[what].weights[0]) ? option(spec, axes[what].option) : 0;
+}
+
+/* What depends on the number of a unit, which changes when those before it go. */
+static enum weft_status refuse(const struct weft_nn *model, enum weft_units what)
+{
+    const struct weft_pos *pos = weft_spec_pos(model->spec);
+    if (what == WEFT_UNITS_HEADS && pos->bias && !pos->bias_params)
+        return FAIL(WEFT_UNSUPPORTED, "pos=%s gives every head a number by its place: no head can be left out",
+                    pos->part.name);
+    if (what <= WEFT_UNITS_CHANNELS && has(model, "m3.gamma"))
+        return FAIL(WEFT_UNSUPPORTED,
+                    "m3_tying=per_head_scalar couples heads and channels by their places: neither can "
+                    "be left out");
+    if (what == WEFT_UNITS_CHANNELS && has(model, "ffn.wz"))
+        return FAIL(WEFT_UNSUPPORTED, "ffn=ws divides the channels into heads by their places: none can be left out");
+    if (what == WEFT_UNITS_M3 && has(model, "m3.gamma"))
+        return FAIL(WEFT_UNSUPPORTED, "m3_tying=per_head_scalar has no ranks");
+    return WEFT_OK;
+}
+
+static void write_settings(struct weft_smaller *s)
+{
+    const struct weft_spec *spec = s->from->spec;
+    char *text = s->settings;
+    size_t size = sizeof s->settings;
+    if (s->what != WEFT_UNITS_HEADS) {
+        snprintf(text, size, "%s=%lld", axes[s->what].option, (long long)s->kept);
+        return;
+    }
+    int n = snprintf(text, size, "heads=%lld head_width=%lld", (long long)(spec->heads / s->units * s->kept),
+                     (long long)spec->head);
+    if (spec->kv_heads > 1 && option(spec, "kv_heads"))
+        snprintf(text + n, size - (size_t)n, " kv_heads=%lld", (long long)s->kept);
+}
+
+/* ---- shares */
+
+int64_t weft_units_at(int64_t units, double share) { return (int64_t)(share * (double)units + 0.5); }
+
+bool weft_shares_any(const struct weft_shares *s) { return s->heads > 0 || s->channels > 0 || s->ranks > 0; }
+
+double weft_shares_of(const struct weft_shares *s, const struct weft_nn *model, enum weft_units what)
+{
+    double share = what == WEFT_UNITS_HEADS ? s->heads : what == WEFT_UNITS_CHANNELS ? s->channels : s->ranks;
+    return weft_nn_units(model, what) ? share : 0;
+}
+
+enum weft_status weft_shares_check(const struct weft_shares *s, const struct weft_nn *model)
+{
+    double ranks = 0;
+    for (int what = WEFT_UNITS_M1; what < WEFT_UNITS; what++)
+        ranks += weft_shares_of(s, model, (enum weft_units)what);
+    return s->ranks > 0 && ranks == 0 ? FAIL(WEFT_INVALID, "no mechanism of this model has ranks: none can be left out")
+                                      : WEFT_OK;
+}
+
+/* ---- the elements of a unit */
+
+static bool is_shorter(const struct weft_smaller *s, int i, int d)
+{
+    return s->from->params.list[i].dim[d] != s->model->params.list[i].dim[d];
+}
+
+/* Of one unit along a side of a weight: so many runs of elements, from one to the next a step. */
+struct runs {
+    int64_t first, length, step, count;
+};
+
+static struct runs runs_of(const struct weft_smaller *s, int i, int d, int64_t unit)
+{
+    const struct weft_param *w = &s->from->params.list[i];
+    struct runs r = {.step = 1};
+    for (int k = d; k < w->ndim; k++)
+        r.step *= w->dim[k];
+    r.length = r.step / s->units;
+    r.first = unit * r.length;
+    r.count = w->count / r.step;
+    return r;
+}
+
+void weft_smaller_each(const struct weft_smaller *s, int i, void *context,
+                       void (*visit)(void *context, int64_t first, int64_t count))
+{
+    for (int d = 0; s->layer[i] >= 0 && d < s->from->params.list[i].ndim; d++)
+        for (int64_t u = 0; is_shorter(s, i, d) && u < s->units; u++) {
+            struct runs r = runs_of(s, i, d, u);
+            for (int64_t k = 0; s->goes[s->layer[i] * s->units + u] && k < r.count; k++)
+                visit(context, r.first + k * r.step, r.length);
+        }
+}
+
+/* ---- importance */
+
+static double sum_squares(const struct weft_smaller *s, int i, int d, int64_t unit)
+{
+    const float *values = s->from->params.weights + s->from->params.list[i].offset;
+    struct runs r = runs_of(s, i, d, unit);
+    double sum = 0;
+    for (int64_t k = 0; k < r.count; k++)
+        for (int64_t e = r.first + k * r.step; e < r.first + k * r.step + r.length; e++)
+            sum += (double)values[e] * values[e];
+    return sum;
+}
+
+static void find_importance(void *context, int64_t layer, int thread)
+{
+    (void)thread;
+    const struct weft_smaller *s = context;
+    double *importance = s->importance + layer * s->units;
+    for (int64_t u = 0; u < s->units; u++)
+        importance[u] = 1;
+    for (int k = 0; k < WEIGHTS && axes[s->what].weights[k]; k++) {
+        int i = find(s->from, layer, axes[s->what].weights[k]);
+        for (int d = 0; i >= 0 && d < s->from->params.list[i].ndim; d++)
+            for (int64_t u = 0; is_shorter(s, i, d) && u < s->units; u++)
+                importance[u] *= sum_squares(s, i, d, u);
+    }
+}
+
+static void add_layers(const struct weft_smaller *s)
+{
+    for (int64_t u = 0; u < s->units; u++) {
+        double sum = 0;
+        for (int64_t layer = 0; layer < s->layers; layer++)
+            sum += s->importance[layer * s->units + u];
+        for (int64_t layer = 0; layer < s->layers; layer++)
+            s->importance[layer * s->units + u] = sum;
+    }
+}
+
+/* All weights of a unit, also those that have no part in its importance; in all layers, where these lose the same. */
+static bool is_zero(const struct weft_smaller *s, int64_t layer, int64_t unit)
+{
+    for (int i = 0; i < s->from->params.count; i++) {
+        bool here = s->layer[i] >= 0 && (axes[s->what].alike || s->layer[i] == layer);
+        for (int d = 0; here && d < s->from->params.list[i].ndim; d++)
+            if (is_shorter(s, i, d) && sum_squares(s, i, d, unit) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* ---- the choice */
+
+static void choose(void *context, int64_t layer, int thread)
+{
+    (void)thread;
+    const struct weft_smaller *s = context;
+    double *x = s->importance + layer * s->units;
+    for (int64_t u = 0; u < s->units; u++)
+        x[u] = x[u] == 0 && is_zero(s, layer, u) ? -1 : x[u];
+    for (int64_t u = 0; u < s->units; u++) {
+        int64_t before = 0;
+        for (int64_t v = 0; v < s->units; v++)
+            before += x[v] < x[u] || (x[v] == x[u] && v > u);
+        s->goes[layer * s->units + u] = before < s->chosen;
+    }
+}
+
+void weft_smaller_choose(struct weft_smaller *s, int64_t count)
+{
+    s->chosen = count;
+    weft_parallel(s->layers, find_importance, s);
+    if (axes[s->what].alike)
+        add_layers(s);
+    weft_parallel(s->layers, choose, s);
+}
+
+/* ---- sizes */
+
+/* The layer whose units a weight has; -1: outside the blocks. M1 gates the heads of the next layer. */
+static int layer_of(const struct weft_smaller *s, const char *name)
+{
+    int layer;
+    char part[64];
+    if (sscanf(name, "blocks.%d.%63[^.]", &layer, part) != 2)
+        return -1;
+    return layer + (s->what == WEFT_UNITS_HEADS && strcmp(part, "m1") == 0);
+}
+
+/* Each side that differs is a whole number of equal units. */
+static enum weft_status find_sides(struct weft_smaller *s)
+{
+    const struct weft_params *p = &s->from->params, *q = &s->model->params;
+    bool fits = p->count == q->count;
+    for (int i = 0; fits && i < p->count; i++) {
+        int layer = layer_of(s, p->list[i].name);
+        s->layer[i] = -1;
+        fits = strcmp(p->list[i].name, q->list[i].name) == 0 && p->list[i].ndim == q->list[i].ndim;
+        for (int d = 0; fits && d < p->list[i].ndim; d++) {
+            int64_t width = p->list[i].dim[d] / s->units;
+            if (!is_shorter(s, i, d))
+                continue;
+            fits = width > 0 && layer >= 0 && layer < s->layers && width * s->units == p->list[i].dim[d] &&
+                   width * s->kept == q->list[i].dim[d];
+            s->layer[i] = layer;
+        }
+        if (!fits)
+            return FAIL(WEFT_UNSUPPORTED, "%s has no equal parts of which some could be left out", p->list[i].name);
+    }
+    return fits ? WEFT_OK : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s has other weights", axes[s->what].option);
+}
+
+enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn *model, enum weft_units what,
+                                   double share)
+{
+    *s = (struct weft_smaller){.from = model, .what = what, .layers = model->spec->layers};
+    TRY(refuse(model, what));
+    s->units = weft_nn_units(model, what);
+    s->kept = s->units - weft_units_at(s->units, share);
+    if (s->kept == s->units)
+        return FAIL(WEFT_INVALID, "%g of %lld is none: nothing of %s would be left out", share, (long long)s->units,
+                    axes[what].option);
+    if (s->kept < 1)
+        return FAIL(WEFT_INVALID, "%g of %lld is all: something of %s must be left", share, (long long)s->units,
+                    axes[what].option);
+    write_settings(s);
+    TRY(weft_spec_vary(&s->spec, model->spec, s->settings));
+    TRY(weft_nn_create(&s->model, &s->spec));
+    s->goes = calloc((size_t)(s->layers * s->units), sizeof *s->goes);
+    s->importance = calloc((size_t)(s->layers * s->units), sizeof *s->importance);
+    s->layer = calloc((size_t)model->params.count, sizeof *s->layer);
+    if (!s->goes || !s->importance || !s->layer)
+        return FAIL(WEFT_NOMEM, "not enough memory for the importance of %s", axes[what].option);
+    return find_sides(s);
+}
+
+void weft_smaller_release(struct weft_smaller *s)
+{
+    free(s->goes);
+    free(s->importance);
+    free(s->layer);
+    weft_nn_free(s->model);
+    weft_spec_release(&s->spec);
+    *s = (struct weft_smaller){0};
+}
