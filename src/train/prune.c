@@ -17,8 +17,6 @@
 
 #include <string.h>
 
-enum { WORD = 32, SPAN_WORDS = WEFT_SPAN / WORD };
-
 /* ---- what is pruned, and when */
 
 static bool is_chosen(const struct weft_pruning *p, const char *name)
@@ -82,38 +80,15 @@ enum weft_status weft_pruning_check(const struct weft_recipe *r, const struct we
 
 /* ---- masks */
 
-static bool is_pruned(const uint32_t *mask, int64_t i) { return mask[i / WORD] >> i % WORD & 1; }
-
-int64_t weft_mask_words(const struct weft_param *w) { return weft_div_up(w->count, WORD); }
-
-/* Every span has the same room, and those of a weight follow each other. */
-uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w)
-{
-    int64_t span = 0;
-    for (const struct weft_param *before = t->model->params.list; before < w; before++)
-        span += weft_div_up(before->count, WEFT_SPAN);
-    return t->mask + span * SPAN_WORDS;
-}
-
-static int64_t count_bits(const uint32_t *mask, int64_t words)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < words; i++)
-        n += __builtin_popcount(mask[i]);
-    return n;
-}
-
-void weft_masks_count(struct weft_learner *t) { t->pruned = count_bits(t->mask, t->span_count * SPAN_WORDS); }
-
 enum weft_status weft_masks_create(struct weft_learner *t)
 {
     if (!weft_pruning_any(&t->recipe->prune))
         return WEFT_OK;
     TRY(check_chosen(t->recipe, t->model));
-    t->mask = weft_arena_alloc(&t->arena, (size_t)(t->span_count * SPAN_WORDS) * sizeof *t->mask);
+    TRY(weft_masks_alloc(t));
     t->units = weft_arena_alloc(&t->arena, WEFT_UNITS * sizeof *t->units);
-    if (!t->mask || !t->units)
-        return FAIL(WEFT_NOMEM, "not enough memory for masks");
+    if (!t->units)
+        return FAIL(WEFT_NOMEM, "not enough memory for units");
     return weft_units_init(t->units, t->model, &t->recipe->prune.units);
 }
 
@@ -129,15 +104,6 @@ bool weft_mask_exists(const struct weft_learner *t, int i)
     for (int what = 0; what < WEFT_UNITS; what++)
         exists |= t->units[what].model && t->units[what].layer[i] >= 0;
     return exists;
-}
-
-void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values)
-{
-    const uint32_t *mask = t->mask + span * SPAN_WORDS;
-    int64_t count = t->spans[span].count;
-    for (int64_t at = 0; at < count; at += WORD)
-        for (int64_t i = at; mask[at / WORD] && i < weft_min(at + WORD, count); i++)
-            values[i] = is_pruned(mask, i) ? 0 : values[i];
 }
 
 /* ---- growing them */
@@ -177,11 +143,12 @@ static void grow(uint32_t *mask, float *values, int64_t count, int64_t wanted)
 {
     uint32_t limit = find_limit(values, count, wanted);
     for (int64_t i = 0; i < count; i++)
-        mask[i / WORD] |= (uint32_t)(magnitude(values[i]) < limit) << i % WORD;
-    int64_t left = wanted - count_bits(mask, weft_div_up(count, WORD));
+        if (magnitude(values[i]) < limit)
+            weft_mask_set(mask, i);
+    int64_t left = wanted - weft_mask_bits(mask, weft_div_up(count, WEFT_MASK_WORD));
     for (int64_t i = 0; left > 0 && i < count; i++)
-        if (magnitude(values[i]) == limit && !is_pruned(mask, i)) {
-            mask[i / WORD] |= (uint32_t)1 << i % WORD;
+        if (magnitude(values[i]) == limit && !weft_mask_has(mask, i)) {
+            weft_mask_set(mask, i);
             left--;
         }
 }
@@ -193,8 +160,19 @@ static void grow_mask(void *context, int64_t tile, int thread)
     const struct weft_param *w = &t->model->params.list[tile];
     int64_t wanted = weft_prune_count(t->recipe, w, t->step);
     uint32_t *mask = weft_mask_of(t, w);
-    if (wanted > count_bits(mask, weft_mask_words(w)))
+    if (wanted > weft_mask_bits(mask, weft_mask_words(w)))
         grow(mask, t->model->params.weights + w->offset, w->count, wanted);
+}
+
+static void grow_units(struct weft_learner *t)
+{
+    const struct weft_recipe *r = t->recipe;
+    for (int i = 0; i < WEFT_UNITS; i++) {
+        struct weft_smaller *s = &t->units[i];
+        double share = weft_shares_of(&r->prune.units, t->model, (enum weft_units)i);
+        if (s->model)
+            weft_units_mask(t, s, weft_units_at(s->units, weft_recipe_sparsity(r, share, t->step)));
+    }
 }
 
 static void clear_weights(void *context, int64_t tile, int thread)
@@ -218,7 +196,7 @@ void weft_masks_grow(struct weft_learner *t)
     int64_t before = t->pruned;
     if (!t->mask || !is_due(t->recipe, t->step))
         return;
-    weft_units_grow(t);
+    grow_units(t);
     weft_parallel(t->model->params.count, grow_mask, t);
     weft_masks_count(t);
     if (t->pruned == before)

@@ -7,7 +7,7 @@
 #ifndef WEFT_PRUNE_H
 #define WEFT_PRUNE_H
 
-#include "train/train.h"
+#include "train/mask.h"
 
 /* Refuses options that contradict each other; and those that prune nothing of this model, or what it cannot do without.
  */
@@ -24,15 +24,8 @@ enum weft_status weft_masks_create(struct weft_learner *t);
 void weft_masks_free(struct weft_learner *t);
 /* Whether the recipe prunes anything of the i-th weight. */
 bool weft_mask_exists(const struct weft_learner *t, int i);
-/* A weight's words: bit i % 32 of word i / 32 is that of element i. */
-uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w);
-int64_t weft_mask_words(const struct weft_param *w);
-/* Sets what is pruned to 0 in the values of a span. */
-void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values);
 /* When a step is done: prunes what is due. */
 void weft_masks_grow(struct weft_learner *t);
-/* t->pruned, from the masks. */
-void weft_masks_count(struct weft_learner *t);
 
 /* ---- units (prune_units.c) */
 
@@ -40,8 +33,8 @@ void weft_masks_count(struct weft_learner *t);
 enum weft_status weft_units_init(struct weft_smaller units[WEFT_UNITS], const struct weft_nn *model,
                                  const struct weft_shares *shares);
 void weft_units_release(struct weft_smaller units[WEFT_UNITS]);
-/* Masks and clears those that are due after t->step. */
-void weft_units_grow(struct weft_learner *t);
+/* Masks and clears so many units of each layer. */
+void weft_units_mask(struct weft_learner *t, struct weft_smaller *units, int64_t count);
 
 /* ---- on disk (prune_file.c): masks.safetensors of a checkpoint */
 

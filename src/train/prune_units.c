@@ -62,7 +62,7 @@ static void mask_run(void *context, int64_t first, int64_t count)
 {
     const struct masked *m = context;
     for (int64_t e = first; e < first + count; e++) {
-        m->mask[e / 32] |= (uint32_t)1 << e % 32;
+        weft_mask_set(m->mask, e);
         m->values[e] = 0;
     }
 }
@@ -76,16 +76,10 @@ static void mask_weight(void *context, int64_t tile, int thread)
     weft_smaller_each(m->units, (int)tile, &masked, mask_run);
 }
 
-void weft_units_grow(struct weft_learner *t)
+void weft_units_mask(struct weft_learner *t, struct weft_smaller *units, int64_t count)
 {
-    const struct weft_recipe *r = t->recipe;
-    for (int i = 0; i < WEFT_UNITS; i++) {
-        struct weft_smaller *s = &t->units[i];
-        double share = weft_shares_of(&r->prune.units, t->model, s->what);
-        int64_t wanted = s->model ? weft_units_at(s->units, weft_recipe_sparsity(r, share, t->step)) : 0;
-        if (wanted == s->chosen)
-            continue;
-        weft_smaller_choose(s, wanted);
-        weft_parallel(t->model->params.count, mask_weight, &(struct masking){t, s});
-    }
+    if (count == units->chosen)
+        return;
+    weft_smaller_choose(units, count);
+    weft_parallel(t->model->params.count, mask_weight, &(struct masking){t, units});
 }
