@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * pruned.c - pruning does what its definition says: as many weights are pruned as the schedule says, of each matrix
- * that was chosen and of no other; they are the smallest; they are 0, their moments too; and they stay so.
+ * that was chosen and of no other; they are the smallest, or those of the least important units; they are 0, their
+ * moments too; and they stay so.
  *
  * The masks are compared with the definition in plain code. In steps without a learning rate the weights before the
  * step are those that the masks were made of. In the steps between they move, as far as masks let them.
@@ -20,21 +21,24 @@ struct pruned {
     const struct weft_learner *trainer;
     struct weft_pruning by;
     bool rests;    /* weights stay where they are without a learning rate: the optimiser is one of ours */
-    float *before; /* the weights before a step */
+    float *before; /* the weights before a step; the units that it prunes are 0 */
     bool *mask;    /* of the steps so far, by the element's place in the flat arrays */
+    bool *unit;    /* elements of units that are to be pruned, likewise */
     double amount; /* the largest error of a count, in elements */
-    int64_t not_zero, larger, back, strange; /* weights that are wrong */
+    int64_t not_zero, larger, back, strange, missing; /* weights that are wrong */
     int amount_at, wrong_at;
 };
 
 /* ---- the definition */
 
-static double plain_share(const struct weft_pruning *by, int64_t steps, int64_t step)
+/* Of what is pruned in the end. The counts of units are rounded to the nearest, so even the last bit matters. */
+static double plain_share(const struct weft_pruning *by, double target, int64_t steps, int64_t step)
 {
     double begin = floor(by->begin * (double)steps), end = floor(by->end * (double)steps);
     if ((double)step >= end)
-        return by->target;
-    return (double)step <= begin ? 0 : by->target * (1 - pow(1 - ((double)step - begin) / (end - begin), 3));
+        return target;
+    double left = (end - (double)step) / (end - begin);
+    return (double)step <= begin ? 0 : target * (1 - left * left * left);
 }
 
 /* By its name: blocks.LAYER.PART.NAME, or outside the blocks. */
@@ -42,7 +46,7 @@ static bool plain_chosen(const struct weft_pruning *by, const struct weft_param 
 {
     int layer;
     char part[64];
-    if (!weft_plain_decays(w))
+    if (by->target == 0 || !weft_plain_decays(w))
         return false;
     if (sscanf(w->name, "blocks.%d.%63[^.]", &layer, part) != 2)
         return by->embedding;
@@ -59,13 +63,15 @@ static enum weft_status open(struct pruned *p, const struct weft_learner *traine
     *p = (struct pruned){.trainer = trainer, .by = trainer->recipe->prune, .rests = plain.known};
     p->before = calloc(total, sizeof *p->before);
     p->mask = calloc(total, sizeof *p->mask);
-    return p->before && p->mask ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    p->unit = calloc(total, sizeof *p->unit);
+    return p->before && p->mask && p->unit ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
 }
 
 static void close(struct pruned *p)
 {
     free(p->before);
     free(p->mask);
+    free(p->unit);
 }
 
 static void remember(struct pruned *p)
@@ -92,46 +98,77 @@ static void compare_weight(struct pruned *p, int i, bool moved)
     const struct weft_learner *t = p->trainer;
     const struct weft_param *w = &t->model->params.list[i];
     const uint32_t *mask = weft_mask_of(t, w);
-    int64_t count = 0, not_zero = 0, back = 0;
+    bool chosen = plain_chosen(&p->by, w);
+    int64_t not_zero = 0, back = 0, strange = 0, missing = 0;
     for (int64_t e = 0; e < w->count; e++) {
         int64_t at = w->offset + e;
         bool pruned = mask[e / 32] >> e % 32 & 1;
-        count += pruned;
         not_zero += pruned && (t->model->params.weights[at] != 0 || t->moments[0][at] != 0 || t->moments[1][at] != 0);
         back += p->mask[at] && !pruned;
+        strange += pruned && !chosen && !p->unit[at];
+        missing += p->unit[at] && !pruned;
         p->mask[at] = pruned;
     }
-    int64_t larger = moved || !p->rests ? 0 : count_larger(p, w, mask), strange = plain_chosen(&p->by, w) ? 0 : count;
-    if (not_zero || back || larger || strange)
+    int64_t larger = moved || !p->rests || !chosen ? 0 : count_larger(p, w, mask);
+    if (not_zero || back || larger || strange || missing)
         p->wrong_at = i;
     p->not_zero += not_zero;
     p->back += back;
     p->larger += larger;
     p->strange += strange;
+    p->missing += missing;
 }
 
-/* Between two growths the count is that of the last. */
-static void compare_count(struct pruned *p, int i, int64_t grown)
+/* Between two growths the count is that of the last. What was pruned before and what is of units, `least`, may be more
+ * than the share of single weights. */
+static void compare_count(struct pruned *p, int i, int64_t grown, int64_t least)
 {
     const struct weft_learner *t = p->trainer;
     const struct weft_param *w = &t->model->params.list[i];
     int64_t count = 0;
     for (int64_t e = 0; e < w->count; e++)
         count += p->mask[w->offset + e];
-    double wanted = plain_chosen(&p->by, w) ? plain_share(&p->by, t->recipe->steps, grown) * (double)w->count : 0;
-    double error = fabs(wanted - 0.5 - (double)count) - 0.5; /* the whole number below it */
+    double wanted = plain_chosen(&p->by, w) ? plain_share(&p->by, p->by.target, t->recipe->steps, grown) : 0;
+    double error = fabs(wanted * (double)w->count - 0.5 - (double)count) - 0.5; /* the whole number below it */
+    if (wanted * (double)w->count < (double)least)
+        error = fabs((double)(count - least));
     if (error > p->amount) {
         p->amount = error;
         p->amount_at = i;
     }
 }
 
-static void compare(struct pruned *p, int64_t grown, bool moved)
+static int64_t count_least(const struct pruned *p, const struct weft_param *w)
 {
+    int64_t n = 0;
+    for (int64_t at = w->offset; at < w->offset + w->count; at++)
+        n += p->mask[at] || p->unit[at];
+    return n;
+}
+
+/* The units that a growth prunes. Of an optimiser that moves weights whatever the rate, only those that are left are
+ * known: where the right number is 0, it finds these. */
+static enum weft_status find_units(struct pruned *p, int64_t grown)
+{
+    int64_t steps = p->trainer->recipe->steps;
+    const struct weft_shares shares = {plain_share(&p->by, p->by.units.heads, steps, grown),
+                                       plain_share(&p->by, p->by.units.channels, steps, grown),
+                                       plain_share(&p->by, p->by.units.ranks, steps, grown)};
+    if (!p->rests)
+        remember(p);
+    return weft_plain_units(p->trainer, &shares, p->before, p->unit);
+}
+
+static enum weft_status compare(struct pruned *p, int64_t grown, bool moved)
+{
+    if (!moved)
+        TRY(find_units(p, grown));
     for (int i = 0; i < p->trainer->model->params.count; i++) {
+        int64_t least = count_least(p, &p->trainer->model->params.list[i]);
         compare_weight(p, i, moved);
-        compare_count(p, i, grown);
+        compare_count(p, i, grown, least);
     }
+    return WEFT_OK;
 }
 
 static void report(const struct weft_trial *t, const struct pruned *p, const char *what)
@@ -143,7 +180,8 @@ static void report(const struct weft_trial *t, const struct pruned *p, const cha
     } wrong[] = {{p->not_zero, "pruned weights that are not 0, or have moments"},
                  {p->back, "pruned weights that come back"},
                  {p->larger, "pruned weights that are larger than one that is kept"},
-                 {p->strange, "pruned weights of matrices that are not to be"}};
+                 {p->strange, "pruned weights of matrices and units that are not to be"},
+                 {p->missing, "weights of units to be pruned that are not"}};
     char name[160];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(name, sizeof name, "%s: %s", what, wrong[i].text);
@@ -166,13 +204,13 @@ static enum weft_status follow_schedule(struct weft_rehearsal *s, struct pruned 
         s->recipe.lr = due ? 0 : lr;
         remember(p);
         TRY(weft_learner_step(s->trainer, &losses));
-        compare(p, grown, !due);
+        TRY(compare(p, grown, !due));
         if (!due)
             continue;
         s->recipe.lr = lr; /* the step again, with the masks as they are now: what was pruned last has to stay so */
         s->trainer->step--;
         TRY(weft_learner_step(s->trainer, &losses));
-        compare(p, grown, true);
+        TRY(compare(p, grown, true));
     }
     return WEFT_OK;
 }
@@ -184,15 +222,17 @@ static enum weft_status rehearse(const struct weft_trial *t)
     enum weft_status status = weft_rehearsal_open(&s, t->model, t->itself->recipe->optim, 0, 1, 1, NULL);
     if (status == WEFT_OK) {
         s.recipe.prune = t->itself->pruning;
+        s.recipe.prune.units = weft_plain_shares(&t->itself->pruning.units, &s.model);
         s.recipe.prune.every = EVERY;
         s.recipe.steps = STEPS;
         status = weft_masks_create(s.trainer);
     }
-    if (status == WEFT_OK)
+    bool any = weft_pruning_any(&s.recipe.prune); /* the twin may be too small for units to be pruned */
+    if (status == WEFT_OK && any)
         status = open(&p, s.trainer);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && any)
         status = follow_schedule(&s, &p);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && any)
         report(t, &p, "pruning");
     close(&p);
     weft_rehearsal_close(&s);
@@ -209,11 +249,11 @@ static enum weft_status prune_at_once(struct weft_learner *trainer, struct weft_
     trainer->step = r->steps - 1;
     remember(p);
     TRY(weft_learner_step(trainer, &losses));
-    compare(p, r->steps, false);
+    TRY(compare(p, r->steps, false));
     r->lr = lr;
     trainer->step = r->steps - 1;
     TRY(weft_learner_step(trainer, &losses));
-    compare(p, r->steps, true);
+    TRY(compare(p, r->steps, true));
     return WEFT_OK;
 }
 
@@ -238,7 +278,7 @@ static enum weft_status check_itself(const struct weft_trial *t)
 
 enum weft_status weft_check_pruned(const struct weft_trial *t)
 {
-    if (t->itself->pruning.target == 0)
+    if (!weft_pruning_any(&t->itself->pruning))
         return WEFT_OK;
     TRY(weft_trial_refused(t, weft_trial_on_twin(t, rehearse), "pruning"));
     enum weft_status status = weft_trial_refused(t, check_itself(t), "pruning of the model itself");

@@ -171,6 +171,12 @@ enum weft_status weft_check_first_weights(const struct weft_trial *t);
 enum weft_status weft_check_seeds(const struct weft_trial *t);
 /* What the trainer wrote into its graph for the gradient that it has just computed; overwrites keys (inputs.c). */
 enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft_learner *trainer);
+/* The definition of what is pruned of units, so large a share of them (pruned_units.c): sets the elements of `mask`,
+ * and to 0 those of `weights`, by which they are chosen. And shares that prune at least one unit of this model and
+ * leave at least one. */
+enum weft_status weft_plain_units(const struct weft_learner *trainer, const struct weft_shares *shares, float *weights,
+                                  bool *mask);
+struct weft_shares weft_plain_shares(const struct weft_shares *s, const struct weft_nn *model);
 /* Masks of a recipe that prunes, on a twin and on the model itself, whose first weights are drawn again (pruned.c). */
 enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */

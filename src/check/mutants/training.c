@@ -163,6 +163,8 @@ const struct weft_mutant weft_mutants_training[] = {
      .change_recipe = forget_vectors},
     {"pruned weights are moved", SMALL, .gate = WEFT_GATE_STEPPED, .check = "pruned weights that are not 0",
      .training = "prune=0.9", .change_recipe = move_others},
+    {"pruned channels are moved", SMALL, .gate = WEFT_GATE_STEPPED, .check = "pruned weights that are not 0",
+     .training = "prune_channels=0.9", .change_recipe = move_others},
     {"spikes are not cut", SMALL, UPDATES, .training = "optim=adamwspam", .change_recipe = no_limit},
     {"targets are the tokens themselves", SMALL, SAMPLES, .change_recipe = target_is_token},
     {"tokens that nothing determines are scored", SMALL, SAMPLES, .change_recipe = score_everything},
