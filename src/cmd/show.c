@@ -91,10 +91,12 @@ static enum weft_status print_json(const struct weft_common *c, const struct wef
     if (a->pruned) {
         weft_result_int(r, "pruned_params", a->pruned);
         weft_result_real(r, "flops_decode_pruned_per_token", a->flops_pruned);
-        weft_result_int(r, "cut_params", a->cut_params);
-        weft_result_real(r, "flops_decode_cut_per_token", a->flops_cut);
         weft_result_int(r, "weight_bytes", a->weight_bytes);
         weft_result_int(r, "pruned_weight_bytes", a->kept_bytes);
+    }
+    if (a->pruned && a->cut_params < a->params) {
+        weft_result_int(r, "cut_params", a->cut_params);
+        weft_result_real(r, "flops_decode_cut_per_token", a->flops_cut);
     }
     weft_result_int(r, "peak_bytes", a->state_bytes + a->activation_bytes);
     weft_result_int(r, "param_state_bytes", a->state_bytes);
@@ -169,7 +171,7 @@ static void print_pruned(const struct weft_account *a)
                (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
     printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n", a->flops_pruned,
            100 * a->flops_pruned / a->flops_decode);
-    printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for the masks\n", mib(a->kept_bytes),
+    printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for masks of single weights\n", mib(a->kept_bytes),
            mib(a->weight_bytes));
 }
 

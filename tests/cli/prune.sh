@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# prune.sh - pruning as a user does it: masks of a run that is resumed, what the log and `weft show` say of them, and
-# smaller models that eval, generate, train, export and prune again take.
+# prune.sh - pruning as a user does it: masks of a run that is resumed, what the log and `weft show` say of them,
+# smaller models that eval, generate, train, export and prune again take, and units that training prunes and a cut leaves
+# out.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
@@ -76,6 +77,48 @@ train less --init less --set steps=12 --out tuned && grep -q copied err && ! gre
 result $? "training continues from all of its weights"
 "$weft" prune less --heads 0.5 --out least >out 2>err && grep -q '1 of 2' out
 result $? "it can be pruned again"
+
+# ---- units, in training
+
+units=(--set m2=no --set m2_rank=64 --set prune_heads=0.25 --set prune_channels=0.5 --set prune_ranks=0.5 --set prune_every=2
+    --set checkpoint_every=9 --set keep=9)
+train gpt2 "${small[@]}" "${units[@]}" --out units
+whole=$(field weights_sha256 <json)
+cp -r units again && rm -r again/step-000000018 again/step-000000024 && train again --resume
+[[ $(field weights_sha256 <json) == "$whole" ]]
+result $? "a run that prunes units is resumed to the same weights"
+"$weft" audit again >out 2>err
+result $? "and passes an audit"
+"$weft" prune units --heads 0.25 --channels 0.5 --ranks 0.5 --out cut --json >json 2>err
+[[ $(field heads <json) == "3 of 4" && $(field channels <json) == "64 of 128" && $(field m1_ranks <json) == "4 of 8" ]]
+result $? "a cut leaves out as many units"
+left=$(field params <json) before=$(field params_before <json)
+awk -v a="$(last units sparsity)" -v b="$left" -v c="$before" 'BEGIN { d = a - (c - b) / c; exit !(d < 1e-8 && d > -1e-8) }'
+result $? "the sparsity of the log is what the cut saves: $left of $before weights are left"
+"$weft" show units --json >json 2>err && [[ $(field cut_params <json) == "$left" ]] &&
+    [[ $(field pruned_params <json) == $((before - left)) && $(field pruned_weight_bytes <json) == $((4 * left)) ]]
+result $? "show says so before"
+flops=$(field flops_decode_cut_per_token <json)
+[[ $flops == "$("$weft" show cut --json | field flops_decode_per_token)" ]]
+result $? "and has the FLOPs of the smaller model: $flops"
+a=$("$weft" eval units --json 2>err | field test_loss) b=$("$weft" eval cut --json 2>err | field test_loss)
+awk -v a="$a" -v b="$b" 'BEGIN { d = (a - b) / a; exit !(a > 0 && d < 1e-6 && d > -1e-6) }'
+result $? "both have the same loss: $a and $b"
+train cut --init cut --set steps=6 --out tuned2 && ! grep -q sparsity tuned2/log.jsonl
+result $? "the smaller model is trained without pruning it again"
+
+refused_training() { # NAME WORDS ARGUMENT...
+    local name=$1 words=$2
+    shift 2
+    ! "$weft" train "$@" --out refused >out 2>err && grep -q "$words" err && [[ ! -e refused/log.jsonl ]]
+    result $? "refused before training: $name"
+}
+refused_training "heads of alibi" "prune_heads=0.5: pos=alibi" gpt2 --set pos=alibi --set prune_heads=0.5
+refused_training "channels of ws" "prune_channels=0.5: ffn=ws" ws --set prune_channels=0.5
+refused_training "ranks where there are none" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
+refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 is none" gpt2 --set prune_heads=0.1
+
+# ---- what is refused
 
 refused() { # NAME WORDS ARGUMENT...
     local name=$1 words=$2

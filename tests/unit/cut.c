@@ -180,6 +180,13 @@ static void the_least_important_go(void **state)
     assert_int_equal(s.kept, 2);
     assert_true(row(s.model, "blocks.0.ffn.fc", 0)[0] == 2 && row(s.model, "blocks.0.ffn.fc", 1)[1] == 2);
     weft_smaller_release(&s);
+    for (int64_t c = 0; c < 32; c++) { /* none writes anything, but only of one all weights are 0 */
+        memset(row(m, "blocks.0.ffn.proj", c), 0, 24 * sizeof(float));
+        row(m, "blocks.0.ffn.fc", 7)[c] = 0;
+    }
+    check(weft_nn_cut(&s, m, WEFT_UNITS_CHANNELS, 0.04));
+    assert_true(row(s.model, "blocks.0.ffn.fc", 6)[6] == 2 && row(s.model, "blocks.0.ffn.fc", 7)[8] == 2);
+    weft_smaller_release(&s);
     close_model(&spec, m);
 }
 

@@ -75,6 +75,8 @@ static void any_number_of_ranks_gives_the_same_bits(void **state)
         {"ws", "batch=3 micro_batches=9 grad_groups=9 layers=2 m1=yes m2=yes m3=yes dropout=0.1"},
         {"gpt2", "batch=1 micro_batches=8 optim=adamwspam attn=latent width=128 vocab=4096"},
         {"gpt2", "batch=1 micro_batches=8 width=160 steps=4 prune=0.7 prune_begin=0 prune_end=0.75 prune_every=1"},
+        {"gpt2", "batch=1 micro_batches=8 width=160 heads=4 layers=2 m1=yes m3=yes steps=4 prune=0.4 prune_heads=0.5 "
+                 "prune_channels=0.7 prune_ranks=0.5 prune_begin=0 prune_end=0.75 prune_every=1"},
     };
     static const int counts[] = {1, 2, 3, 4, 7, 8};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
