@@ -2,7 +2,7 @@
  *
  * pruned.c - pruning does what its definition says: as many weights are pruned as the schedule says, of each matrix
  * that was chosen and of no other; they are the smallest, or those of the least important units; they are 0, their
- * moments too; and they stay so.
+ * moments and gradients too; and they stay so.
  *
  * The masks are compared with the definition in plain code. In steps without a learning rate the weights before the
  * step are those that the masks were made of. In the steps between they move, as far as masks let them.
@@ -104,6 +104,7 @@ static void compare_weight(struct pruned *p, int i, bool moved)
         int64_t at = w->offset + e;
         bool pruned = mask[e / 32] >> e % 32 & 1;
         not_zero += pruned && (t->model->params.weights[at] != 0 || t->moments[0][at] != 0 || t->moments[1][at] != 0);
+        not_zero += p->mask[at] && p->rests && t->sums[0].grads[at] != 0;
         back += p->mask[at] && !pruned;
         strange += pruned && !chosen && !p->unit[at];
         missing += p->unit[at] && !pruned;
@@ -177,7 +178,7 @@ static void report(const struct weft_trial *t, const struct pruned *p, const cha
     const struct {
         int64_t count;
         const char *text;
-    } wrong[] = {{p->not_zero, "pruned weights that are not 0, or have moments"},
+    } wrong[] = {{p->not_zero, "pruned weights that are not 0, or have gradients or moments"},
                  {p->back, "pruned weights that come back"},
                  {p->larger, "pruned weights that are larger than one that is kept"},
                  {p->strange, "pruned weights of matrices and units that are not to be"},
