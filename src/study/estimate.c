@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define SHARE_OF_ENGINE 0.5
-#define LONG_STEP 0.5    /* seconds */
+#define LONG_STEP 2.0    /* seconds; two of them are taken */
+#define TIMED 0.25       /* seconds of steps, at least */
 #define MANY_WEIGHTS 2e7 /* more take long to set up and to train a step */
 #define STARTING 0.3     /* seconds, including saving at the end */
 
@@ -66,7 +67,7 @@ static enum weft_status take_steps(struct weft_learner *t, double *seconds)
     int n = 0;
     do
         TRY(weft_learner_step(t, &losses));
-    while (++n < MOST && weft_seconds() - start < LONG_STEP / 2);
+    while (++n < MOST && weft_seconds() - start < TIMED);
     *seconds = (weft_seconds() - start) / n;
     return WEFT_OK;
 }
