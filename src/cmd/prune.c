@@ -136,8 +136,7 @@ const struct weft_cmd weft_cmd_prune = {
         "those of the least importance left out: the product of the norms of their weights. Every layer loses the "
         "same number, so the result is an ordinary model with other sizes, which all commands take. It usually "
         "needs some more training: weft train DIR --init DIR. In training, --set prune prunes single weights, and "
-        "--set prune_heads, "
-        "prune_channels or prune_ranks what this command then leaves out.",
+        "--set prune_heads, prune_channels or prune_ranks what this command then leaves out.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
     .check = check_args,

@@ -13,6 +13,7 @@
 #include "nn/units.h"
 #include "nn/part.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,14 +178,14 @@ static void find_importance(void *context, int64_t layer, int thread)
 {
     (void)thread;
     const struct weft_smaller *s = context;
-    double *importance = s->importance + layer * s->units;
+    struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
-        importance[u] = 1;
+        list[u] = (struct weft_unit){u, 1};
     for (int k = 0; k < WEIGHTS && axes[s->what].weights[k]; k++) {
         int i = find(s->from, layer, axes[s->what].weights[k]);
         for (int d = 0; i >= 0 && d < s->from->params.list[i].ndim; d++)
             for (int64_t u = 0; is_shorter(s, i, d) && u < s->units; u++)
-                importance[u] *= sum_squares(s, i, d, u);
+                list[u].importance *= sum_squares(s, i, d, u);
     }
 }
 
@@ -193,9 +194,9 @@ static void add_layers(const struct weft_smaller *s)
     for (int64_t u = 0; u < s->units; u++) {
         double sum = 0;
         for (int64_t layer = 0; layer < s->layers; layer++)
-            sum += s->importance[layer * s->units + u];
+            sum += s->list[layer * s->units + u].importance;
         for (int64_t layer = 0; layer < s->layers; layer++)
-            s->importance[layer * s->units + u] = sum;
+            s->list[layer * s->units + u].importance = sum;
     }
 }
 
@@ -213,19 +214,27 @@ static bool is_zero(const struct weft_smaller *s, int64_t layer, int64_t unit)
 
 /* ---- the choice */
 
+static int goes_first(const void *a, const void *b)
+{
+    const struct weft_unit *x = a, *y = b;
+    if (x->importance != y->importance)
+        return x->importance < y->importance ? -1 : 1;
+    return x->number > y->number ? -1 : 1;
+}
+
 static void choose(void *context, int64_t layer, int thread)
 {
     (void)thread;
     const struct weft_smaller *s = context;
-    double *x = s->importance + layer * s->units;
+    struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
-        x[u] = x[u] == 0 && is_zero(s, layer, u) ? -1 : x[u];
-    for (int64_t u = 0; u < s->units; u++) {
-        int64_t before = 0;
-        for (int64_t v = 0; v < s->units; v++)
-            before += x[v] < x[u] || (x[v] == x[u] && v > u);
-        s->goes[layer * s->units + u] = before < s->chosen;
-    }
+        if (isnan(list[u].importance))
+            list[u].importance = INFINITY;
+        else if (list[u].importance == 0 && is_zero(s, layer, u))
+            list[u].importance = -1;
+    qsort(list, (size_t)s->units, sizeof *list, goes_first);
+    for (int64_t k = 0; k < s->units; k++)
+        s->goes[layer * s->units + list[k].number] = k < s->chosen;
 }
 
 void weft_smaller_choose(struct weft_smaller *s, int64_t count)
@@ -289,9 +298,9 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
     TRY(weft_spec_vary(&s->spec, model->spec, s->settings));
     TRY(weft_nn_create(&s->model, &s->spec));
     s->goes = calloc((size_t)(s->layers * s->units), sizeof *s->goes);
-    s->importance = calloc((size_t)(s->layers * s->units), sizeof *s->importance);
+    s->list = calloc((size_t)(s->layers * s->units), sizeof *s->list);
     s->layer = calloc((size_t)model->params.count, sizeof *s->layer);
-    if (!s->goes || !s->importance || !s->layer)
+    if (!s->goes || !s->list || !s->layer)
         return FAIL(WEFT_NOMEM, "not enough memory for the importance of %s", axes[what].option);
     return find_sides(s);
 }
@@ -299,7 +308,7 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
 void weft_smaller_release(struct weft_smaller *s)
 {
     free(s->goes);
-    free(s->importance);
+    free(s->list);
     free(s->layer);
     weft_nn_free(s->model);
     weft_spec_release(&s->spec);

@@ -30,6 +30,11 @@ enum weft_status weft_shares_check(const struct weft_shares *s, const struct wef
 
 /* ---- a model with fewer units of one kind */
 
+struct weft_unit {
+    int64_t number;
+    double importance;
+};
+
 struct weft_smaller {
     const struct weft_nn *from;
     enum weft_units what;
@@ -40,7 +45,7 @@ struct weft_smaller {
     int *layer;                  /* of each weight: the layer whose units it consists of; -1: of none */
     int64_t chosen;              /* by the last choice, in each layer */
     bool *goes;                  /* [layers][units]: which */
-    double *importance;          /* [layers][units] */
+    struct weft_unit *list;      /* [layers][units]: after a choice, in the order in which they would go */
 };
 /* Its sizes, refused where a share of the units cannot be left out; its weights have no memory yet. To be released
  * where it is, also after a failure. */

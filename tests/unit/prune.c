@@ -31,13 +31,6 @@ static int64_t count(const struct stage *s, const struct weft_param *w)
     return n;
 }
 
-static void take_steps(struct stage *s, int64_t until)
-{
-    struct weft_losses losses;
-    while (s->t->step < until)
-        check(weft_learner_step(s->t, &losses));
-}
-
 /* b = 2, e = 12; due at 5, 8, 11 and 12. */
 static void sparsity_follows_the_cubic_schedule(void **state)
 {
@@ -200,31 +193,10 @@ static void the_norm_is_that_of_what_is_kept(void **state)
 
 /* ---- checkpoints */
 
-static void open_small(struct stage *s) { open_stage(s, "gpt2", SCHEDULE "width=48 ffn_width=80 batch=2", NULL); }
-
 static void resumed_training_has_the_same_bits(void **state)
 {
     (void)state;
-    struct stage whole, parts;
-    char hash[2][65];
-    open_small(&whole);
-    take_steps(&whole, 7); /* between two growths */
-    write_file(in_scratch("config.json"), "{}", 2);
-    check(weft_state_save_alone(whole.t, in_scratch("run"), "{}"));
-    open_small(&parts);
-    check(weft_state_load_one(parts.t, in_scratch("run/step-000000007")));
-    assert_int_equal(parts.t->pruned, whole.t->pruned);
-    assert_true(parts.t->pruned > 0);
-    take_steps(&whole, 20);
-    take_steps(&parts, 20);
-    weft_params_hash(&whole.model->params, hash[0]);
-    weft_params_hash(&parts.model->params, hash[1]);
-    assert_string_equal(hash[0], hash[1]);
-    assert_memory_equal(whole.t->moments[0], parts.t->moments[0], bytes(&whole));
-    assert_memory_equal(whole.t->moments[1], parts.t->moments[1], bytes(&whole));
-    assert_string_equal(whole.t->loss_chain, parts.t->loss_chain);
-    close_stage(&whole);
-    close_stage(&parts);
+    check_resume_of_pruning(SCHEDULE "width=48 ffn_width=80 batch=2", 7, "run"); /* between two growths */
 }
 
 static void move_masks(const char *from, const char *to)

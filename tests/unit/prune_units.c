@@ -34,15 +34,6 @@ static int64_t count_named(const struct stage *s, const char *name)
     return count(s, i);
 }
 
-static void take_steps(struct stage *s, int64_t until)
-{
-    struct weft_losses losses;
-    while (s->t->step < until) {
-        check(weft_learner_step(s->t, &losses));
-        assert_true(isfinite(losses.list[0].value));
-    }
-}
-
 /* ---- the schedule */
 
 /* b = 2, e = 12; due at 5, 8, 11 and 12: 0.657, 0.936, 0.999 and 1 of 0.6: of 24 channels 9.46, 13.48, 14.39 and 14.4;
@@ -217,39 +208,13 @@ static void single_weights_count_those_of_units(void **state)
 
 #define ALL WIDE SCHEDULE "m1=yes m1_width=6 m3=yes m3_width=6 prune_heads=0.5 prune_channels=0.5 prune_ranks=0.5 "
 
-static void resume(const char *settings, int64_t at, const char *folder)
-{
-    struct stage whole, parts;
-    char hash[2][65], path[64];
-    open_stage(&whole, "gpt2", settings, NULL);
-    take_steps(&whole, at);
-    write_file(in_scratch("config.json"), "{}", 2);
-    check(weft_state_save_alone(whole.t, in_scratch(folder), "{}"));
-    open_stage(&parts, "gpt2", settings, NULL);
-    snprintf(path, sizeof path, "%s/step-%09d", folder, (int)at);
-    check(weft_state_load_one(parts.t, in_scratch(path)));
-    assert_int_equal(parts.t->pruned, whole.t->pruned);
-    assert_true(parts.t->pruned > 0);
-    take_steps(&whole, 20);
-    take_steps(&parts, 20);
-    weft_params_hash(&whole.model->params, hash[0]);
-    weft_params_hash(&parts.model->params, hash[1]);
-    assert_string_equal(hash[0], hash[1]);
-    assert_memory_equal(whole.t->mask, parts.t->mask, (size_t)whole.t->span_count * WEFT_SPAN / 8);
-    assert_memory_equal(whole.t->moments[0], parts.t->moments[0], bytes(&whole));
-    assert_memory_equal(whole.t->moments[1], parts.t->moments[1], bytes(&whole));
-    assert_string_equal(whole.t->loss_chain, parts.t->loss_chain);
-    close_stage(&whole);
-    close_stage(&parts);
-}
-
 static void resumed_training_has_the_same_bits(void **state)
 {
     (void)state;
-    resume(ALL, 7, "a");             /* between two growths */
-    resume(ALL, 16, "b");            /* after the last */
-    resume(ALL "prune=0.8", 7, "c"); /* with single weights */
-    resume(ALL "prune=0.95", 11, "d");
+    check_resume_of_pruning(ALL, 7, "a");             /* between two growths */
+    check_resume_of_pruning(ALL, 16, "b");            /* after the last */
+    check_resume_of_pruning(ALL "prune=0.8", 7, "c"); /* with single weights */
+    check_resume_of_pruning(ALL "prune=0.95", 11, "d");
 }
 
 /* ---- what is refused */

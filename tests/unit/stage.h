@@ -6,7 +6,10 @@
 #define WEFT_TESTS_STAGE_H
 
 #include "test.h"
+#include "train/record.h"
 #include "train/train.h"
+
+#include <math.h>
 
 struct stage {
     struct weft_settings settings;
@@ -65,6 +68,42 @@ static inline float *copy_of(const struct stage *s, const float *array)
     float *copy = malloc(bytes(s));
     assert_non_null(copy);
     return memcpy(copy, array, bytes(s));
+}
+
+static inline void take_steps(struct stage *s, int64_t until)
+{
+    struct weft_losses losses;
+    while (s->t->step < until) {
+        check(weft_learner_step(s->t, &losses));
+        assert_true(isfinite(losses.list[0].value));
+    }
+}
+
+/* A run of gpt2 that prunes, stopped after a step and resumed, ends at step 20 with the bits of one that was not. */
+static inline void check_resume_of_pruning(const char *settings, int64_t at, const char *folder)
+{
+    struct stage whole, parts;
+    char hash[2][65], path[64];
+    open_stage(&whole, "gpt2", settings, NULL);
+    take_steps(&whole, at);
+    write_file(in_scratch("config.json"), "{}", 2);
+    check(weft_state_save_alone(whole.t, in_scratch(folder), "{}"));
+    open_stage(&parts, "gpt2", settings, NULL);
+    snprintf(path, sizeof path, "%s/step-%09d", folder, (int)at);
+    check(weft_state_load_one(parts.t, in_scratch(path)));
+    assert_int_equal(parts.t->pruned, whole.t->pruned);
+    assert_true(parts.t->pruned > 0);
+    take_steps(&whole, 20);
+    take_steps(&parts, 20);
+    weft_params_hash(&whole.model->params, hash[0]);
+    weft_params_hash(&parts.model->params, hash[1]);
+    assert_string_equal(hash[0], hash[1]);
+    assert_memory_equal(whole.t->mask, parts.t->mask, (size_t)whole.t->span_count * WEFT_SPAN / 8);
+    assert_memory_equal(whole.t->moments[0], parts.t->moments[0], bytes(&whole));
+    assert_memory_equal(whole.t->moments[1], parts.t->moments[1], bytes(&whole));
+    assert_string_equal(whole.t->loss_chain, parts.t->loss_chain);
+    close_stage(&whole);
+    close_stage(&parts);
 }
 
 #endif
