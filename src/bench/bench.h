@@ -16,9 +16,10 @@ struct weft_contender {
     void *context;
     bool may_drop; /* one of several forms of the same rival: stop timing it when it is clearly not the fastest */
     bool dropped;
-    double weight;   /* in the contest's weighted quotient */
-    double seconds;  /* median of its times */
-    double quotient; /* median over rounds of its time over the first contender's */
+    double weight;                      /* in the contest's weighted quotient */
+    double seconds;                     /* median of its times */
+    double quotient;                    /* median over rounds of its time over the first contender's */
+    double quotient_low, quotient_high; /* quartiles of the same */
 };
 struct weft_contest {
     int rounds;
@@ -87,8 +88,9 @@ struct weft_variant_bench {
     int64_t state_bytes; /* in: per weight that training holds */
     const char *name, *over;
     double time, flops, params;
-    double bytes;              /* that ops read and write */
-    double memory, activation; /* planned: with the state of the weights, and without */
+    double time_low, time_high; /* quartiles over rounds */
+    double bytes;               /* that ops read and write */
+    double memory, activation;  /* planned: with the state of the weights, and without */
     double seconds;
     int rounds;
 };

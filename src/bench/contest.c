@@ -67,12 +67,14 @@ static void drop_stragglers(struct weft_contender *list, int count)
         list[i].dropped = list[i].may_drop && list[i].seconds > 1.4 * best;
 }
 
-/* The median over rounds of contender i's time over the first one's. */
-static double quotient(const double *times, int i, int rounds, double *room)
+/* Over rounds, of contender i's time over the first one's. */
+static void find_quotient(struct weft_contender *c, const double *times, int i, int rounds, double *room)
 {
     for (int r = 0; r < rounds; r++)
         room[r] = times[i * MAX_ROUNDS + r] / times[r];
-    return weft_median(room, rounds);
+    c->quotient = weft_median(room, rounds);
+    c->quotient_low = room[rounds / 4];
+    c->quotient_high = room[rounds - 1 - rounds / 4];
 }
 
 static double weighted_quotient(const struct weft_contender *list, int count, const double *times, int rounds,
@@ -110,7 +112,7 @@ static void summarise(struct weft_contender *list, int count, double *times, dou
 {
     for (int i = 0; i < count; i++)
         if (!list[i].dropped)
-            list[i].quotient = quotient(times, i, result->rounds, room);
+            find_quotient(&list[i], times, i, result->rounds, room);
     result->weighted_quotient = weighted_quotient(list, count, times, result->rounds, room);
     for (int i = 0; i < count; i++)
         if (!list[i].dropped)

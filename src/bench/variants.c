@@ -63,6 +63,8 @@ static enum weft_status compare(struct weft_stage *base, struct weft_stage *arm,
     double state[2] = {(double)(base->model->params.total * bench->state_bytes),
                        (double)(arm->model->params.total * bench->state_bytes)};
     bench->time = list[1].quotient;
+    bench->time_low = list[1].quotient_low;
+    bench->time_high = list[1].quotient_high;
     bench->rounds = contest.rounds;
     bench->seconds = list[1].seconds;
     bench->activation = over(act[1], act[0]);

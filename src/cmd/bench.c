@@ -199,11 +199,15 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
         TRY(weft_bench_variant(a->common.model, &a->common.settings, name,
                                a->only >= 0 ? a->seconds : a->seconds / count, &b));
         if (!a->common.json)
-            printf("%-14s over %-10s time %.3f  FLOPs %.3f  bytes %.3f  params %.3f  memory %.3f  activations %.3f  "
-                   "(%d rounds)\n",
-                   b.name, b.over, b.time, b.flops, b.bytes, b.params, b.memory, b.activation, b.rounds);
+            printf("%-14s over %-10s time %.3f (%.3f to %.3f)  FLOPs %.3f  bytes %.3f  params %.3f  memory %.3f  "
+                   "activations %.3f  (%d rounds)\n",
+                   b.name, b.over, b.time, b.time_low, b.time_high, b.flops, b.bytes, b.params, b.memory, b.activation,
+                   b.rounds);
         fflush(stdout);
         add_prefixed(result, "", name, b.time);
+        add_prefixed(result, "low_", name, b.time_low);
+        add_prefixed(result, "high_", name, b.time_high);
+        add_prefixed(result, "rounds_", name, b.rounds);
         add_prefixed(result, "mem_", name, b.memory);
         add_prefixed(result, "act_", name, b.activation);
         add_prefixed(result, "params_", name, b.params);
@@ -287,16 +291,15 @@ const struct weft_cmd weft_cmd_bench = {
         "engine: the three training products through the graph; ratio = bare time / our time. Needs oneDNN.\n"
         "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a "
         "bare product. With settings such as geom=w2 or attn=latent instead the attention of a block of the preset, "
-        "norm "
-        "and projections included; time, FLOPs and memory over those with geom=dot and attn=full.\n"
+        "norm and projections included; time, FLOPs and memory over those with geom=dot and attn=full.\n"
         "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products "
         "run bare.\n"
         "decode: a token of every sequence, at full context; ratio_bandwidth = time to read packed weights and cache "
         "once at the read bandwidth measured in the same run / time of a step.\n"
         "network: messages of 32 MB and of 8 bytes from every rank to the next, under mpirun or srun: the numbers for "
         "`weft plan --network`.\n"
-        "variants: what each variant costs in time, FLOPs, bytes that ops read and write, weights and memory, over the "
-        "model without it.",
+        "variants: what each variant costs in time (median and quartiles over rounds), FLOPs, bytes that ops read and "
+        "write, weights and memory, over the model without it.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

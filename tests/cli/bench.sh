@@ -43,4 +43,8 @@ of() { # VARIANT KEY: of its costs relative to latents alone
 topk=$(of m2_topk flops_)
 holds "M2 that gathers from few tokens has fewer FLOPs than from all" "1 < $topk && $topk < $(of m2_none flops_)"
 holds "and bytes are counted" "$(of m2_rms bytes_) > 1"
+json=$("$weft" bench variants --preset gpt2 --set layers=1 --only swiglu --seconds 1 --threads 1 --json 2>/dev/null)
+holds "quartiles around the median, of some rounds" "$(field rounds_swiglu <<<"$json") >= 3 && \
+    0 < $(field low_swiglu <<<"$json") && $(field low_swiglu <<<"$json") <= $(field swiglu <<<"$json") && \
+    $(field swiglu <<<"$json") <= $(field high_swiglu <<<"$json")"
 finish
