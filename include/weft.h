@@ -93,6 +93,11 @@ WEFT_API enum weft_status weft_model_create(struct weft_model **model, const str
  * config.json and model.safetensors. Hashes that a checkpoint has are verified. Weights can stay in the file, as a
  * private mapping: replace such a file if need be, but do not change it in place while the model exists. */
 WEFT_API enum weft_status weft_model_open(struct weft_model **model, const char *folder, int threads);
+
+/* The same at another context than it was trained with, to read or write longer texts. Weights whose size follows the
+ * context are extended: learned positions begin anew, and distances beyond the last share its number. */
+WEFT_API enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context,
+                                             int threads);
 WEFT_API void weft_model_free(struct weft_model *model);
 
 /* Draws initial weights: a function of the seed and the weights' names. */

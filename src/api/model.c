@@ -60,12 +60,25 @@ void weft_model_free(struct weft_model *m)
     free(m);
 }
 
-static enum weft_status open_config(struct weft_model **model, const char *folder, int threads)
+/* `setting` on top of the folder's; NULL: none. */
+static enum weft_status open_config(struct weft_model **model, const char *folder, const char *setting, int threads)
 {
     struct weft_config *config;
     TRY(weft_config_create(&config, folder));
-    enum weft_status status = create(model, config, threads, weft_config_resolve_model);
+    enum weft_status status = setting ? weft_config_set(config, setting) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = create(model, config, threads, weft_config_resolve_model);
     weft_config_free(config);
+    return status;
+}
+
+/* Frees a model whose weights could not be loaded. */
+static enum weft_status finish_open(struct weft_model **model, enum weft_status status)
+{
+    if (status != WEFT_OK) {
+        weft_model_free(*model);
+        *model = NULL;
+    }
     return status;
 }
 
@@ -76,13 +89,27 @@ enum weft_status weft_model_open(struct weft_model **model, const char *folder, 
     *model = NULL;
     GIVEN(folder);
     TRY(weft_nn_folder(folder, path, sizeof path));
-    TRY(open_config(model, path, threads));
-    enum weft_status status = weft_model_load(*model, path);
-    if (status != WEFT_OK) {
-        weft_model_free(*model);
-        *model = NULL;
-    }
-    return status;
+    TRY(open_config(model, path, NULL, threads));
+    return finish_open(model, weft_model_load(*model, path));
+}
+
+/* The model as it was saved is opened first, for its hashes. */
+enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context, int threads)
+{
+    char path[4096], setting[40];
+    TRY(weft_model_open(model, folder, threads));
+    if (context == (*model)->nn->spec->context)
+        return WEFT_OK;
+    weft_model_free(*model);
+    *model = NULL;
+    TRY(weft_nn_folder(folder, path, sizeof path));
+    snprintf(setting, sizeof setting, "context=%lld", (long long)context);
+    TRY(open_config(model, path, setting, threads));
+    struct weft_threads_scope scope;
+    weft_threads_enter(&scope, (*model)->threads);
+    enum weft_status status = weft_nn_load_at((*model)->nn, path, NULL, NULL);
+    weft_threads_leave(&scope);
+    return finish_open(model, status);
 }
 
 /* ---- weights */

@@ -84,7 +84,7 @@ enum weft_status weft_answer_continue(struct weft_answers *a, struct weft_answer
         return FAIL(WEFT_INVALID, "the prompt is empty: give a text to continue");
     if (r->count > a->context - 1)
         return FAIL(WEFT_INVALID,
-                    "the prompt has %lld tokens, but the model's context is %lld and an answer needs room",
+                    "the prompt has %lld tokens, but the context is %lld and an answer needs room: give --context N",
                     (long long)r->count, (long long)a->context);
     r->prompt_count = r->listed = r->count;
     r->bytes = r->shown = 0;
@@ -173,6 +173,9 @@ enum weft_status weft_answer_add(struct weft_answers *a, struct weft_answer *r, 
         r->why = WEFT_END_LENGTH;
     else if (r->count >= a->context)
         r->why = WEFT_END_CONTEXT;
+    if (r->why == WEFT_END_CONTEXT)
+        weft_note_once("context", "an answer ended where the context of %lld tokens does: --context N gives it more",
+                       (long long)a->context);
     return WEFT_OK;
 }
 

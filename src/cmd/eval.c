@@ -97,18 +97,14 @@ static enum weft_status read_settings(struct args *a)
 static enum weft_status load(const struct weft_settings *settings, struct weft_nn *model, const char *folder)
 {
     struct weft_fits fits = {0};
-    if (!is_set_here(settings, "context")) {
+    if (is_set_here(settings, "context"))
+        TRY(weft_nn_load_at(model, folder, weft_fits_add, &fits));
+    else
         TRY(weft_nn_load(model, folder));
-        TRY(weft_state_verify(folder, &model->params));
-        return WEFT_OK;
-    }
-    TRY(weft_nn_init(model));
-    TRY(weft_nn_adopt(model, folder, false, weft_fits_add, &fits));
-    if (fits.count[WEFT_FIT_NEW])
-        return FAIL(WEFT_FORMAT, "%s lacks weights of the model: %s", folder, fits.names[WEFT_FIT_NEW]);
-    if (fits.count[WEFT_FIT_EXTENDED])
-        weft_note_once("extended", "%s: fitted to a context of %lld tokens, not trained at it",
-                       fits.names[WEFT_FIT_EXTENDED], (long long)model->spec->context);
+    if (!fits.count[WEFT_FIT_EXTENDED])
+        return weft_state_verify(folder, &model->params);
+    weft_note_once("extended", "%s: fitted to a context of %lld tokens, not trained at it",
+                   fits.names[WEFT_FIT_EXTENDED], (long long)model->spec->context);
     return WEFT_OK;
 }
 

@@ -20,7 +20,7 @@ struct args {
     struct weft_common common;
     const char *prompt, *prompts, *tokenizer;
     struct weft_arg_list stop;
-    int64_t n, batch, seed, top_k;
+    int64_t n, batch, seed, top_k, context;
     double temperature, top_p, min_p, repetition;
     bool ids, logprobs, stats;
 };
@@ -30,7 +30,7 @@ static const struct weft_arg table[] = {
     {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "What to continue (default: the standard input)"},
     {"prompts", 'f', "FILE", WEFT_ARG_FILE, AT(prompts), .help = "Continue every line of FILE"},
     {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "New tokens at most", .initial = "128", .min = 1, .max = 1e9},
-    {"temperature", 't', "X", WEFT_ARG_REAL, AT(temperature), .help = "0: always the most likely token",
+    {"temperature", 'T', "X", WEFT_ARG_REAL, AT(temperature), .help = "0: always the most likely token",
      .initial = "0.8", .min = 0, .max = 100},
     {"top-k", 0, "N", WEFT_ARG_INT, AT(top_k), .help = "Draw from the N most likely tokens; 0: all", .initial = "0",
      .min = 0, .max = 1e9},
@@ -50,6 +50,9 @@ static const struct weft_arg table[] = {
     {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to the standard error"},
     {"batch", 'b', "N", WEFT_ARG_INT, AT(batch), .help = "Sequences side by side; answers do not depend on it",
      .initial = "16", .min = 1, .max = 4096},
+    {"context", 'c', "N", WEFT_ARG_INT, AT(context),
+     .help = "Tokens of a prompt and its answer at most, also more than in training; 0: as many as in training",
+     .initial = "0", .min = 0, .max = 1e9},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, AT(tokenizer),
      .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
     {0},
@@ -90,7 +93,10 @@ static enum weft_status open_all(struct work *w)
                     "%s is not a folder with weights: give a run (weft train --out), a checkpoint or a "
                     "model folder",
                     a->common.model);
-    TRY(weft_model_open(&w->model, a->common.model, 0));
+    if (a->context)
+        TRY(weft_model_open_at(&w->model, a->common.model, a->context, 0));
+    else
+        TRY(weft_model_open(&w->model, a->common.model, 0));
     TRY(weft_model_describe(w->model, &w->info));
     TRY(open_tokenizer(w));
     TRY(weft_sampler_create(&w->sampler, &how, w->info.vocab));

@@ -83,13 +83,19 @@ static void report(const struct adopting *a, const char *name, enum weft_fit fit
         a->fn(a->context, name, fit);
 }
 
+/* To a list, where it has room. */
+static void add_name(char *list, size_t size, const char *name)
+{
+    size_t used = strlen(list);
+    if (used + strlen(name) + 3 < size)
+        snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
 static void leave_name(struct adopting *a, const char *name)
 {
-    size_t used = strlen(a->left);
     a->left_count++;
     report(a, name, WEFT_FIT_LEFT);
-    if (used + strlen(name) + 3 < sizeof a->left)
-        snprintf(a->left + used, sizeof a->left - used, "%s%s", used ? ", " : "", name);
+    add_name(a->left, sizeof a->left, name);
 }
 
 /* What is left over is known before a weight is changed. */
@@ -133,4 +139,39 @@ enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool lea
     TRY(status);
     TRY(weft_sha256_file(file, model->origin));
     return WEFT_OK;
+}
+
+/* ---- a model at another context */
+
+struct watch {
+    weft_fit_fn *fn;
+    void *context;
+    char missing[400]; /* weights that the file lacks */
+};
+
+static void watch(void *context, const char *name, enum weft_fit fit)
+{
+    struct watch *w = context;
+    if (fit == WEFT_FIT_NEW)
+        add_name(w->missing, sizeof w->missing, name);
+    if (w->fn)
+        w->fn(w->context, name, fit);
+}
+
+static bool follows_context(const struct weft_params *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].extend != WEFT_EXTEND_NOT)
+            return true;
+    return false;
+}
+
+enum weft_status weft_nn_load_at(struct weft_nn *model, const char *path, weft_fit_fn *fn, void *context)
+{
+    struct watch w = {.fn = fn, .context = context};
+    if (!follows_context(&model->params))
+        return weft_nn_load(model, path);
+    TRY(weft_nn_init(model));
+    TRY(weft_nn_adopt(model, path, false, watch, &w));
+    return w.missing[0] ? FAIL(WEFT_FORMAT, "%s lacks weights of the model: %s", path, w.missing) : WEFT_OK;
 }

@@ -46,6 +46,9 @@ typedef void weft_fit_fn(void *context, const char *name, enum weft_fit fit);
  * those that can be extended to another context. What fits nowhere is left, and refused unless `leave` is true. Every
  * weight of both is reported to `fn`, which may be NULL. A model that has no weights yet is only compared. */
 enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool leave, weft_fit_fn *fn, void *context);
+/* As weft_nn_load, of weights that were trained at another context: those whose size follows it are extended, and then
+ * all are reported to `fn`, which may be NULL. */
+enum weft_status weft_nn_load_at(struct weft_nn *model, const char *path, weft_fit_fn *fn, void *context);
 
 /* ---- the graph of a model (model.c) */
 

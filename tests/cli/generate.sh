@@ -26,7 +26,7 @@ train latent gpt2 attn=latent latent_width=8
 
 make() { "$weft" generate "$scratch/full" "$@" 2>"$scratch/err"; }
 
-[[ $(make -p 'the cat' -n 5 -t 0 | wc -m) == 13 ]]
+[[ $(make -p 'the cat' -n 5 -T 0 | wc -m) == 13 ]]
 result $? "five tokens of a character each follow the prompt"
 [[ $(make -p 'the cat' -n 40 -s 3) == "$(make -p 'the cat' -n 40 -s 3)" ]]
 result $? "the same seed gives the same answer"
@@ -37,25 +37,30 @@ result $? "a prompt may come from the standard input"
 [[ $(make -p 'the cat' -n 30 --threads 1) == "$(WEFT_ISA=base "$weft" generate "$scratch/full" -p 'the cat' -n 30 --threads 2 2>/dev/null)" ]]
 result $? "an answer does not depend on threads or instruction set"
 
-make -p 'the cat' -n 60 -t 0 --json >"$scratch/json"
+make -p 'the cat' -n 60 -T 0 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == length && $(field tokens <"$scratch/json") == 60 && $(field prompt_tokens <"$scratch/json") == 7 ]]
 result $? "JSON: an answer that is as long as asked for"
 text=$(field text <"$scratch/json")
 stop=${text:20:4}
-make -p 'the cat' -n 60 -t 0 --stop "$stop" --stop nowhere --json >"$scratch/json"
+make -p 'the cat' -n 60 -T 0 --stop "$stop" --stop nowhere --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == stop && $(field text <"$scratch/json") == "${text%%"$stop"*}" ]]
 result $? "it ends before a stop text"
-make -p 'the cat' -n 60 -t 0 --stop "$stop" >"$scratch/out"
+make -p 'the cat' -n 60 -T 0 --stop "$stop" >"$scratch/out"
 [[ $(<"$scratch/out") == "the cat${text%%"$stop"*}" ]]
 result $? "also where it is streamed"
 make -p 'the cat' -n 1000 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == context && $(field tokens <"$scratch/json") == 89 ]]
 result $? "it ends where the model's context ends"
-ids=$(make -p 'the cat' -n 8 -t 0 --json | field ids)
+grep -q 'the context of 96 tokens does: --context N' "$scratch/err"
+result $? "and a note says so"
+text=$(make -p 'the cat' -n 89 -T 0)
+[[ $(make -p 'the cat' -n 300 -T 0 --context 400) == "$text"* && $(make -p 'the cat' -n 300 -T 0 --context 400 | wc -m) == 308 ]]
+result $? "a longer context than that of training continues this answer"
+ids=$(make -p 'the cat' -n 8 -T 0 --json | field ids)
 prompt=$("$weft" tokenizer encode --tokenizer "$scratch/data/tokenizer.json" 'the cat' 2>/dev/null | tr '\n' ' ')
-[[ -z $prompt || $(make -p "$prompt" --ids -n 8 -t 0) == "$ids" ]]
+[[ -z $prompt || $(make -p "$prompt" --ids -n 8 -T 0) == "$ids" ]]
 result $? "token numbers instead of texts"
-[[ $(make -p 'the cat' -n 8 -t 0 --logprobs | cut -f 1 | tr '\n' ' ') == "$ids " ]]
+[[ $(make -p 'the cat' -n 8 -T 0 --logprobs | cut -f 1 | tr '\n' ' ') == "$ids " ]]
 result $? "a line for each token with its log probability"
 make -p 'the cat' -n 8 --stats >/dev/null && grep -q 'decoded 7, .*cache .* bytes a token' "$scratch/err"
 result $? "speed and memory"

@@ -38,6 +38,9 @@ for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
     says 0 out "Usage: weft $command" "$command" --help
     says 0 out "Usage: weft $command" help "$command"
     says 2 err "--help" "$command" --no-such-option
+    letters=$("$weft" "$command" --help | grep -o '^  -[A-Za-z],' | sort | uniq -d)
+    [[ -z $letters ]]
+    result $? "weft $command: a letter stands for one option $letters"
 done
 
 says 2 err "weft help"

@@ -86,6 +86,72 @@ static void test_save_and_open(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* The first tokens of a longer text have the same logits; further ones have some. */
+static void compare_sessions(struct weft_model *m, struct weft_model *longer)
+{
+    enum { LONG = 400 };
+    int32_t tokens[LONG];
+    const float *logits[2];
+    struct weft_session *s[2];
+    make_tokens(tokens, LONG);
+    for (int i = 0; i < 2; i++) {
+        check(weft_session_create(&s[i], i ? longer : m, &(struct weft_session_size){.sequences = 1, .chunk = 250}));
+        check(weft_session_feed(s[i], &(struct weft_feed){0, tokens, CONTEXT}, 1, &logits[i]));
+    }
+    assert_memory_equal(logits[0], logits[1], VOCAB * sizeof(float));
+    check_error(weft_session_feed(s[0], &(struct weft_feed){0, tokens, 1}, 1, NULL), WEFT_INVALID, "150");
+    check(weft_session_feed(s[1], &(struct weft_feed){0, tokens + CONTEXT, LONG - CONTEXT}, 1, &logits[1]));
+    assert_true(isfinite(logits[1][0]));
+    check_error(weft_session_feed(s[1], &(struct weft_feed){0, tokens, 1}, 1, NULL), WEFT_INVALID, "400");
+    for (int i = 0; i < 2; i++)
+        weft_session_free(s[i]);
+}
+
+static void compare_weights(struct weft_model *m, struct weft_model *longer)
+{
+    struct weft_tensor_view a, b;
+    assert_int_equal(weft_model_weights(m), weft_model_weights(longer));
+    for (int i = 0; i < weft_model_weights(m); i++) {
+        check(weft_model_weight(m, i, &a));
+        check(weft_model_weight(longer, i, &b));
+        for (int64_t e = 0; e < b.count; e++) {
+            bool wider = a.dims == 2 && a.dim[1] != b.dim[1]; /* distances; else rows come again */
+            int64_t from = wider ? e / b.dim[1] * a.dim[1] + weft_min(e % b.dim[1], a.dim[1] - 1) : e % a.count;
+            assert_true(b.values[e] == a.values[from]);
+        }
+    }
+}
+
+static void test_open_at(void **state)
+{
+    static const char *const pos[] = {"pos=learned", "pos=relative", "pos=rope", "pos=alibi", "pos=none"};
+    for (int i = 0; i < 5; i++) {
+        char folder[] = "/tmp/weft-api-XXXXXX", command[64];
+        struct weft_model *m = make_model("gpt2", pos[i], 1), *other;
+        struct weft_model_info info;
+        assert_non_null(mkdtemp(folder));
+        check(weft_model_save(m, folder));
+        check(weft_model_open_at(&other, folder, 400, 1));
+        check(weft_model_describe(other, &info));
+        assert_int_equal(info.context, 400);
+        compare_weights(m, other);
+        compare_sessions(m, other);
+        weft_model_free(other);
+        check(weft_model_open_at(&other, folder, 60, 1));
+        check(weft_model_describe(other, &info));
+        assert_int_equal(info.context, 60);
+        weft_model_free(other);
+        static const int64_t bad[] = {0, -1, INT64_MAX};
+        for (int k = 0; k < 3; k++) {
+            check_error(weft_model_open_at(&other, folder, bad[k], 1), WEFT_INVALID, "context");
+            assert_null(other);
+        }
+        weft_model_free(m);
+        snprintf(command, sizeof command, "rm -rf %s", folder);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 /* ---- forward passes and sessions */
 
 /* A model's blocks, from its own embeddings on, are its forward pass up to the last norm. */
@@ -472,11 +538,11 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_session),     cmocka_unit_test(test_mixed),         cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_trainer),     cmocka_unit_test(test_own_samples),   cmocka_unit_test(test_sampler),
-        cmocka_unit_test(test_penalty),     cmocka_unit_test(test_threads),       cmocka_unit_test(test_study),
-        cmocka_unit_test(test_study_looks), cmocka_unit_test(test_ladder),
+        cmocka_unit_test(test_config),  cmocka_unit_test(test_save_and_open), cmocka_unit_test(test_open_at),
+        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_session),       cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_pages),   cmocka_unit_test(test_trainer),       cmocka_unit_test(test_own_samples),
+        cmocka_unit_test(test_sampler), cmocka_unit_test(test_penalty),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_study),   cmocka_unit_test(test_study_looks),   cmocka_unit_test(test_ladder),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

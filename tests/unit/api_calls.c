@@ -186,7 +186,8 @@ static void call_model(int i)
     case 1:
         if (!below(4)) {
             free_model(i);
-            ok(weft_model_open(&have.of[i].model, path(), 1));
+            ok(below(2) ? weft_model_open(&have.of[i].model, path(), 1)
+                        : weft_model_open_at(&have.of[i].model, path(), number(40), 1));
         }
         break;
     case 2:
