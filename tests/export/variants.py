@@ -110,7 +110,7 @@ def compare(name, folder, out):
            % (name, min(n, m), length, a, b))
     padded(name, model, tokens, min(n, m))
     generated(name, model, folder, tokens)
-    back = weft("import", out, "--out", out + "-back", "--json")
+    back = weft("import", out, "--set", "dtype=f32", "--out", out + "-back", "--json")  # a standard config.json does not say it
     result(isinstance(back, dict) and back["weights_sha256"] == answer["weights_sha256"],
            "%s: import(export(model)) = model%s" % (name, "" if isinstance(back, dict) else ": " + back))
     if isinstance(back, dict):
@@ -119,14 +119,17 @@ def compare(name, folder, out):
 
 
 def padded(name, model, tokens, until):
-    """Two sequences, the shorter one behind tokens that the mask hides; then one more token of each from the cache."""
+    """Two sequences, the shorter one behind tokens that the mask hides; then one more token of each from the cache. The GPT-2 of
+    transformers takes no positions from the mask: they are passed, as generate() does."""
     n, m = min(20, until), min(13, until)
     both = torch.full((2, n), 3)
     both[0], both[1, n - m:] = tokens[0, :n], tokens[0, :m]
     mask = torch.ones(2, n, dtype=torch.long)
     mask[1, :n - m] = 0
-    out = model(both[:, :-1], attention_mask=mask[:, :-1], use_cache=True)
-    more = model(both[:, -1:], attention_mask=mask, past_key_values=out.past_key_values, use_cache=True).logits
+    at = (mask.cumsum(-1) - 1).clamp(min=0)
+    places = [{}, {}] if model.config.model_type == "weft" else [{"position_ids": at[:, :-1]}, {"position_ids": at[:, -1:]}]
+    out = model(both[:, :-1], attention_mask=mask[:, :-1], use_cache=True, **places[0])
+    more = model(both[:, -1:], attention_mask=mask, past_key_values=out.past_key_values, use_cache=True, **places[1]).logits
     got, alone = torch.cat((out.logits, more), 1), model(tokens[:, :n], use_cache=False).logits[0]
     a, b = difference("padded", got[0], alone, n)[0], difference("padded", got[1, n - m:], alone[:m], m)[0]
     how = dict(max_new_tokens=4, do_sample=False, pad_token_id=0, eos_token_id=None)
