@@ -93,16 +93,19 @@ enum weft_status weft_model_open(struct weft_model **model, const char *folder, 
     return finish_open(model, weft_model_load(*model, path));
 }
 
-/* The model as it was saved is opened first, for its hashes. */
+/* The model as it was saved is opened first, for its hashes: of the same checkpoint, should a run write a newer one. */
 enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context, int threads)
 {
     char path[4096], setting[40];
-    TRY(weft_model_open(model, folder, threads));
+    GIVEN(model);
+    *model = NULL;
+    GIVEN(folder);
+    TRY(weft_nn_folder(folder, path, sizeof path));
+    TRY(weft_model_open(model, path, threads));
     if (context == (*model)->nn->spec->context)
         return WEFT_OK;
     weft_model_free(*model);
     *model = NULL;
-    TRY(weft_nn_folder(folder, path, sizeof path));
     snprintf(setting, sizeof setting, "context=%lld", (long long)context);
     TRY(open_config(model, path, setting, threads));
     struct weft_threads_scope scope;

@@ -171,11 +171,11 @@ enum weft_status weft_answer_add(struct weft_answers *a, struct weft_answer *r, 
         r->why = WEFT_END_STOP;
     else if (r->count - r->prompt_count >= a->most)
         r->why = WEFT_END_LENGTH;
-    else if (r->count >= a->context)
+    else if (r->count >= a->context) {
         r->why = WEFT_END_CONTEXT;
-    if (r->why == WEFT_END_CONTEXT)
         weft_note_once("context", "an answer ended where the context of %lld tokens does: --context N gives it more",
                        (long long)a->context);
+    }
     return WEFT_OK;
 }
 

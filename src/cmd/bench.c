@@ -188,6 +188,7 @@ static void add_prefixed(struct weft_result *result, const char *prefix, const c
 static enum weft_status bench_variants(struct args *a, struct weft_result *result)
 {
     const char *name;
+    char rounds[64];
     int count = 0;
     while (weft_variant_bench_at(count))
         count++;
@@ -207,7 +208,8 @@ static enum weft_status bench_variants(struct args *a, struct weft_result *resul
         add_prefixed(result, "", name, b.time);
         add_prefixed(result, "low_", name, b.time_low);
         add_prefixed(result, "high_", name, b.time_high);
-        add_prefixed(result, "rounds_", name, b.rounds);
+        snprintf(rounds, sizeof rounds, "rounds_%s", name);
+        weft_result_int(result, rounds, b.rounds);
         add_prefixed(result, "mem_", name, b.memory);
         add_prefixed(result, "act_", name, b.activation);
         add_prefixed(result, "params_", name, b.params);

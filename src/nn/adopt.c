@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * adopt.c - weights of another model, to begin training with: what fits by name and shape is copied, what the file
- * lacks keeps its initial value.
+ * lacks keeps its initial value; and weights of the same model at another context, of which nothing may be lacking.
  *
  * A weight whose size follows the context is extended or cut: row p of learned positions is row p mod (rows of the
  * file); distances beyond the last of the file's share that one's number, as they did in its model.

@@ -229,7 +229,7 @@ static void choose(void *context, int64_t layer, int thread)
     struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
         if (isnan(list[u].importance))
-            list[u].importance = INFINITY;
+            list[u].importance = INFINITY; /* an order that qsort can rely on */
         else if (list[u].importance == 0 && is_zero(s, layer, u))
             list[u].importance = -1;
     qsort(list, (size_t)s->units, sizeof *list, goes_first);
