@@ -39,7 +39,8 @@ static enum weft_status run_queue(struct weft_queue *q, const char *path)
     TRY(weft_study_save(q->study, q->folder, command));
     TRY(weft_queue_run_looks(q));
     TRY(check_jobs(q));
-    TRY(weft_report_write(q->folder));
+    if (!weft_gates_skipped())
+        TRY(weft_report_write(q->folder));
     return WEFT_OK;
 }
 

@@ -64,8 +64,12 @@ const char *weft_gate_at(int i, const char **summary);
 enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
                                 struct weft_gates *report);
 
+/* Whether WEFT_TEST_SKIP_GATES=1 is set: runs and studies then skip the gates and record that. It is for tests of other
+ * things. Reports, audits and publishing refuse such runs. */
+bool weft_gates_skipped(void);
+
 /* The result of the gates as a file in a run's folder (record.c). It is valid, and the report is filled in, if config,
- * program and instruction set are the same. */
+ * program and instruction set are the same. A record of skipped gates is valid only where they are skipped. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);

@@ -196,7 +196,7 @@ static enum weft_status check_stopped(const struct rung *g, const struct weft_qu
 /* The plan is saved once this process has the folder; that of a single run is the whole study's. */
 static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
-    bool all_runs = g->a->run < 0;
+    bool all_runs = g->a->run < 0, reports = all_runs && !weft_gates_skipped();
     TRY(weft_queue_init(q));
     if (all_runs)
         TRY(weft_study_save(q->study, g->folder, g->words));
@@ -207,12 +207,12 @@ static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
     enum weft_status status = all_runs ? weft_queue_run_looks(q) : weft_queue_run_one(q, g->a->run);
     weft_line_end(&s->line);
     TRY(status);
-    if (all_runs && !caught)
+    if (reports && !caught)
         TRY(weft_report_write(g->folder));
     TRY(check_failures(q));
     if (g->only)
         TRY(print_result(g, q));
-    if (all_runs && !caught)
+    if (reports && !caught)
         TRY(say_finding(g->folder));
     return check_stopped(g, q);
 }

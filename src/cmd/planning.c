@@ -126,6 +126,8 @@ static void print_doing(void *context, const struct weft_study *s, int arm)
 /* What is not trained here is checked on small copies only: the runs check the models themselves. */
 enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s)
 {
+    if (weft_gates_skipped())
+        fputs("gates: not run, because WEFT_TEST_SKIP_GATES is set: there will be no report\n", stderr);
     TRY(weft_study_gates(s, !p->dry_run && !p->elsewhere, print_doing, NULL));
     weft_study_print(s, output(p));
     if (!p->unsafe)

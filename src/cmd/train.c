@@ -8,7 +8,9 @@
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
 #include "cmd/ranks.h"
+#include "dnn/dnn.h"
 #include "run/run.h"
+#include "train/record.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -125,8 +127,13 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
     struct view *v = context;
     switch (notice) {
     case WEFT_RUN_GATES:
-        fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
-                run->gates_checks, run->gates_seconds);
+        if (run->gates_checks)
+            fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
+                    run->gates_checks, run->gates_seconds);
+        else
+            fputs(
+                "gates: not run, because WEFT_TEST_SKIP_GATES is set: reports, audits and publishing refuse this run\n",
+                stderr);
         break;
     case WEFT_RUN_ADOPTED:
         weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
@@ -171,8 +178,12 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
         weft_result_real(r, "comm_s", run->comm->seconds);
         weft_result_real(r, "comm_hidden_s", run->comm->hidden);
     }
-    weft_result_real(r, "gates_seconds", run->gates_seconds);
-    weft_result_int(r, "gates_failed", run->gates_failed);
+    if (run->gates_checks) {
+        weft_result_real(r, "gates_seconds", run->gates_seconds);
+        weft_result_int(r, "gates_failed", run->gates_failed);
+    } else {
+        weft_result_text(r, "gates", WEFT_GATES_NOT_RUN);
+    }
     weft_result_text(r, "program_sha256", program);
     weft_result_text(r, "weights_sha256", run->weights_sha256);
     weft_result_text(r, "stream_sha256", run->stream_sha256);

@@ -52,7 +52,7 @@ struct weft_curve {
     double *loss;
 };
 struct weft_runlog {
-    bool exists;
+    bool exists, gates_skipped;
     struct weft_curve train, val; /* cross-entropy only, which all arms have */
     struct weft_curve rate, norm; /* learning rate; norm of the gradient, before clipping */
     int64_t params, steps, gates_checks, gates_failed;

@@ -64,6 +64,8 @@ static void take_text(struct weft_fields *f, const char *name, char *to, size_t 
 
 static void take_gates(struct weft_runlog *log, struct weft_fields *f)
 {
+    const char *text = has(f, "gates") ? weft_field_text(f, "gates") : NULL;
+    log->gates_skipped |= text && strcmp(text, WEFT_GATES_NOT_RUN) == 0;
     if (!has(f, "gates_checks"))
         return;
     log->gates_checks = weft_field_int(f, "gates_checks", 0, INT64_MAX);
@@ -154,5 +156,6 @@ enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, s
     log->exists = true;
     enum weft_status status = read_records(log, file, path, arena);
     fclose(file);
-    return status;
+    TRY(status);
+    return log->gates_skipped ? weft_record_ungated(folder) : WEFT_OK;
 }

@@ -259,6 +259,8 @@ static enum weft_status replay_found(struct weft_audit *a, struct found *f)
     a->steps_there = f->step[f->count - 1];
     TRY(weft_configured_eras_init(&f->eras, a->folder, a->steps_there, a->data));
     a->changes = f->eras.eras.newest;
+    if (f->eras.eras.log.gates_skipped)
+        return weft_record_ungated(a->folder);
     TRY(a->segments || a->passed ? replay_some(a, f) : replay_all(a, f));
     return WEFT_OK;
 }

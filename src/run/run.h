@@ -17,8 +17,8 @@
 
 /* What a run reports besides failed checks and progress; the fields that say more are named. */
 enum weft_run_notice {
-    WEFT_RUN_GATES,   /* the gates were checked: gates_checks, gates_failed, gates_seconds. Not where the folder has
-                         their result already */
+    WEFT_RUN_GATES,   /* the gates were checked: gates_checks (0: they were skipped), gates_failed, gates_seconds. Not
+                         where the folder has their result already */
     WEFT_RUN_ADOPTED, /* all weights were reported to on_weight: model->origin */
     WEFT_RUN_RESUMED, /* a checkpoint was loaded: progress.step, changes */
     WEFT_RUN_REPEATS, /* only `different` samples exist, so held-out ones occur in training */

@@ -11,6 +11,7 @@
 #include "study/queue.h"
 #include "base/json.h"
 #include "ckpt/ckpt.h"
+#include "dnn/dnn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -215,7 +216,7 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
         return FAIL(WEFT_IO, "%s belongs to another study and cannot be removed: %s", folder, strerror(errno));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
-    if (!same && gates.checks) /* without a record the run checks its gates */
+    if (!same && (gates.checks || weft_gates_skipped())) /* without a record the run checks its gates */
         TRY(weft_gate_record_save(record, job->finished.config_sha256, &gates));
     enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
     if (status == WEFT_OK)

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "base/json.h"
+#include "dnn/dnn.h"
 #include "train/internal.h"
 
 #include <errno.h>
@@ -167,8 +168,12 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     weft_result_text(draft.r, "program_sha256", record->origin.text[WEFT_ORIGIN_PROGRAM]);
     weft_result_text(draft.r, "isa", weft_dnn_path());
     weft_result_int(draft.r, "threads", weft_threads());
-    add_int(&draft, "run", "gates_checks", record->gates_checks);
-    add_int(&draft, "run", "gates_failed", record->gates_failed);
+    if (record->gates_checks) {
+        add_int(&draft, "run", "gates_checks", record->gates_checks);
+        add_int(&draft, "run", "gates_failed", record->gates_failed);
+    } else {
+        weft_result_text(draft.r, "gates", WEFT_GATES_NOT_RUN);
+    }
     return finish(&draft);
 }
 
@@ -319,6 +324,7 @@ static enum weft_status read_behind(struct reading *r, const char *line, size_t 
     long long of;
     size_t text;
     r->whole = r->whole && weft_chain_read(&r->behind, line, bytes, &text) && sscanf(line, "{\"step\": %lld", &of) == 1;
+    record->gates_skipped |= kind == WEFT_RECORD_OTHER && strstr(line, ", \"gates\": \"" WEFT_GATES_NOT_RUN "\"");
     if (!r->whole || kind == WEFT_RECORD_OTHER)
         return WEFT_OK;
     if (kind == WEFT_RECORD_CHANGE && !record->replays)

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "base/json.h"
 #include "ckpt/ckpt.h"
+#include "dnn/dnn.h"
 #include "train/internal.h"
 
 #include <dirent.h>
@@ -253,6 +254,14 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_learn
     if (*from)
         TRY(weft_ckpt_prune(record->folder, t->step, (int)t->recipe->keep));
     return WEFT_OK;
+}
+
+enum weft_status weft_record_ungated(const char *folder)
+{
+    return FAIL(WEFT_CHECK,
+                "the gates of the run in %s were not run (WEFT_TEST_SKIP_GATES was set): nothing is known about its "
+                "model. Train it again without that variable",
+                folder);
 }
 
 void weft_record_close(struct weft_record *record)

@@ -12,6 +12,11 @@
 
 #include "train/train.h"
 
+/* What a log has in place of the number of checks if the gates were skipped (WEFT_TEST_SKIP_GATES). */
+#define WEFT_GATES_NOT_RUN "not run"
+/* The error of reports, audits and publishing for such a run. */
+enum weft_status weft_record_ungated(const char *folder);
+
 /* ---- where the bits of a run come from, besides its config (origin.c); "": not known */
 
 enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_NUMBERS, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
@@ -60,7 +65,8 @@ struct weft_record {
     char *config; /* the text of config.json */
     char config_sha256[65];
     FILE *log, *events;
-    int gates_checks, gates_failed; /* for the first record of the log; set before weft_record_begin */
+    int gates_checks, gates_failed; /* for the first record of the log; set before weft_record_begin. 0: not run */
+    bool gates_skipped;             /* a record that was read says so */
     struct weft_origin origin;      /* of the bits from here on */
     const char *changes; /* of options and origin, from what the folder says to what is asked for now; "": none */
     struct weft_chain chain;
