@@ -9,7 +9,8 @@ static struct weft_message cut(struct weft_message *m)
     struct weft_message piece = *m;
     piece.bytes = (size_t)weft_min((int64_t)m->bytes, WEFT_MESSAGE_BYTES);
     m->bytes -= piece.bytes;
-    m->data = (char *)m->data + piece.bytes;
+    if (piece.bytes) /* else it may be NULL */
+        m->data = (char *)m->data + piece.bytes;
     return piece;
 }
 
