@@ -4,6 +4,7 @@
  * product of the same machine and moment.
  */
 #include "bench/bench.h"
+#include "ops/ops.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * bare.c - the yardstick: a product by every formulation of it (dnn/dnn.h), the fastest counts.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 
 #include <math.h>
 #include <string.h>

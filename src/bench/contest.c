@@ -7,6 +7,7 @@
  * may be dropped and is far behind after the first round runs no more: its time is not needed to know who wins.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
  * step pays for each call (transposing operands, for instance) lies inside, on both sides.
  */
 #include "bench/bench.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>

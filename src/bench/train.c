@@ -6,6 +6,7 @@
  * The bare step is the sum over all of them, a causal score counted half. Step and products take turns in every round.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  */
 #include "check/gate.h"
 #include "infer/infer.h"
+#include "ops/ops.h"
 #include "train/account.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
  * sequence shows one: it sees itself alone, so a head's output there is its value, times 1/(1-p) or 0.
  */
 #include "check/stepped.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>

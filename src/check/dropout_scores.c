@@ -5,6 +5,7 @@
  * element j, else 0. Then element j of row t's output is 1/((t+1)(1-p)) where j is kept, else 0.
  */
 #include "check/stepped.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>

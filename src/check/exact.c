@@ -5,6 +5,7 @@
  * two levels, on the model itself. Steps of the twin have the same bits on any number of ranks (ranked.c).
  */
 #include "check/stepped.h"
+#include "dnn/dnn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  * leaves the cross-entropy as it is, as with auxiliary losses, gradients must change.
  */
 #include "check/effects.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@
  * does touching what was to stay.
  */
 #include "check/optrial.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -44,7 +44,7 @@ bool weft_options_met(const struct weft_options *all, const char *needs)
 bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt)
 {
     const struct weft_owner *owner = &c->part->owner;
-    return opt >= owner->options && opt < owner->options + owner->count;
+    return owner->count && opt >= owner->options && opt < owner->options + owner->count;
 }
 
 /* The struct that the option's table describes. */

@@ -3,6 +3,7 @@
  * optrial.c - a case of an op as a graph: built, differentiated, planned, filled with numbers and run.
  */
 #include "check/optrial.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * probe.c - the twin, a model without accidental zeros, and graphs of it that are ready to run.
  */
 #include "check/gate.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
  */
 #include "check/gate.h"
 #include "nn/part.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * not sufficient, hence the gates.
  */
 #include "check/gate.h"
+#include "ops/ops.h"
 
 #include <math.h>
 

@@ -73,8 +73,9 @@ bool weft_arg_fits(const struct weft_arg *arg, const char *verb)
         return true;
     while (strncmp(at, verb, n) != 0 || (at[n] && at[n] != ' ')) {
         at = strchr(at, ' ');
-        if (!at++)
+        if (!at)
             return false;
+        at++;
     }
     return true;
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
+#include "dnn/dnn.h"
 #include "report/report.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "cmd/ranks.h"
+#include "dnn/dnn.h"
 
 #include <errno.h>
 #include <stdlib.h>

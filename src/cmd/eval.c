@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "cmd/eval_items.h"
 #include "cmd/progress.h"
+#include "dnn/dnn.h"
 #include "text/text.h"
 #include "train/record.h"
 #include "train/score.h"

@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
+#include "dnn/dnn.h"
 #include "nn/part.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
  */
 #include "export/hf.h"
 #include "nn/part.h"
-#include "ops/ops.h"
+#include "ops/types.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  */
 #include "export/hf.h"
 #include "nn/part.h"
-#include "ops/ops.h"
+#include "ops/types.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  */
 #include "export/onnx.h"
 #include "nn/part.h"
-#include "ops/ops.h"
+#include "ops/types.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  * window.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
  * Without dropout the sum is free: the residual is the addend of the last product.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * build.c - the functions that parts are built with: weights by name, products, the cache, terms of the loss, metrics.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -10,6 +10,7 @@
  * pass over a wide array would cost about a tenth of the feed-forward.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 /* Rows of a above rows of b. */
 static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, struct weft_value *b)

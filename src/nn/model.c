@@ -3,6 +3,7 @@
  * model.c - tokens -> embedding (+ positions) -> blocks -> final norm -> loss on the logits; and the graph's inputs.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #define WEFT_MODEL_H
 
 #include "nn/param.h"
-#include "ops/ops.h"
+#include "ops/types.h"
 
 struct weft_nn {
     const struct weft_spec *spec;

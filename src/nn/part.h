@@ -136,14 +136,6 @@ struct weft_mechanism {
 
 /* ---- the registry (registry.c) */
 
-#define GEOM(name) extern const struct weft_geom weft_geom_##name;
-#define ATTN(name) extern const struct weft_attn weft_attn_##name;
-#define POS(name) extern const struct weft_pos weft_pos_##name;
-#define FFN(name) extern const struct weft_ffn weft_ffn_##name;
-#define NORM(name) extern const struct weft_norm weft_norm_##name;
-#define RECIP(name) extern const struct weft_mechanism weft_recip_##name;
-#include "nn/parts.def"
-
 /* The i-th part of a kind; NULL past the last. */
 const struct weft_part *weft_part_at(enum weft_part_kind kind, int i);
 /* Makes a part known by its name, behind those of its kind. Before the first spec is made; the part is kept. Refuses a

@@ -2,7 +2,7 @@
  *
  * registry.c - the parts there are, by kind: those of parts.def, then those that were registered.
  */
-#include "nn/part.h"
+#include "nn/parts.h"
 
 #include <pthread.h>
 #include <string.h>

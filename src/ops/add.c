@@ -58,6 +58,5 @@ const struct weft_op WEFT_OP(add) = {
 
 struct weft_value *weft_add(struct weft_graph *g, struct weft_value *a, struct weft_value *b)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_add), NULL, 2, (struct weft_value *[]){a, b});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(add), NULL, 2, (struct weft_value *[]){a, b});
 }

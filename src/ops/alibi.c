@@ -86,6 +86,5 @@ const struct weft_op WEFT_OP(alibi) = {
 
 struct weft_value *weft_alibi(struct weft_graph *g, int64_t heads, int64_t offsets)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_alibi), &(struct attr){heads, offsets}, 0, NULL);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(alibi), &(struct attr){heads, offsets}, 0, NULL);
 }

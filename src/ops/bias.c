@@ -132,6 +132,5 @@ const struct weft_op WEFT_OP(bias) = {
 
 struct weft_value *weft_bias(struct weft_graph *g, struct weft_value *x, struct weft_value *b)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_bias), NULL, 2, (struct weft_value *[]){x, b});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(bias), NULL, 2, (struct weft_value *[]){x, b});
 }

@@ -106,6 +106,5 @@ const struct weft_op WEFT_OP(bucket_mean) = {
 struct weft_value *weft_bucket_mean(struct weft_graph *g, struct weft_value *h, struct weft_value *beta, int64_t count)
 {
     struct weft_value *in[] = {h, beta};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_bucket_mean), &count, 2, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(bucket_mean), &count, 2, in);
 }

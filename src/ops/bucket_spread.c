@@ -92,6 +92,5 @@ struct weft_value *weft_bucket_spread(struct weft_graph *g, struct weft_value *c
                                       int64_t columns)
 {
     struct weft_value *in[] = {c, gamma};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_bucket_spread), &columns, 2, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(bucket_spread), &columns, 2, in);
 }

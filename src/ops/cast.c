@@ -80,6 +80,5 @@ struct weft_value *weft_cast(struct weft_graph *g, struct weft_value *x, enum we
 {
     if (!x || x->dtype == to)
         return x;
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_cast), &to, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(cast), &to, 1, &x);
 }

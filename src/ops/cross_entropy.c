@@ -346,6 +346,5 @@ struct weft_value *weft_cross_entropy(struct weft_graph *g, struct weft_value *x
         [WEIGHT] = weight,
         [W] = w,
     };
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_cross_entropy), &(struct attr){z_lambda}, INPUTS, in);
-    return node ? node->out[LOSS] : NULL;
+    return weft_emit(g, WEFT_SELF(cross_entropy), &(struct attr){z_lambda}, INPUTS, in);
 }

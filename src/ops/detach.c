@@ -36,6 +36,5 @@ const struct weft_op WEFT_OP(detach) = {
 
 struct weft_value *weft_detach(struct weft_graph *g, struct weft_value *x)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_detach), NULL, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(detach), NULL, 1, &x);
 }

@@ -178,6 +178,5 @@ struct weft_value *weft_dropout(struct weft_graph *g, struct weft_value *x, cons
         return x;
     struct attr attr = {p, layer, site};
     struct weft_value *in[] = {x, rows->seq, rows->pos, rows->sample, rows->step_key};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_dropout), &attr, 5, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(dropout), &attr, 5, in);
 }

@@ -137,6 +137,5 @@ const struct weft_op WEFT_OP(embed) = {
 
 struct weft_value *weft_embed(struct weft_graph *g, struct weft_value *table, struct weft_value *ids)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_embed), NULL, 2, (struct weft_value *[]){table, ids});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(embed), NULL, 2, (struct weft_value *[]){table, ids});
 }

@@ -65,6 +65,5 @@ const struct weft_op WEFT_OP(fill) = {
 struct weft_value *weft_fill(struct weft_graph *g, double value, struct weft_shape s)
 {
     struct weft_fill attr = {value, s};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_fill), &attr, 0, NULL);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(fill), &attr, 0, NULL);
 }

@@ -185,6 +185,5 @@ struct weft_value *weft_gate_heads(struct weft_graph *g, struct weft_value *o, s
                                    struct weft_value *alpha)
 {
     struct weft_value *in[INPUTS] = {o, gate, alpha};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_gate_heads), NULL, INPUTS, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(gate_heads), NULL, INPUTS, in);
 }

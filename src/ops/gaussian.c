@@ -188,6 +188,5 @@ struct weft_value *weft_gaussian(struct weft_graph *g, struct weft_value *mean, 
                                  double offset)
 {
     struct weft_value *in[] = {mean, raw};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_gaussian), &(struct attr){heads, offset}, 2, in);
-    return node ? node->out[Y] : NULL;
+    return weft_emit(g, WEFT_SELF(gaussian), &(struct attr){heads, offset}, 2, in);
 }

@@ -44,6 +44,5 @@ const struct weft_op WEFT_OP(gelu) = {
 
 struct weft_value *weft_gelu(struct weft_graph *g, struct weft_value *x)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_gelu), NULL, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(gelu), NULL, 1, &x);
 }

@@ -152,6 +152,5 @@ const struct weft_op WEFT_OP(head_bias) = {
 struct weft_value *weft_head_bias(struct weft_graph *g, struct weft_value *n, struct weft_value *scale)
 {
     struct weft_value *in[] = {n, scale};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_head_bias), NULL, 2, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(head_bias), NULL, 2, in);
 }

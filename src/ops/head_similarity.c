@@ -131,6 +131,5 @@ const struct weft_op WEFT_OP(head_similarity) = {
 
 struct weft_value *weft_head_similarity(struct weft_graph *g, struct weft_value *z, int64_t heads)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_head_similarity), &(struct attr){heads}, 1, &z);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(head_similarity), &(struct attr){heads}, 1, &z);
 }

@@ -359,6 +359,5 @@ struct weft_value *weft_info_nce(struct weft_graph *g, struct weft_value *z, con
 {
     struct attr attr = {heads, positives, tau, lambda};
     struct weft_value *in[INPUTS] = {z, rows->seq, rows->pos, rows->tiles};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_info_nce), &attr, INPUTS, in);
-    return node ? node->out[LOSS] : NULL;
+    return weft_emit(g, WEFT_SELF(info_nce), &attr, INPUTS, in);
 }

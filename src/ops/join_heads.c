@@ -190,6 +190,5 @@ struct weft_value *weft_join_heads(struct weft_graph *g, struct weft_value *a, i
                                    int64_t b_heads, int64_t heads)
 {
     struct attr attr = {{a_heads, b_heads}, heads};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_join_heads), &attr, 2, (struct weft_value *[]){a, b});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(join_heads), &attr, 2, (struct weft_value *[]){a, b});
 }

@@ -177,6 +177,5 @@ struct weft_value *weft_layernorm(struct weft_graph *g, struct weft_value *x, st
 {
     struct attr attr = {eps, out};
     struct weft_value *in[] = {x, gain, b};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_layernorm), &attr, 3, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(layernorm), &attr, 3, in);
 }

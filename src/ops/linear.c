@@ -244,8 +244,7 @@ static int bwd_products(const struct weft_call *call, struct weft_product *list)
 
 static struct weft_value *emit(struct weft_graph *g, struct attr attr, struct weft_value *const in[INPUTS])
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_linear), &attr, INPUTS, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(linear), &attr, INPUTS, in);
 }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)

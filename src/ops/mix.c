@@ -153,6 +153,5 @@ const struct weft_op WEFT_OP(mix) = {
 struct weft_value *weft_mix(struct weft_graph *g, struct weft_value *x, struct weft_value *y, struct weft_value *alpha)
 {
     struct weft_value *in[INPUTS] = {x, y, alpha};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_mix), NULL, INPUTS, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(mix), NULL, INPUTS, in);
 }

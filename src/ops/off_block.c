@@ -126,6 +126,5 @@ const struct weft_op WEFT_OP(off_block) = {
 
 struct weft_value *weft_off_block(struct weft_graph *g, struct weft_value *w, int64_t blocks)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_off_block), &(struct attr){blocks}, 1, &w);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(off_block), &(struct attr){blocks}, 1, &w);
 }

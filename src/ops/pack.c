@@ -100,6 +100,5 @@ const struct weft_op WEFT_OP(pack) = {
 
 struct weft_value *weft_pack(struct weft_graph *g, struct weft_value *w, enum weft_pack how)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_pack), &(struct attr){how}, 1, &w);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(pack), &(struct attr){how}, 1, &w);
 }

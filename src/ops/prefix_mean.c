@@ -279,6 +279,5 @@ struct weft_value *weft_prefix_mean(struct weft_graph *g, struct weft_value *x, 
                                     struct weft_value *state, bool whole)
 {
     struct weft_value *in[INPUTS] = {x, rows->seq, rows->pos, rows->tiles, state};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_prefix_mean), &(struct attr){whole}, INPUTS, in);
-    return node ? node->out[Y] : NULL;
+    return weft_emit(g, WEFT_SELF(prefix_mean), &(struct attr){whole}, INPUTS, in);
 }

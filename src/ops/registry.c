@@ -45,12 +45,27 @@ const struct weft_op *weft_op(enum weft_op_id id)
     return replaced[id] ? replaced[id] : levels[weft_min(weft_isa(), highest)][id];
 }
 
+const struct weft_op *weft_op_here(const struct weft_op *lowest)
+{
+    int id = 0;
+    while (levels[0][id] != lowest)
+        id++;
+    return weft_op((enum weft_op_id)id);
+}
+
 void weft_op_replace(enum weft_op_id id, const struct weft_op *op) { replaced[id] = op; }
 
 struct weft_graph *weft_graph_new(enum weft_dtype compute)
 {
     struct weft_arithmetic arithmetic = {weft_op(WEFT_OP_fill), weft_op(WEFT_OP_add)};
     return weft_graph_create(compute, &arithmetic);
+}
+
+struct weft_value *weft_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
+                             struct weft_value *const *in)
+{
+    struct weft_node *node = weft_graph_emit(g, op, attr, inputs, in);
+    return node ? node->out[0] : NULL;
 }
 
 struct weft_value *weft_sibling(const struct weft_value *v, int o) { return v && v->node ? v->node->out[o] : NULL; }

@@ -156,6 +156,5 @@ struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, stru
 {
     struct attr attr = {eps, out};
     struct weft_value *in[] = {x, gain};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rmsnorm), &attr, 2, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(rmsnorm), &attr, 2, in);
 }

@@ -246,6 +246,5 @@ struct weft_value *weft_rope(struct weft_graph *g, struct weft_value *x, struct 
                              const struct weft_rope_turns *turns)
 {
     struct attr attr = {heads, *turns};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_rope), &attr, 2, (struct weft_value *[]){x, pos});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(rope), &attr, 2, (struct weft_value *[]){x, pos});
 }

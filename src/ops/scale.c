@@ -76,6 +76,5 @@ const struct weft_op WEFT_OP(scale) = {
 
 struct weft_value *weft_scale(struct weft_graph *g, struct weft_value *x, double factor)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_scale), &factor, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(scale), &factor, 1, &x);
 }

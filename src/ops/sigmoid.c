@@ -29,6 +29,5 @@ const struct weft_op WEFT_OP(sigmoid) = {
 
 struct weft_value *weft_sigmoid(struct weft_graph *g, struct weft_value *x)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_sigmoid), NULL, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(sigmoid), NULL, 1, &x);
 }

@@ -32,6 +32,5 @@ const struct weft_op WEFT_OP(silu) = {
 
 struct weft_value *weft_silu(struct weft_graph *g, struct weft_value *x)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_silu), NULL, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(silu), NULL, 1, &x);
 }

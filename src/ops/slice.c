@@ -102,6 +102,5 @@ const struct weft_op WEFT_OP(slice) = {
 struct weft_value *weft_slice(struct weft_graph *g, struct weft_value *x, int64_t first, int64_t width)
 {
     struct attr attr = {first, width};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_slice), &attr, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(slice), &attr, 1, &x);
 }

@@ -32,6 +32,5 @@ const struct weft_op WEFT_OP(softplus) = {
 
 struct weft_value *weft_softplus(struct weft_graph *g, struct weft_value *x, double offset)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_softplus), &(struct attr){offset}, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(softplus), &(struct attr){offset}, 1, &x);
 }

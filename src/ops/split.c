@@ -107,6 +107,5 @@ struct weft_value *weft_split(struct weft_graph *g, struct weft_value *x, int co
     struct attr attr = {.count = count};
     for (int o = 0; o < count && o < WEFT_MAX_SPLIT; o++)
         attr.width[o] = widths[o];
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_split), &attr, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(split), &attr, 1, &x);
 }

@@ -118,6 +118,5 @@ const struct weft_op WEFT_OP(square_mean) = {
 
 struct weft_value *weft_square_mean(struct weft_graph *g, struct weft_value *z, int64_t heads, double lambda)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_square_mean), &(struct attr){heads, lambda}, 1, &z);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(square_mean), &(struct attr){heads, lambda}, 1, &z);
 }

@@ -128,6 +128,5 @@ const struct weft_op WEFT_OP(square_sum) = {
 
 struct weft_value *weft_square_sum(struct weft_graph *g, struct weft_value *x, int64_t heads)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_square_sum), &(struct attr){heads}, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(square_sum), &(struct attr){heads}, 1, &x);
 }

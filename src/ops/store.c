@@ -108,7 +108,5 @@ const struct weft_op WEFT_OP(store) = {
 struct weft_value *weft_store(struct weft_graph *g, struct weft_value *state, struct weft_value *x,
                               struct weft_value *index)
 {
-    struct weft_node *node =
-        weft_graph_emit(g, weft_op(WEFT_OP_store), NULL, 3, (struct weft_value *[]){state, x, index});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(store), NULL, 3, (struct weft_value *[]){state, x, index});
 }

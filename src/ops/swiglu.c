@@ -129,6 +129,5 @@ const struct weft_op WEFT_OP(swiglu) = {
 
 struct weft_value *weft_swiglu(struct weft_graph *g, struct weft_value *gate, struct weft_value *up)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_swiglu), NULL, 2, (struct weft_value *[]){gate, up});
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(swiglu), NULL, 2, (struct weft_value *[]){gate, up});
 }

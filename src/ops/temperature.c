@@ -99,6 +99,5 @@ const struct weft_op WEFT_OP(temperature) = {
 struct weft_value *weft_temperature(struct weft_graph *g, struct weft_value *theta, double factor, double eps)
 {
     struct attr attr = {factor, eps};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_temperature), &attr, 1, &theta);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(temperature), &attr, 1, &theta);
 }

@@ -122,6 +122,5 @@ const struct weft_op WEFT_OP(transpose) = {
 
 struct weft_value *weft_transpose(struct weft_graph *g, struct weft_value *x)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_transpose), NULL, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(transpose), NULL, 1, &x);
 }

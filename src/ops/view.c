@@ -72,6 +72,5 @@ const struct weft_op WEFT_OP(view) = {
 
 struct weft_value *weft_view(struct weft_graph *g, struct weft_value *x, struct weft_shape s)
 {
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_view), &s, 1, &x);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(view), &s, 1, &x);
 }

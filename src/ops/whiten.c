@@ -224,6 +224,5 @@ struct weft_value *weft_whiten(struct weft_graph *g, struct weft_value *mu, stru
                                int64_t sigma_heads)
 {
     struct attr attr = {heads, sigma_heads};
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_whiten), &attr, 2, (struct weft_value *[]){mu, sigma});
-    return node ? node->out[Y] : NULL;
+    return weft_emit(g, WEFT_SELF(whiten), &attr, 2, (struct weft_value *[]){mu, sigma});
 }

@@ -2,6 +2,7 @@
  *
  * notes.c - what a reader must know before the table of verdicts, in sentences.
  */
+#include "dnn/dnn.h"
 #include "report/results.h"
 
 #include <math.h>

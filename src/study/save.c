@@ -4,6 +4,7 @@
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
+#include "dnn/dnn.h"
 #include "study/study.h"
 #include "train/record.h"
 

@@ -4,6 +4,7 @@
  * and how many checks of its gates failed. Checkpoints keep it, so that a run that is resumed elsewhere, or on other
  * data, is noticed.
  */
+#include "dnn/dnn.h"
 #include "train/internal.h"
 
 const char *weft_origin_name(int i)

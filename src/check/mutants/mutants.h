@@ -7,6 +7,8 @@
 
 #include "check/check.h"
 #include "nn/build.h"
+#include "nn/parts.h"
+#include "ops/ops.h"
 
 /* ---- the lists, each ends with a NULL name */
 

@@ -9,6 +9,7 @@
  * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 #include <string.h>

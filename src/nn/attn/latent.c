@@ -14,6 +14,7 @@
  * Cache per token and layer: 2L (shared: L), R with rope, spread and H norms where the geometry has them.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stddef.h>

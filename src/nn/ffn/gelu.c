@@ -3,6 +3,7 @@
  * ffn/gelu - h = gelu(x fc), gelu in its tanh form; y = h proj. Parameters: 2 C F.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

@@ -3,6 +3,7 @@
  * ffn/swiglu - h = silu(x w3) * (x w1); y = h w2. Parameters: 3 C F.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

@@ -10,6 +10,8 @@
  * exists only in the uses TRAIN and WATCH, so that decoding and exports do without wz and wl.
  */
 #include "nn/build.h"
+#include "nn/parts.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stddef.h>

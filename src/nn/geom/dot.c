@@ -3,6 +3,7 @@
  * geom/dot - score = <q, k> / sqrt(width of k): what a spec and attention do unless a geometry says otherwise.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static struct weft_qk qk(struct weft_build *b, const void *opts, const struct weft_qk_raw *r, bool norms)
 {

@@ -7,6 +7,7 @@
 #define WEFT_GAUSSIAN_H
 
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 

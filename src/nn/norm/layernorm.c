@@ -3,6 +3,7 @@
  * norm/layernorm - (x - mean) / sqrt(variance + norm_eps) * gain + bias, over the width.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

@@ -3,6 +3,7 @@
  * norm/rmsnorm - x / sqrt(mean of x^2 + norm_eps) * gain, over the width.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

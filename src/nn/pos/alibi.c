@@ -4,6 +4,7 @@
  * (Press, Smith and Lewis, Train Short, Test Long, 2022.)
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static struct weft_value *bias(struct weft_build *b, const void *opts)
 {

@@ -3,6 +3,7 @@
  * pos/learned - one learned vector per position, added to the embedding. Parameters: T C.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {

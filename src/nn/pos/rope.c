@@ -5,6 +5,7 @@
  * training turn more slowly (rope_scaling).
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 

@@ -9,6 +9,7 @@
  * The last layer has no next layer and no weights. Parameters of a layer: F G + G H + H.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 

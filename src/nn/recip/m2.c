@@ -9,6 +9,7 @@
  * h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 

@@ -11,6 +11,7 @@
  * layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
 #include "nn/build.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 #include <string.h>

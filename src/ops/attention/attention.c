@@ -217,6 +217,5 @@ struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attent
     struct attr attr = {geometry_of(a), a->dropout, a->layer, a->site};
     struct weft_value *in[INPUTS] = {[V] = a->v, [SAMPLE] = a->rows.sample, [STEP_KEY] = a->rows.step_key};
     set_logit_inputs(a, in);
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_attention), &attr, INPUTS, in);
-    return node ? node->out[O] : NULL;
+    return weft_emit(g, WEFT_SELF(attention), &attr, INPUTS, in);
 }

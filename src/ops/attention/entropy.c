@@ -171,6 +171,5 @@ struct weft_value *weft_entropy(struct weft_graph *g, const struct weft_attentio
     struct attr attr = {geometry_of(a)};
     struct weft_value *in[INPUTS] = {[LSE] = lse};
     set_logit_inputs(a, in);
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_entropy), &attr, INPUTS, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(entropy), &attr, INPUTS, in);
 }

@@ -180,6 +180,5 @@ struct weft_value *weft_reciprocity(struct weft_graph *g, const struct weft_atte
     struct attr attr = {geometry_of(&both_ways)};
     struct weft_value *in[INPUTS];
     set_logit_inputs(&both_ways, in);
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_reciprocity), &attr, INPUTS, in);
-    return node ? node->out[0] : NULL;
+    return weft_emit(g, WEFT_SELF(reciprocity), &attr, INPUTS, in);
 }

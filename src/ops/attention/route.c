@@ -375,6 +375,5 @@ struct weft_value *weft_route(struct weft_graph *g, const struct weft_route *r)
     struct attr attr = {geometry_of(a), r->mode, r->topk, r->rms_factor, r->head_max, r->renormalise};
     struct weft_value *in[INPUTS] = {[LSE] = r->lse, [U] = r->u};
     set_logit_inputs(a, in);
-    struct weft_node *node = weft_graph_emit(g, weft_op(WEFT_OP_route), &attr, INPUTS, in);
-    return node ? node->out[Y] : NULL;
+    return weft_emit(g, WEFT_SELF(route), &attr, INPUTS, in);
 }

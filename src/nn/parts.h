@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * parts.h - the descriptors of the parts of parts.def, for the few files that name one. All others find parts by their
+ * names, and are not compiled again when one is added.
+ */
+#ifndef WEFT_PARTS_H
+#define WEFT_PARTS_H
+
+#include "nn/part.h"
+
+#define GEOM(name) extern const struct weft_geom weft_geom_##name;
+#define ATTN(name) extern const struct weft_attn weft_attn_##name;
+#define POS(name) extern const struct weft_pos weft_pos_##name;
+#define FFN(name) extern const struct weft_ffn weft_ffn_##name;
+#define NORM(name) extern const struct weft_norm weft_norm_##name;
+#define RECIP(name) extern const struct weft_mechanism weft_recip_##name;
+#include "nn/parts.def"
+
+#endif
