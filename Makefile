@@ -11,15 +11,16 @@
 #   make STAND_IN=PATH      run it on this text, or folder of token files, instead of the data it names; see docs/data.md
 #   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
 #   make ONEDNN=yes         the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
-#   make check              run every quick test
+#   make check              run every quick test: some 7 minutes on 2 cores
+#   make check-quick        run those that take at most 2 s each: for use while editing
 #   make check-long         run the slow tests too, in order; long-NAME runs one of them
 #   make check-install      install into an empty folder and use what is there
-#   make asan tsan          run the quick tests under AddressSanitizer, or ThreadSanitizer
+#   make asan tsan          run tests under AddressSanitizer, or ThreadSanitizer; long-asan and long-tsan run all
 #   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512
 #   make aarch64            run tests of arithmetic and bits on another architecture, in an emulator
 #   make check-onednn       with ONEDNN=yes: compare the own products with oneDNN's
 #   make coverage           run the quick tests and count lines
-#   make fuzz               give 20000 hostile inputs to each reader of files; fuzz-NAME RUNS=n to one
+#   make fuzz               give hostile inputs to each reader of files for 10 s; fuzz-NAME RUNS=n gives n of them to one
 #   make lint               check style and structure
 #   make format             format all C files
 #   make generated          write docs/options.md, docs/ops.md, configs/Kconfig and docs/api.md from tables and header
@@ -58,19 +59,20 @@ SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-OPT_release := -O3 -g
-OPT_asan := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-OPT_tsan := -O2 -g -fsanitize=thread
-OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+# Full debugging information takes a tenth of the compile time; -g1 is enough for a backtrace.
+OPT_release := -O3 -g1
+# One build for tests and fuzzers.
+OPT_asan := -O1 -g1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+OPT_tsan := -O1 -g1 -fsanitize=thread
 OPT_emulated := -O2 -g -DWEFT_EMULATE_AMX -Itests/emulated
-OPT_aarch64 := -O2 -g
+OPT_aarch64 := -O1
 OPT_coverage := -O1 -g --coverage
 # What forks after threads ran is tested too; and threads that race must be several.
 ifeq ($(FLAVOUR),tsan)
 TEST_ENV := TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=3
 endif
 
-ifeq ($(FLAVOUR),fuzz)
+ifeq ($(FLAVOUR),asan)
 override CC := clang
 endif
 
@@ -86,7 +88,8 @@ OPT ?= $(OPT_$(FLAVOUR))
 WERROR ?= -Werror
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
-FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fvisibility=hidden -fPIC -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
+# (weft.map says what libweft.so exports; within it, calls need not be replaceable.)
+FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fPIC -fno-semantic-interposition -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
 LIBS := -ljansson -lzstd $(shell pkg-config --libs libpcre2-8 libutf8proc) -lm -lpthread
 
 # ---- oneDNN: compared with by benches and tests, never part of the library; it brings OpenMP's threads along
@@ -129,40 +132,24 @@ MPI_KINDS := $(if $(filter release,$(FLAVOUR)),$(foreach kind,openmpi mpich,$(if
 MPI_MODULES := $(MPI_KINDS:%=$(OUT)/weft-%.so)
 
 # Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
+# Comments in the tests say in which flavours they run, see tools/run_tests.py; ALL=yes runs all that can run there.
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
-TEST_SRC := $(filter-out tests/fault/shim.c tests/fuzz/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
-# Mutants break memory and race on purpose: the harness must notice, not the sanitizer. All pairs of choices would take
-# sanitizers minutes; tests/gates.c has some of these models.
-TEST_SRC := $(filter-out $(if $(filter asan tsan,$(FLAVOUR)),tests/mutants.c tests/models.c tests/broken_models.c),$(TEST_SRC))
-# Sanitizers are slow: parts from outside run the ops of other models, and ThreadSanitizer needs only what runs threads.
-# ALL=yes, as in long-asan and long-tsan, runs all.
 ALL ?= no
-ifneq ($(ALL),yes)
-TEST_SRC := $(filter-out $(if $(filter asan,$(FLAVOUR)),tests/unit/parts.c),$(TEST_SRC))
-TEST_SRC := $(if $(filter tsan,$(FLAVOUR)),$(filter tests/ops.c $(addprefix tests/unit/,api.c dnn.c engine.c infer.c queue.c ranks.c run.c \
-	score.c tasks.c threads.c tokenizer.c train.c),$(TEST_SRC)),$(TEST_SRC))
-CLI_tsan := $(addprefix tests/cli/,data.sh tokenizer.sh)
-CLI_asan := $(addprefix tests/cli/,data.sh eval.sh examples.sh kconfig.sh pipes.sh report.sh tokenizer.sh usage.sh)
-endif
-TEST_SRC := $(filter-out $(if $(filter no,$(ONEDNN)),tests/onednn/%),$(TEST_SRC))
-# What depends on the instructions.
-TEST_SRC := $(if $(filter emulated,$(FLAVOUR)),tests/ops.c tests/unit/dnn.c tests/unit/products.c,$(TEST_SRC))
-TEST_SRC := $(if $(filter aarch64,$(FLAVOUR)),$(addprefix tests/unit/,base.c elementary.c graph.c json.c products.c rng.c tensor.c),$(TEST_SRC))
-LEVEL_TESTS := $(filter tests/unit/vmath.c,$(TEST_SRC))
-ONEDNN_TESTS := $(patsubst %.c,$(OUT)/%,$(filter tests/onednn/%,$(TEST_SRC)))
-TESTS := $(TEST_SRC:%.c=$(OUT)/%) $(foreach level,$(LEVELS),$(LEVEL_TESTS:%.c=$(OUT)/%_$(level)))
-# Scripts of tests/cli run the program; under the sanitizers, those that run threads, or read files of users. The other
-# scripts kill it, judge or rebuild the tree, or run long: once is enough.
-ONCE := $(wildcard tests/once/*.sh tests/fault/*.sh tests/lint/*.sh tests/howto/*.sh tests/mpi/*.sh)
-CLI := $(or $(CLI_$(FLAVOUR)),$(wildcard tests/cli/*.sh))
-SCRIPTS := $(sort $(CLI) $(if $(filter release,$(FLAVOUR)),$(ONCE)))
-SCRIPTS := $(if $(filter aarch64 emulated,$(FLAVOUR)),$(wildcard tests/$(FLAVOUR)/*.sh),$(SCRIPTS))
+SELECT = $(shell tools/run_tests.py list $(1))
+SELECTED = $(call SELECT,$(if $(filter release coverage,$(FLAVOUR)),check,$(FLAVOUR)) $(if $(filter yes,$(ALL)),--all))
+QUICK = $(call SELECT,check --quick)
+ONEDNN_TESTS := $(if $(filter yes,$(ONEDNN)),$(patsubst %.c,$(OUT)/%,$(wildcard tests/onednn/*.c)))
+LEVEL_TESTS := tests/unit/vmath.c
+PROGRAMS = $(patsubst %.c,$(OUT)/%,$(filter %.c,$(1))) $(foreach level,$(LEVELS),$(patsubst %.c,$(OUT)/%_$(level),$(filter $(LEVEL_TESTS),$(1))))
+TESTS = $(call PROGRAMS,$(SELECTED))
 
 A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
+# All of the library, for tests: a program that is linked with it need not be linked again when the library changes.
+TEST_SO := $(OUT)/libweft-test.so
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build mpi help study menuconfig savedefconfig check check-long lint format generated man asan tsan aarch64 coverage install install-mpi \
+.PHONY: all build mpi help study menuconfig savedefconfig check check-quick check-long lint format generated man asan tsan aarch64 coverage install install-mpi \
 	uninstall clean FORCE
 .DELETE_ON_ERROR:
 
@@ -186,24 +173,41 @@ COMPILE = @mkdir -p $(@D) && echo "  CC $@" && $(CC) $(FLAGS) $(EXTRA) -MMD -MP
 $(filter %_amx.o,$(LIB_OBJ)): EXTRA := $(MARCH_amx)
 
 $(OUT)/obj/%.o: src/%.c $(OUT)/flags
-	$(COMPILE) -c $< -o $@
+	$(COMPILE) -c $< -o $@ $(AFTER)
+
+LINK_TEST = $(TEST_SO) -Wl,-rpath,$(abspath $(OUT)) $(LDFLAGS) -lcmocka $(LIBS)
+
+# The copies for processors older than 2013, which have slow products anyway, need not take the longest to compile.
+ifneq ($(LEVELS),)
+$(filter $(patsubst src/%.c,$(OUT)/obj/%.o,$(LEVEL_SRC)),$(LIB_OBJ)): EXTRA := -O2
+endif
 
 # What it takes in as bytes the compiler does not tell of.
 $(OUT)/obj/report/assets.o: $(wildcard src/report/*.html src/report/*.css src/report/*.js third_party/uPlot/*)
 $(OUT)/obj/export/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py)
 
+# An op's file does not depend on all of ops.def, but on ops.rows, whose date changes only if a row changes or goes: a new
+# op compiles no other one again.
+OP_OBJ := $(filter-out %/registry.o,$(filter $(OUT)/obj/ops/% $(LEVELS:%=$(OUT)/obj-%/ops/%),$(LIB_OBJ) $(LEVEL_OBJ)))
+$(OUT)/ops.rows: src/ops/ops.def
+	@mkdir -p $(@D) && tr -d '\n' <$< | sed 's/OP(/\nOP(/g' | grep '^OP(' | sort >$@.new
+	@test ! -e $@ || test -n "$$(comm -23 $@ $@.new)" || touch -r $@ $@.new
+	@mv $@.new $@
+$(OP_OBJ): $(OUT)/ops.rows
+$(OP_OBJ): AFTER = && sed -i 's| src/ops/ops.def||' $(@:.o=.d)
+
 # A level's copy keeps only the names that carry its suffix; its builders and helpers would clash with the base's.
 define LEVEL_RULES
 $(OUT)/obj-$(1)/%.o: src/%.c $(OUT)/flags
 	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) -MF $$(@:.o=.d) -MT $$@ -c $$< -o $$@.whole
-	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@.whole $$@ && rm $$@.whole
-$(OUT)/tests/%_$(1): tests/%.c $(A) $(OUT)/flags
-	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(A) $(LDFLAGS) -lcmocka $(LIBS)
+	@objcopy --wildcard --keep-global-symbol='*_$(1)' $$@.whole $$@ && rm $$@.whole $$(AFTER)
+$(OUT)/tests/%_$(1): tests/%.c $(OUT)/flags | $(TEST_SO)
+	$$(COMPILE) $(MARCH_$(1)) -DWEFT_LEVEL=$(1) $$< -o $$@ $(LINK_TEST)
 endef
 $(foreach level,$(LEVELS),$(eval $(call LEVEL_RULES,$(level))))
 
-$(OUT)/tests/%: tests/%.c $(A) $(OUT)/flags
-	$(COMPILE) $< -o $@ $(filter %.o,$^) $(A) $(LDFLAGS) -lcmocka $(if $(filter %.o,$^),$(ONEDNN_LIBS)) $(LIBS)
+$(OUT)/tests/%: tests/%.c $(OUT)/flags | $(TEST_SO)
+	$(COMPILE) $< -o $@ $(filter %.o,$^) $(LINK_TEST) $(if $(filter %.o,$^),$(ONEDNN_LIBS))
 $(ONEDNN_TESTS): $(ONEDNN_OBJ)
 
 # (Private, or the library would be compiled with it.)
@@ -216,7 +220,7 @@ $(OUT)/tests/fault/save: | $(OUT)/tests/fault/shim.so
 $(OUT)/tests/fault/shim.so: tests/fault/shim.c
 	@mkdir -p $(@D) && echo "  CC $@" && $(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared $< -o $@
 
--include $(LIB_OBJ:.o=.d) $(ONEDNN_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TESTS:=.d) $(FUZZ:%=$(OUT)/tests/fuzz/%.d)
+-include $(LIB_OBJ:.o=.d) $(ONEDNN_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(wildcard $(OUT)/tests/*.d $(OUT)/tests/*/*.d)
 
 # ---- linking
 
@@ -228,6 +232,9 @@ $(SO): $(LIB_OBJ) $(LEVEL_OBJ) weft.map
 	@echo "  LD $@" && $(CC) $(OPT) -shared -Wl,-soname,libweft.so.$(SOVERSION) -Wl,--version-script=weft.map -Wl,-z,nodelete \
 		$(filter %.o,$^) -o $@ $(LDFLAGS) $(LIBS)
 	@ln -sf $(notdir $@) $(OUT)/libweft.so.$(SOVERSION)
+
+$(TEST_SO): $(LIB_OBJ) $(LEVEL_OBJ)
+	@echo "  LD $@" && $(CC) $(OPT) -shared $^ -o $@ $(LDFLAGS) $(LIBS)
 
 # Examples see what an installed library has: the header and the exported symbols.
 EXAMPLES := $(patsubst examples/%.c,$(OUT)/examples/%,$(sort $(wildcard examples/*.c)))
@@ -299,13 +306,19 @@ savedefconfig: build
 
 # ---- checking
 
-RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run-tests.sh
+RUN = $(TEST_ENV) WEFT=$(abspath $(OUT)/weft) WEFT_BUILD=$(abspath $(BUILD)) tools/run_tests.py run --flavour \
+	$(if $(filter release coverage,$(FLAVOUR)),check,$(FLAVOUR))
 LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
-LONG_TARGETS := emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
+LONG_TARGETS := long-whole emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG_TARGETS)
 
-check: build $(MPI_MODULES) $(TESTS) $(EXAMPLES)
-	@$(RUN) $(SCRIPTS) $(TESTS)
+# Which tests there are is asked only where they are wanted.
+.SECONDEXPANSION:
+check: build $(MPI_MODULES) $$(TESTS) $$(if $$(filter tests/cli/examples.sh,$$(SELECTED)),$(EXAMPLES))
+	@$(RUN) $(filter %.sh,$(SELECTED)) $(TESTS)
+
+check-quick: build $$(call PROGRAMS,$$(QUICK))
+	@$(RUN) $(filter %.sh,$(QUICK)) $(call PROGRAMS,$(QUICK))
 
 # Needs ONEDNN=yes: the own products against oneDNN's, and training with them.
 check-onednn: build $(ONEDNN_TESTS)
@@ -334,8 +347,12 @@ long-hashes: $(OUT)/tests/unit/products $(OUT)/tests/unit/attention
 $(LONG_SCRIPTS:tests/long/%.sh=long-%): long-%: build
 	@WEFT_TEST_TIMEOUT=$${WEFT_TEST_TIMEOUT:-3600} $(RUN) tests/long/$*.sh
 
+# `check` with all cases of the tests that otherwise take a sample.
+long-whole:
+	@WEFT_EVERY=1 WEFT_TEST_TIMEOUT=3600 $(MAKE) --no-print-directory check
+
 # The paths below the best one of this machine.
-long-levels: build $(TESTS)
+long-levels: build $$(TESTS)
 	@for isa in base v3 v4; do echo "WEFT_ISA=$$isa" && WEFT_ISA=$$isa $(RUN) $(TESTS) || exit 1; done
 
 long-asan long-tsan: long-%:
@@ -348,24 +365,25 @@ long-clang:
 	@$(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/clang check
 
 # Values that were never set, which the sanitizers do not see. (Valgrind knows no AVX-512.)
-long-valgrind: build $(TESTS)
+long-valgrind: build $$(TESTS)
 	@WEFT_ISA=v3 WEFT_WRAP="valgrind -q --error-exitcode=9" $(RUN) $(filter $(OUT)/tests/unit/%,$(TESTS))
 
 # Hostile inputs: one harness is tests/fuzz/NAME.c, its seeds are tests/fuzz/corpus/NAME, and NAME.dict, if there is one,
-# has words to build inputs from. What was found to reach new
-# code is kept in $(BUILD)/fuzz/corpus, what broke something in $(BUILD)/fuzz/found. SEED=0 draws one. One thread: inputs
-# are small, and threads that wait for them would spin.
-RUNS ?= 20000
+# has words to build inputs from. Inputs that reached new code are kept in $(BUILD)/fuzz/corpus, those that broke something
+# in $(BUILD)/fuzz/found. SEED=0 draws a seed. One thread: inputs are small, and threads that wait for them would spin.
+RUNS ?=
+FUZZ_SECONDS ?= 10
 SEED ?= 1
 .PHONY: fuzz long-fuzz fuzz-programs $(FUZZ:%=fuzz-%)
 fuzz: $(FUZZ:%=fuzz-%)
 long-fuzz: $(FUZZ:%=long-fuzz-%)
 fuzz-programs:
-	@$(MAKE) --no-print-directory FLAVOUR=fuzz $(FUZZ:%=$(BUILD)/fuzz/tests/fuzz/%)
+	@$(MAKE) --no-print-directory FLAVOUR=asan $(FUZZ:%=$(BUILD)/asan/tests/fuzz/%)
 $(FUZZ:%=fuzz-%): fuzz-%: fuzz-programs
 	@mkdir -p $(BUILD)/fuzz/corpus/$* $(BUILD)/fuzz/found
-	OMP_NUM_THREADS=1 $(BUILD)/fuzz/tests/fuzz/$* -runs=$(RUNS) -seed=$(SEED) -timeout=10 -verbosity=0 -print_final_stats=1 \
-		$(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
+	OMP_NUM_THREADS=1 $(BUILD)/asan/tests/fuzz/$* $(if $(RUNS),-runs=$(RUNS),-max_total_time=$(FUZZ_SECONDS)) -seed=$(SEED) -timeout=10 \
+		-verbosity=0 -print_final_stats=1 $(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) \
+		-artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
 $(FUZZ:%=long-fuzz-%): long-fuzz-%:
 	@$(MAKE) --no-print-directory fuzz-$* RUNS=5000000
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - presets and some odd combinations pass all gates, in f32 and bf16; those small enough to be trained here
- * pass the gate live as they are, too.
+ * gates.c - presets and some odd combinations pass all gates, in f32 and bf16: one in four, all of them in long-whole.
+ * Models small enough to be trained here also pass the gate live at their own size.
+ *
+ * run-tests: 28 s
  */
 #include "check/check.h"
 #include "unit/test.h"
@@ -68,13 +70,11 @@ int main(void)
 {
     struct CMUnitTest tests[SUBJECTS];
     char names[SUBJECTS][200];
-    int count = THREADS_SANITIZED ? 1
-                : SANITIZED       ? (getenv("WEFT_EVERY") ? 4 : 2)
-                                  : SUBJECTS; /* up to a hundred times as slow */
-    for (int i = 0; i < count; i++) {
+    size_t count = 0;
+    for (int i = 0; i < SUBJECTS; i += one_of(THREADS_SANITIZED ? SUBJECTS : SANITIZED ? 6 : 4)) {
         snprintf(names[i], sizeof names[i], "%s %s", subjects[i].preset, subjects[i].settings);
-        tests[i] = (struct CMUnitTest){
+        tests[count++] = (struct CMUnitTest){
             .name = names[i], .test_func = passes, .initial_state = (void *)(uintptr_t)&subjects[i]};
     }
-    return _cmocka_run_group_tests("gates", tests, (size_t)count, NULL, NULL);
+    return _cmocka_run_group_tests("gates", tests, count, NULL, NULL);
 }

@@ -2,8 +2,11 @@
  *
  * golden.c - compares the ops with golden values that PyTorch computed in double precision (tests/golden), see
  * golden/case.h. The argument is the folder, tests/golden by default.
+ *
+ * run-tests: 1 s, asan 2 s
  */
 #include "golden/case.h"
+#include "ops/ops.h"
 
 /* ---- inputs */
 

@@ -2,6 +2,8 @@
  *
  * golden_presets.c - compares small models of the presets, also in bf16, with golden values that PyTorch computed in
  * double precision, see golden/case.h. The argument is the folder, tests/golden by default.
+ *
+ * run-tests: 1 s
  */
 #include "golden/case.h"
 

@@ -3,6 +3,8 @@
  * memory.c - running allocates nothing, in any library; and the process grows by the planned number of bytes.
  *
  * This program defines malloc and related functions for every library in the process: they count, then call glibc's.
+ *
+ * run-tests: 21 s
  */
 #include "infer/infer.h"
 #include "unit/stage.h"

@@ -37,11 +37,8 @@ check_format() {
 }
 
 check_licence() {
-    local file
-    for file in $(c_files src include tests) $(find src -name '*.def'); do
-        head -n 1 "$file" | grep -q '^/\* SPDX-License-Identifier: MIT' ||
-            echo "$file:1: does not open with its SPDX-License-Identifier"
-    done
+    { c_files src include tests && find src -name '*.def'; } | xargs -r awk '
+        FNR == 1 && !/^\/\* SPDX-License-Identifier: MIT/ { print FILENAME ":1: does not open with its SPDX-License-Identifier" }'
 }
 
 check_rooms() {
@@ -102,6 +99,9 @@ check_size() {
     find src -name '*.[ch]' -exec awk -v most=$most_lines '
         FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines: split the file" }' {} + | sort
 }
+
+# Every test declares what it costs, and together they stay within the budget.
+check_budget() { tools/run_tests.py budget; }
 
 # Words that tools/words.txt has a plainer one for.
 check_words() {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # completion.sh - what TAB offers in bash, zsh and fish, asked of these shells themselves.
+# run-tests: 2 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # examples.sh - the examples run as their comments say, and are short. (tests/once/example-train.sh runs the last.)
+# run-tests: 4 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

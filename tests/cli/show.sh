@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # What `weft show` reports about weights, FLOPs, memory and cache, compared with what they must be.
+# run-tests: 3 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

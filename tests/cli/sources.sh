@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The figures of docs/sources.md that are fields of `weft show`: a row has the command, then `FIELD` VALUE.
+# run-tests: 1 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

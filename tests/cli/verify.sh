@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # verify.sh - weft verify distinguishes a correct model from one that sees the future, and says where.
+# run-tests: 9 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # hashes.sh - the code for AMX, on its instructions in C, trains small models to the bits of every machine.
+# run-tests: emulated 150 s
 set -u
 source tests/tap
 weft=${WEFT:-build/emulated/weft}

@@ -5,6 +5,7 @@ A test is called with WEFT LIBRARY FOLDER.
 """
 import ctypes
 import json
+import os
 import subprocess
 import sys
 
@@ -16,6 +17,17 @@ def result(good, text):
     count["tests"] += 1
     count["failed"] += not good
     print("ok" if good else "not ok", count["tests"], "-", text, flush=True)
+
+
+def sample(rows, every):
+    """One in so many rows, beginning with one in their middle; WEFT_EVERY sets the number, 1 takes all (make long-whole)."""
+    every = int(os.environ.get("WEFT_EVERY", every))
+    return rows[every // 2::every] or rows[:1]
+
+
+def everything():
+    """Whether all cases are wanted, not just a sample."""
+    return os.environ.get("WEFT_EVERY") == "1"
 
 
 def skip(text):

@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import onnxruntime_genai
-from common import FOLDER, WEFT, call, count, finish, library, result, sets, weft
+from common import FOLDER, WEFT, call, count, finish, library, result, sample, sets, weft
 
 LIMIT, CLEAR = 1e-4, 1e-5
 CONTEXT, VOCAB = 80, 97
@@ -269,7 +269,7 @@ def random_models():
     rows = [(preset, "", "") for preset in ("gpt2", "gpt2-124m", "gpt2-mini", "llama", "w2", "ra-mla", "ws")]
     rows += [("gpt2", "tie=no", "tiny"), ("llama", "", "tiny"), ("gpt2", "geom=overlap", "narrow")]
     rows += [("gpt2", settings, "") for settings in rest + pairs()]
-    for i, (preset, settings, special) in enumerate(rows):
+    for i, (preset, settings, special) in sample(list(enumerate(rows)), 8):
         folder = "%s/random-%d" % (FOLDER, i)
         set_here = {s.split("=")[0] for s in settings.split()}
         sizes = [s for s in SMALL.split() if s.split("=")[0] not in set_here]
@@ -288,7 +288,7 @@ def trained_models():
               "heads=4" % (CONTEXT, VOCAB))
     rows = [("gpt2", ""), ("llama", "kv_heads=2"), ("w2", ""), ("ws", "ffn_width=128"), ("ra-mla", "latent_width=24 ffn_width=128"),
             ("llama", "attn=latent latent_width=24 m1=yes m1_mode=prefix ra_alpha=0.5"), ("llama", "geom=overlap m2=yes m2_select=rms")]
-    for i, (preset, settings) in enumerate(rows):
+    for i, (preset, settings) in sample(list(enumerate(rows)), 4):
         folder = "%s/run-%d" % (FOLDER, i)
         answer = weft("train", preset, *sets((common + " " + settings).split()), "--out", folder, "--json")
         if not isinstance(answer, dict):

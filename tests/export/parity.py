@@ -14,7 +14,7 @@ import sys
 
 import torch
 import transformers
-from common import FOLDER, WEFT, finish, result, sets, skip, weft, weft_logits, weft_model
+from common import FOLDER, WEFT, everything, finish, result, sample, sets, skip, weft, weft_logits, weft_model
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
 
 LIMIT = 1e-5
@@ -75,7 +75,7 @@ def imports():
         ("qwen3", Qwen3Config(**small, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True), dict(dtype=torch.bfloat16)),
     ]
     rows = [(name + (", large weights" if large else ""), config, large, how) for name, config, how in rows for large in (False, True)]
-    for i, (name, config, large, how) in enumerate(rows):
+    for i, (name, config, large, how) in sample(list(enumerate(rows)), 3):  # plain and large weights by turns
         theirs, ours, back = ("%s/%s-%d" % (FOLDER, kind, i) for kind in ("theirs", "ours", "back"))
         model = save(config, theirs, large, **how)
         answer = weft("import", theirs, "--out", ours, "--set", "dtype=f32", "--json")
@@ -200,11 +200,10 @@ def checks():
         file.write("""#!/bin/sh
 %s - "$4" <<'END'
 import sys
-from safetensors.torch import load_file, save_file
-path = sys.argv[1] + "/model.safetensors"
-w = load_file(path)
-w[sorted(w)[0]] *= 1.01
-save_file(w, path, metadata={"format": "pt"})
+with open(sys.argv[1] + "/model.safetensors", "r+b") as file:
+    data = file.read()
+    file.seek(-8192, 2)
+    file.write(data[-4096:] + data[-8192:-4096])
 END
 exec %s "$@"
 """ % (sys.executable, sys.executable))
@@ -212,7 +211,8 @@ exec %s "$@"
     for preset in ("llama", "w2"):
         run = "%s/check-%s" % (FOLDER, preset)
         weft_model(preset, ["context=64", "vocab=50", "dtype=bf16"], run)
-        for i, (python, good) in enumerate(((sys.executable, True), (damaging, False), ("/nowhere/python", None))):
+        for i in (0, 1, 2) if everything() else (1, 2) if preset == "llama" else (0,):
+            python, good = ((sys.executable, True), (damaging, False), ("/nowhere/python", None))[i]
             out = "%s-%d" % (run, i)
             os.environ["WEFT_PYTHON"] = python
             answer = weft("export", run, "--format", "hf", "--out", out, "--check", "--json")
@@ -292,11 +292,11 @@ def stories(data):
 
 
 def exports():
-    common = ["--set", "context=64", "--set", "task=recall", "--set", "recall_length=32", "--set", "steps=200", "--set", "dtype=f32",
+    common = ["--set", "context=64", "--set", "task=recall", "--set", "recall_length=32", "--set", "steps=60", "--set", "dtype=f32",
               "--set", "eval_samples=8", "--set", "batch=8"]
     rows = [("gpt2", []), ("llama", ["kv_heads=2", "head_width=24"]), ("llama", ["qkv_bias=yes", "tie=yes"]),
             ("llama", ["qk_norm=yes", "norm_eps=1e-5", "rope_base=5e4"])]
-    for i, (preset, settings) in enumerate(rows):
+    for i, (preset, settings) in sample(list(enumerate(rows)), 2):
         run, out = "%s/run-%d" % (FOLDER, i), "%s/trained-%d" % (FOLDER, i)
         name = " ".join([preset, *settings]) + ", trained"
         weft("train", preset, *common, *sets(settings), "--out", run, "--json")

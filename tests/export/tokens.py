@@ -3,8 +3,7 @@
 """tokens.py LIBRARY DATA FOLDER [NAME...] - tokenizers as Hugging Face's models have them, against PyPI's tokenizers.
 
 Trains a small tokenizer for every family of models, with the normalizer, pre_tokenizer, decoder and post_processor that
-the family publishes, and compares all token ids, with and without special tokens, and all decoded texts: on 10 MB of prose,
-on texts that are rich in Unicode, and on every code point. Prints TAP. Needs tokenizers and numpy.
+the family publishes, and compares all token ids, with and without special tokens, and all decoded texts: on prose, on texts that are rich in Unicode, and on every code point. Prints TAP. Needs tokenizers and numpy.
 """
 import ctypes
 import json
@@ -21,7 +20,10 @@ from common import library as weft
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 DATA, NAMES = os.environ["WEFT_DATA"], sys.argv[4:]
-PROSE = 10_000_000
+EVERY = int(os.environ.get("WEFT_EVERY", 30))  # of texts and code points one in so many; 1: all (make long-whole)
+PROSE = 10_000_000 // EVERY
+
+
 # ---- Weft, through its library
 
 class Weft:
@@ -238,6 +240,7 @@ BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 MANY = (range(0x3400, 0xa000), range(0xac00, 0xd7a4), range(0xe000, 0xf900), range(0x20000, 0x32400))  # alike: every 16th
 CODES = [c for c in [*range(0x32400), *range(0xe0000, 0xe0200), 0xf0000, 0x10fffd]
          if not 0xd800 <= c <= 0xdfff and (c % 16 == 0 or not any(c in r for r in MANY))]
+CODES = [c for c in CODES if c < 0x250 or c % EVERY == EVERY // 2]
 KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, that of PCRE2 10.42 and of Python 3.11
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """variants.py WEFT LIBRARY FOLDER [presets] - every variant of a model, exported for transformers with its own code.
 
-For models in which all pairs of choices occur, and with `presets` for every preset at its full size: weights are drawn so large
+For a sample of the models in which all pairs of choices occur, and with `presets` for every preset at its full size: weights are drawn so large
 that every part matters, the model is exported, loaded by transformers with trust_remote_code, and all logits are compared with
 Weft's: of one pass, and of a prefill and 64 single tokens from its cache. Some models are trained by Weft. With m2, tokens
 count up to the first choice of tokens that was not clear and went otherwise. Then: left padding, generate() with and without
@@ -16,7 +16,7 @@ import sys
 
 import torch
 import transformers
-from common import FOLDER, WEFT, finish, result, sets, weft, weft_logits, weft_model
+from common import FOLDER, WEFT, finish, result, sample, sets, weft, weft_logits, weft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
@@ -150,7 +150,7 @@ def generated(name, model, folder, tokens):
 def pairs():
     """Models in which all pairs of choices occur."""
     rows = subprocess.run([WEFT, "help", "pairs"], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
-    for i, row in enumerate(rows):
+    for i, row in sample(list(enumerate(rows)), 13):
         folder = "%s/pair-%d" % (FOLDER, i)
         weft_model("gpt2", SIZES + row.split(), folder)
         enlarge(folder, i)
@@ -160,11 +160,11 @@ def pairs():
 
 def trained():
     small = SIZES[:4]
-    for i, (preset, settings) in enumerate((
+    for i, (preset, settings) in sample(list(enumerate((
             ("w2", []), ("ra-mla", small + ["latent_width=12"]), ("ws", small), ("gpt2", ["geom=overlap", "attn=latent", "pos=rope"]),
             ("llama", ["ra_alpha=0.5", "ra_window=8", "output_gate=yes", "m1=yes", "m1_mode=prefix"]),
             ("gpt2", ["scaling=mup", "mup_width=32", "m3=yes", "lr=0.02"]),
-            ("gpt2", ["norm_place=post", "pos=relative", "m2=yes", "m2_select=rms", "lr=0.004"]))):
+            ("gpt2", ["norm_place=post", "pos=relative", "m2=yes", "m2_select=rms", "lr=0.004"])))), 4):
         run, name = "%s/run-%d" % (FOLDER, i), " ".join([preset, *settings])
         common = ["context=80", "vocab=50", "dtype=f32", "task=recall", "recall_length=32", "steps=300", "eval_samples=8", "batch=8"]
         done = weft("train", preset, *sets(common + settings), "--out", run, "--json")

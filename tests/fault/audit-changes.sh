@@ -3,6 +3,7 @@
 #
 # audit-changes.sh - weft audit repeats runs that were stopped, killed and resumed with other options, each part with the
 # options that it had, and finds changes that were made up, moved or left out, all hashes computed again (forger.py).
+# run-tests: 31 s
 set -u
 source tests/fault/tiny
 
@@ -26,7 +27,7 @@ result $? "and by segments, one of which begins before and ends after a change"
 
 # ---- stopped and killed
 
-new stopped --set steps=1000000 --set log_every=100 --set checkpoint_every=0 --time 0.2
+new stopped --set steps=1000000 --set log_every=100 --set checkpoint_every=0 --time 0.03
 at=$(ls -d stopped/step-* | sed 's/.*-0*//') && ((at > 0)) && grep -q '"environment": "stopped"' stopped/log.jsonl && audit stopped
 result $? "a run that was stopped at step $at passes"
 resume stopped --time 0.000001 && resume stopped --set steps=$((at + 3)) --time 0.000001 --set keep=3 && resume stopped --set log_every=1 --set checkpoint_every=2 &&

@@ -3,8 +3,10 @@
 #
 # diff.sh - weft diff finds step, tensor and op of differences between two runs: weights that were changed in a checkpoint,
 # and options that were changed from a checkpoint on, with all hashes computed again (forger.py).
+# run-tests: 5 s
 set -u
 source tests/fault/tiny
+export WEFT_TEST_SKIP_GATES=1
 
 "$weft" train gpt2 --set task=recall --set recall_length=8 --set layers=1 --set width=16 --set heads=2 --set batch=4 \
     --set steps=40 --set warmup=5 --set checkpoint_every=10 --set keep=10 --set eval_samples=8 --set log_every=5 --set dropout=0.1 \
@@ -28,7 +30,7 @@ for step in 10 20 30 40; do
         result $? "and so is the element"
     done
 done
-for step in 10 20 30; do
+for step in 10 30; do
     while read -r option value what op; do
         rm -rf b && cp -r a b && awk -F '[ ,]' -v last=$step '$2 <= last' a/log.jsonl >b/log.jsonl
         for later in 20 30 40; do ((later <= step)) || rm -r "b/step-0000000$later"; done

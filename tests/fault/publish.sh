@@ -3,6 +3,7 @@
 #
 # publish.sh - a published study has the same bytes when it is published again, is read by tar and sha256sum, and can be
 # reported and audited elsewhere, without the folders it was made in, at another level.
+# run-tests: 8 s
 set -u
 source tests/fault/tiny
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # generated.sh - the files written from tables are what the tables say now, and Kconfig reads its own.
+# run-tests: 1 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

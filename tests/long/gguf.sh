@@ -22,4 +22,4 @@ if ! "$python" -c 'import llama_cpp' 2>/dev/null; then
     mkdir -p "${folder%/*}"
     compile >"$folder.log" 2>&1 || { echo "skip: cannot compile llama-cpp-python: $(tail -n 1 "$folder.log")"; exit 77; }
 fi
-PYTHON=$python exec tests/export/run "" gguf_llama.py
+PYTHON=$python exec tests/export/run gguf_llama.py

@@ -3,6 +3,7 @@
 #
 # old-folders.sh - the folders of runs, data and studies that earlier releases wrote (tests/fixtures) are read, scored
 # and reported. Their results had other bits: a loss is nearly the same, and a run is not resumed.
+# run-tests: 2 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

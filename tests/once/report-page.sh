@@ -5,6 +5,7 @@
 # a phone: it asks the network for nothing, complains of nothing, is no wider than the screen, draws its charts, can be
 # read, and obeys the keyboard.
 # Needs chromium, and playwright from PyPI; without them it is skipped.
+# run-tests: 1 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -2,5 +2,6 @@
 # SPDX-License-Identifier: MIT
 #
 # tokenizers.sh - tokenizers of Hugging Face's models, against PyPI's tokenizers.
+# run-tests: 1 s
 [[ -f ${WEFT_DATA:-}/se-prose/train.txt ]] || { echo "skip: no prose in WEFT_DATA"; exit 77; }
-exec tests/export/run "tokenizers==0.23.3 numpy==2.2.6" tokens.py
+exec tests/export/run tokens.py

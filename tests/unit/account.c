@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * account.c - what a refusal for want of memory advises: only what would help.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #include "train/account.h"
 #include "stage.h"

@@ -4,6 +4,8 @@
  * Nothing may crash or leak; what is refused must say why; what a session decodes must not depend on its history.
  *
  * CALLS=n sets their number, SEED=n the sequence.
+ *
+ * run-tests: 5 s, asan 60 s
  */
 #include "weft.h"
 

@@ -3,6 +3,8 @@
  * attention.c - attention in bf16 has the same bits at every level of this processor, forward and backward: random
  * shapes and inputs, on ordinary numbers and on small, huge and zero ones. ATTENTION=N compares at least N million
  * results at each level instead of some ten thousand.
+ *
+ * run-tests: 1 s, asan 3 s
  */
 #include "ops/ops.h"
 #include "test.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * base.c - errors, checked sizes, arenas, memory limits, fingerprints, suggestions.
+ *
+ * run-tests: 1 s, aarch64 1 s, asan 1 s
  */
 #include "test.h"
 

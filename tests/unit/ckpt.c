@@ -2,6 +2,8 @@
  *
  * ckpt.c - files are read back as written, also by PyTorch; every flipped bit, swapped block, truncation and hostile
  * header is detected; folders are saved and removed atomically. fault/save.c tests failing calls and power failures.
+ *
+ * run-tests: 2 s, asan 18 s
  */
 #include "ckpt/ckpt.h"
 #include "test.h"

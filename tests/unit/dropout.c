@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * dropout.c - checks the statistics of dropout. It has no golden values, since PyTorch draws other masks.
+ *
+ * run-tests: 1 s
  */
 #include "ops/ops.h"
 #include "test.h"

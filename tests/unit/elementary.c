@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * elementary.c - the elementary functions without libm, against libm in long double.
+ *
+ * run-tests: 1 s, aarch64 13 s, asan 1 s
  */
 #include "test.h"
 

@@ -4,6 +4,8 @@
  * compute ends whatever needed it with an error.
  *
  * The engine here is the plain loop, which can be made to fail in a tile of any call.
+ *
+ * run-tests: 2 s, asan 2 s, tsan 8 s
  */
 #include "dnn/engine.h"
 #include "check/check.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * graph.c - the graph: states that outlive a run, threads, values without a gradient, and recomputation.
+ *
+ * run-tests: 1 s, aarch64 1 s, asan 1 s
  */
 #include "ops/ops.h"
 #include "test.h"

@@ -2,6 +2,8 @@
  *
  * infer.c - cached inference gives the logits of the whole forward pass: whichever way sequences are cut into runs,
  * whatever is fed beside them, wherever their pages lie. Bit by bit; absorbed latents within 1e-4 of the logits' size.
+ *
+ * run-tests: 6 s, asan 54 s
  */
 #include "infer/infer.h"
 #include "nn/part.h"
@@ -200,7 +202,7 @@ static bool absorbs(const struct weft_spec *spec) { return spec->latent && weft_
 static void compare(const char *dtype, int first)
 {
     int failures = 0;
-    for (int i = first % one_of(3); i < SUBJECTS; i += one_of(3)) {
+    for (int i = first % sanitized_one_of(3); i < SUBJECTS; i += sanitized_one_of(3)) {
         struct stage s;
         open_stage(&s, &subjects[i], dtype);
         double chunks = by_chunks(&s), tokens = by_tokens(&s, true);

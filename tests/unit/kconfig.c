@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * kconfig.c - files in Kconfig's format: valid lines, and the errors of invalid ones.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #include "options.h"
 

@@ -2,6 +2,8 @@
  *
  * ladder.c - multipliers of compute and their trend, counted in simulated ladders on power laws whose multipliers are
  * known. STUDIES sets how many.
+ *
+ * run-tests: 10 s, asan 4 s
  */
 #include "stats/stats.h"
 #include "test.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * launch.c - hosts, layouts and commands of jobs of several ranks.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"

@@ -2,6 +2,8 @@
  *
  * ledger.c - lines of the ledger return bit for bit, whoever adds them and whatever was cut off before; lines that were
  * changed are refused with their number.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #include "study/study.h"
 #include "test.h"

@@ -4,8 +4,11 @@
  * a case that it could not run for one that passed.
  *
  * malloc and its kin are this program's own here: one of them can be made to fail.
+ *
+ * run-tests: 6 s
  */
 #include "check/check.h"
+#include "ops/ops.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -69,7 +72,7 @@ static void a_case_that_was_not_run_has_not_passed(void **state)
     struct weft_opcheck whole, sum;
     assert_int_equal(weft_opcheck_run("add", 1, &whole, ignore, NULL), WEFT_OK);
     assert_int_equal(whole.failed, 0);
-    for (long n = 1;; n += 1 + n / 50) {
+    for (long n = 1;; n += 1 + n / 10) {
         atomic_store(&countdown, n);
         enum weft_status status = weft_opcheck_run("add", 1, &sum, ignore, NULL);
         if (atomic_exchange(&countdown, 0) > 0) {

@@ -2,6 +2,8 @@
  *
  * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files; pages;
  * and that this program's own tables are consistent.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #include "options.h"
 #include "study/study.h"

@@ -3,6 +3,8 @@
  * products.c - bf16 products have the bits of their definition, written here in plain C: on ordinary numbers and on
  * small, huge and infinite ones, at every level of the processor. PRODUCTS=N compares at least N million results of a
  * kind instead of a hundred thousand.
+ *
+ * run-tests: 2 s, aarch64 12 s, asan 10 s, emulated 100 s
  */
 #include "dnn/dnn.h"
 #include "test.h"

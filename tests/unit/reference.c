@@ -2,6 +2,8 @@
  *
  * reference.c - a reference that is right raises no alarm, whatever the model and in f32 and bf16; one that is wrong in
  * a single tensor does. What the file lacks is refused (tests/cli/reference.sh has a definition that is not Weft's).
+ *
+ * run-tests: 4 s
  */
 #include "check/gate.h"
 #include "ckpt/ckpt.h"

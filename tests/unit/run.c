@@ -2,6 +2,8 @@
  *
  * run.c - a library caller trains a run as `weft train` does: the same weights with and without a folder, stopped by
  * another thread and resumed; what fails a gate is refused; nothing is printed.
+ *
+ * run-tests: 7 s, asan 35 s, tsan 67 s
  */
 #include "run/run.h"
 #include "test.h"
@@ -192,7 +194,7 @@ static void hashes_what_it_read(void **state)
     open_caller(&c, "gpt2", small);
     hash_samples(&c, 5 * 4, stream);
     close_caller(&c);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += (size_t)one_of(3)) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += (size_t)sanitized_one_of(3)) {
         snprintf(settings, sizeof settings, "%s%s", small, rows[i].settings);
         open_caller(&c, "gpt2", settings);
         c.run.on_progress = NULL; /* which expects the plain size */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * scale.c - predictions for many threads and ranks: schedules of known tiles, and the arithmetic of a step.
+ *
+ * run-tests: 1 s
  */
 #include "bench/scale.h"
 #include "bench/slack.h"

@@ -2,6 +2,8 @@
  *
  * stats.c - distributions against golden values (golden/stats.json), comparisons and their words against answers done
  * by hand, and studies simulated by the hundred thousand: what is promised about chances is counted.
+ *
+ * run-tests: 9 s
  */
 #include "report/report.h"
 #include "test.h"

@@ -2,6 +2,8 @@
  *
  * stepped.c - the gate `stepped` with tasks and optimisers: sound ones pass, those registered from outside too, and
  * broken ones do not.
+ *
+ * run-tests: 15 s
  */
 #include "check/check.h"
 #include "test.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * study.c - planning a study: widths that match, the list of runs, what identifies a run.
+ *
+ * run-tests: 2 s, asan 11 s
  */
 #include "study/queue.h"
 #include "test.h"

@@ -2,8 +2,11 @@
  *
  * sweep.c - the sweep goes through all models when a check kills its process, also where SIGCHLD is ignored and nobody
  * learns how a process ended.
+ *
+ * run-tests: 1 s
  */
 #include "check/check.h"
+#include "ops/ops.h"
 #include "test.h"
 
 #include <signal.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * tensor.c - sizes without overflow, rounding to bf16 and f16, and conversion between types.
+ *
+ * run-tests: 1 s, aarch64 1 s, asan 1 s
  */
 #include "tensor/tensor.h"
 #include "test.h"

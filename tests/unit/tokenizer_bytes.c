@@ -2,6 +2,8 @@
  *
  * tokenizer_bytes.c - arbitrary bytes: compared with a simple merge loop, round trips, chunks and threads, and time.
  * WEFT_STRINGS sets the number of random strings for round trips.
+ *
+ * run-tests: 12 s, asan 52 s
  */
 #include "tokenizer.h"
 
@@ -140,15 +142,17 @@ static void windows_agree(struct weft_tokenizer *t, const char *text, size_t siz
 static void windows_join(void **state)
 {
     (void)state;
-    enum { SIZE = 60000, KEYS = THREADS_SANITIZED ? 5 : SANITIZED ? 20 : 100, SYMBOLS = SANITIZED ? 4 : 20 };
+    enum { SIZE = 60000, KEYS = 100, SYMBOLS = 20 };
     char *text = malloc(SIZE);
-    for (uint64_t key = 1; key <= KEYS; key++) {
+    /* Odd, because the texts of even keys are periodic. */
+    int every = one_of(THREADS_SANITIZED ? 21 : SANITIZED ? 15 : 5);
+    for (uint64_t key = 1; key <= KEYS; key += (uint64_t)every) {
         size_t period = 1 + weft_below(key, 0, 40);
         for (size_t i = 0; i < SIZE; i++)
             text[i] = (char)('a' + weft_below(key, key % 2 ? i : i % period, 2));
         windows_agree(random_merges(key), text, SIZE);
     }
-    for (int symbols = 1800; symbols < 1800 + SYMBOLS; symbols++) {
+    for (int symbols = 1800; symbols < 1800 + SYMBOLS; symbols += every) {
         for (int i = 0; i < SIZE; i++)
             text[i] = (char)(i % 2 ? 128 + i / 2 % symbols % 128 : i / 2 % symbols / 128);
         windows_agree(dominoes(symbols), text, SIZE);
@@ -185,7 +189,7 @@ static void random_bytes_round_trip(void **state)
     (void)state;
     enum { LONGEST = 160 };
     const char *asked = getenv("WEFT_STRINGS"), *folder = getenv("WEFT_DATA");
-    long strings = asked ? atol(asked) : THREADS_SANITIZED ? 5000 : SANITIZED ? 20000 : 100000;
+    long strings = asked ? atol(asked) : THREADS_SANITIZED ? 5000 : SANITIZED ? 10000 : 30000;
     struct weft_tokenizer *t[2] = {load(GOLDEN), folder ? load(data("gpt2-bpe")) : NULL};
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, 1);

@@ -2,6 +2,8 @@
  *
  * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: what they do to a text, and what is
  * refused. tests/once/tokenizers.sh compares them with PyPI's tokenizers.
+ *
+ * run-tests: 1 s, asan 1 s
  */
 #include "tokenizer.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * tokenizer_train.c - training gives the merges of a reference implementation, however the text is read in blocks.
+ *
+ * run-tests: 1 s, asan 8 s
  */
 #include "tokenizer.h"
 

@@ -3,6 +3,8 @@
  * vmath.c - compares the vector functions with libm in double precision, on a sweep over all floats and at special
  * values, and checks that the bits of a result depend neither on its lane nor on how full the vector is. Compiled once
  * per instruction-set level, to test the rounding of each.
+ *
+ * run-tests: 8 s, asan 3 s
  */
 #include "base/vmath_inl.h"
 
