@@ -9,7 +9,7 @@
  * magnitude; for gradients see gradient_error. The first argument is the folder, tests/golden by default; the others
  * are the models to run, by default all.
  *
- * run-tests: 1 s, asan 7 s
+ * run-tests: 1 s, asan 6 s
  */
 #include "check/check.h"
 #include "golden/stored.h"

@@ -3,7 +3,7 @@
  * models.c - one in sixty of the combinations in which all pairs of choices occur passes the gates
  * (tests/long/mutants.sh has all of them).
  *
- * run-tests: 29 s, once
+ * run-tests: 25 s, once
  */
 #include "check/check.h"
 #include "unit/test.h"

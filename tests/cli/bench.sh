@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # `weft bench` on tiny models: what does not depend on the machine, and that every bench of a model runs.
-# run-tests: 21 s
+# run-tests: 20 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # config.sh - MODEL as a config file or folder: what is written reads back, the order of precedence, and the messages.
-# run-tests: 9 s
+# run-tests: 8 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

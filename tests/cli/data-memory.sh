@@ -3,7 +3,7 @@
 #
 # data-memory.sh - preparing a stream of MEGABYTES (64 by default) takes less than 200 MB of memory and loses no byte: as
 # JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice as many bytes.
-# run-tests: 9 s
+# run-tests: 8 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # eval.sh - text and items are scored, the same whatever the batch and the threads; PyTorch's figure for a known model;
 # what is wrong is said.
-# run-tests: 19 s
+# run-tests: 16 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # fineweb.sh - tools/fineweb_edu.py makes token files of shards and notices counts that differ. $WEFT_DATA has GPT-2's
 # vocabulary; Parquet needs pyarrow.
-# run-tests: 2 s
+# run-tests: 4 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

@@ -3,7 +3,7 @@
 #
 # items.sh - the noise of the test set: every run keeps its test items, reports give the difference over them beside that
 # over seeds, and files that are missing, damaged or of other items leave no figure.
-# run-tests: 17 s
+# run-tests: 14 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

@@ -3,7 +3,7 @@
 #
 # ladder.sh - weft ladder on studies at four sizes, whose losses follow curves that are known: multipliers, their trend,
 # the verdict, and what is refused.
-# run-tests: 30 s
+# run-tests: 25 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # pipes.sh - a named pipe, or another file that is not a regular one, is refused at once wherever a file is expected.
-# run-tests: 2 s, asan 22 s
+# run-tests: 2 s, asan 12 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # reference.sh - `weft verify --reference` with the NumPy definition of gpt2 in docs/reference.md: it passes as it stands
 # there, and fails with one term changed.
-# run-tests: 30 s
+# run-tests: 28 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # report.sh - `weft report` reads a study from its folder alone: the same bytes for the same runs, only runs that are
 # finished and belong to it, no text of a file as markup; `weft compare` compares arms and single runs.
-# run-tests: 17 s
+# run-tests: 15 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # text.sh - training on token files: what is read, error messages, and the tokenizer in a checkpoint.
-# run-tests: 5 s
+# run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # tokenizer.sh - weft tokenizer: train, encode, decode, info, and error messages.
-# run-tests: 5 s, asan 32 s
+# run-tests: 8 s, asan 25 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # train.sh - a short training run is one JSON object, the same weights for any number of threads, others for another
 # seed; a run's folder is guarded, goes on, and is a model.
-# run-tests: 30 s
+# run-tests: 24 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

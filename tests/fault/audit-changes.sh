@@ -3,7 +3,7 @@
 #
 # audit-changes.sh - weft audit repeats runs that were stopped, killed and resumed with other options, each part with the
 # options that it had, and finds changes that were made up, moved or left out, all hashes computed again (forger.py).
-# run-tests: 31 s
+# run-tests: 29 s
 set -u
 source tests/fault/tiny
 

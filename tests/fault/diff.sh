@@ -3,7 +3,7 @@
 #
 # diff.sh - weft diff finds step, tensor and op of differences between two runs: weights that were changed in a checkpoint,
 # and options that were changed from a checkpoint on, with all hashes computed again (forger.py).
-# run-tests: 5 s
+# run-tests: 6 s
 set -u
 source tests/fault/tiny
 export WEFT_TEST_SKIP_GATES=1

@@ -3,7 +3,7 @@
 #
 # forge.sh - what was changed in a run's folder is found when the run is resumed or its weights are used: files edited,
 # cut, removed, swapped between steps and between runs, and a log that is a link to another file.
-# run-tests: 5 s
+# run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/fault/tiny

@@ -3,7 +3,7 @@
 #
 # launched.sh - a study whose runs are started by a launcher (--launch): it ends with the ledger of one without, also when
 # computers fail under its runs, when it is stopped or killed, and when several processes write to the ledger.
-# run-tests: 24 s
+# run-tests: 22 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # report.sh - whichever call fails while a report is written, its three files are all old or all new.
-# run-tests: 6 s
+# run-tests: 4 s
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

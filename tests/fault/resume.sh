@@ -5,7 +5,7 @@
 # killed at any moment, while writing a checkpoint, or by a power failure (shim.c), and with different numbers of threads.
 # A run whose disk fails or is full ends with an error; a run whose writes are interrupted continues.
 # WEFT_KILLED_RUNS sets the number of runs, 20 by default.
-# run-tests: 17 s
+# run-tests: 14 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

@@ -9,7 +9,7 @@
  * A run starts with one good checkpoint and the leftovers of two killed processes. The third step is saved twice, the
  * second time with different values, which replaces the first.
  *
- * run-tests: 6 s, asan 5 s
+ * run-tests: 5 s, asan 4 s
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"

@@ -3,7 +3,7 @@
 #
 # links.sh - in every Markdown file, relative links lead to files and headings that exist, and `weft COMMAND` names a
 # command that exists. Links to other sites are not checked.
-# run-tests: 3 s
+# run-tests: 2 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # faults.sh - ranks that are killed or stopped: all end in bounded time and name the rank, and `weft launch` continues to
 # the weights of a run that nothing happened to. tests/long/rank-faults.sh has more of them, and cut links.
-# run-tests: 39 s
+# run-tests: 35 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

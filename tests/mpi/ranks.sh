@@ -3,7 +3,7 @@
 #
 # ranks.sh - training on several ranks by MPI: the same weights, log and files as alone; resuming on another number; what
 # is refused. tests/long/ranks.sh has more of them.
-# run-tests: 32 s
+# run-tests: 28 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

@@ -3,7 +3,7 @@
 #
 # configs.sh - every study in configs/ is read; the smallest passes its dry run, all gates included (tests/long/configs.sh
 # runs all of them).
-# run-tests: 6 s
+# run-tests: 5 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

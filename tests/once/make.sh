@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # make.sh - what make itself promises: a list of targets, all cores by default, as many as asked for otherwise.
-# run-tests: 12 s
+# run-tests: 11 s
 set -u
 source tests/tap
 scratch=$(mktemp -d)

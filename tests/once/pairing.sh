@@ -4,7 +4,7 @@
 # pairing.sh - that runs with the same seed are pairs is checked, not assumed: arms that read other samples, seeds that
 # read the same ones, and shared weights that began with other values get no verdict; an arm that does not differ from
 # the baseline at all has failed. What earlier programs did not record is reported as such.
-# run-tests: 10 s
+# run-tests: 9 s
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -3,7 +3,7 @@
 #
 # progress.sh - how far a command is: one line on a terminal, rewritten and never wider than that; plain lines elsewhere.
 # (That of training is checked in train.sh.)
-# run-tests: 11 s
+# run-tests: 10 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: MIT
 #
 # tokenizers.sh - tokenizers of Hugging Face's models, against PyPI's tokenizers.
-# run-tests: 1 s
+# run-tests: 21 s
 [[ -f ${WEFT_DATA:-}/se-prose/train.txt ]] || { echo "skip: no prose in WEFT_DATA"; exit 77; }
 exec tests/export/run tokens.py

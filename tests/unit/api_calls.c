@@ -5,7 +5,7 @@
  *
  * CALLS=n sets their number, SEED=n the sequence.
  *
- * run-tests: 5 s, asan 60 s
+ * run-tests: 4 s, asan 39 s
  */
 #include "weft.h"
 

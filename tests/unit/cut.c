@@ -3,7 +3,7 @@
  * cut.c - smaller models: what is left out when its weights are 0 changes no logit, in models of all parts; equal
  * numbers in all layers; importance; what is refused.
  *
- * run-tests: 1 s, asan 2 s
+ * run-tests: 1 s, asan 1 s
  */
 #include "nn/units.h"
 #include "test.h"

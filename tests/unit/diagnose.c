@@ -3,7 +3,7 @@
  * diagnose.c - what a diagnosis reports, against the same numbers computed as one would write them down: all scores of
  * a layer at once, softmax, sums over pairs. For every geometry and representation; at weights that are not small.
  *
- * run-tests: 1 s, asan 20 s
+ * run-tests: 1 s
  */
 #include "stage.h"
 

@@ -3,7 +3,7 @@
  * fuzzy.c - the task fuzzy: samples by its rules, substitutes that are as many and as even as it says, and the floor,
  * against an observer that knows the rules and sees the samples.
  *
- * run-tests: 1 s, asan 3 s
+ * run-tests: 1 s, asan 1 s
  */
 #include "test.h"
 #include "train/train.h"

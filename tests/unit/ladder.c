@@ -3,7 +3,7 @@
  * ladder.c - multipliers of compute and their trend, counted in simulated ladders on power laws whose multipliers are
  * known. STUDIES sets how many.
  *
- * run-tests: 10 s, asan 4 s
+ * run-tests: 9 s, asan 3 s
  */
 #include "stats/stats.h"
 #include "test.h"

@@ -5,7 +5,7 @@
  *
  * malloc and its kin are this program's own here: one of them can be made to fail.
  *
- * run-tests: 6 s
+ * run-tests: 5 s
  */
 #include "check/check.h"
 #include "ops/ops.h"

@@ -3,7 +3,7 @@
  * order.c - the order is a permutation for any n, with a new one each epoch; any number of readers together see every
  * window once.
  *
- * run-tests: 1 s, asan 4 s
+ * run-tests: 1 s, asan 3 s
  */
 #include "shards.h"
 

@@ -4,7 +4,7 @@
  * cut afterwards that leaves out what is 0 already, masks in checkpoints, single weights besides. Several ranks are
  * ranks.c's, and the whole definition is the gate's (check/pruned_units.c).
  *
- * run-tests: 1 s, asan 20 s
+ * run-tests: 1 s
  */
 #include "stage.h"
 #include "train/prune.h"

@@ -3,7 +3,7 @@
  * score.c - what the scorer says tokens cost is what the logits of a session, fed token by token, say; and it is the
  * same bits in batches of 1, 3 and 8.
  *
- * run-tests: 1 s, asan 6 s
+ * run-tests: 1 s, asan 5 s
  */
 #include "train/score.h"
 #include "infer/infer.h"

@@ -6,7 +6,7 @@
  * Every row is a sequence of its own that sees one key, so its log-sum-exp is its logit:
  *     lse = (2 <q, k> - |k|^2) / (tau + eps)     hence     W2^2 = |q|^2 - (tau + eps) lse
  *
- * run-tests: 2 s, asan 19 s
+ * run-tests: 2 s
  */
 #include "nn/build.h"
 #include "ops/ops.h"
