@@ -7,42 +7,16 @@
  * when the loop has scored them. A second run is stopped on the way and resumed by a new trainer: its weights and
  * moments end with the same bits.
  */
-#define _GNU_SOURCE
 #include "check/stepped.h"
 #include "train/record.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { STEPS = 8, STOP = 3, EVAL_EVERY = 3, EVAL_SAMPLES = 7, MOST_SAMPLES = 4096, MICRO_BATCHES = 3, GROUPS = 2 };
 #define DROPOUT 0.1
-
-/* ---- folders */
-
-static enum weft_status make_folder(char folder[256])
-{
-    const char *own = getenv("TMPDIR"), *in[] = {own && *own ? own : "/dev/shm", "/tmp"};
-    for (int i = 0; i < 2; i++) {
-        snprintf(folder, 256, "%s/weft-XXXXXX", in[i]);
-        if (mkdtemp(folder))
-            return WEFT_OK;
-    }
-    return FAIL(WEFT_IO, "no temporary folder can be made in %s or /tmp: %s. Set TMPDIR to a folder", in[0],
-                strerror(errno));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-static void remove_folder(const char *folder) { nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
 
 /* ---- what is expected of each step */
 
@@ -126,14 +100,17 @@ static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct we
     return WEFT_OK;
 }
 
-/* The loop as `weft train` runs it, until it is done or stopped. */
+/* The loop as `weft train` runs it, until it is done or stopped. *began (optional) is the step it continues from. */
 static enum weft_status run_loop(struct weft_rehearsal *s, struct weft_record *record, weft_progress_fn *report,
-                                 void *context, atomic_int *stop, struct weft_scores *scores)
+                                 void *context, atomic_int *stop, struct weft_scores *scores, int64_t *began)
 {
     struct weft_loop loop;
     bool finished;
     TRY(weft_record_begin(record, s->trainer));
+    if (began)
+        *began = s->trainer->step;
     TRY(weft_loop_init(&loop, s->trainer));
+    loop.folder = record->folder;
     loop.record = record;
     loop.report = report;
     loop.context = context;
@@ -143,12 +120,12 @@ static enum weft_status run_loop(struct weft_rehearsal *s, struct weft_record *r
 }
 
 static enum weft_status run_in(const char *folder, bool resume, struct weft_rehearsal *s, weft_progress_fn *report,
-                               void *context, atomic_int *stop, struct weft_scores *scores)
+                               void *context, atomic_int *stop, struct weft_scores *scores, int64_t *began)
 {
     struct weft_record record = {0};
     enum weft_status status = weft_record_open(&record, folder, resume, &s->recipe, &s->settings);
     if (status == WEFT_OK)
-        status = run_loop(s, &record, report, context, stop, scores);
+        status = run_loop(s, &record, report, context, stop, scores, began);
     weft_record_close(&record);
     return status;
 }
@@ -175,7 +152,7 @@ static enum weft_status follow_run(const struct weft_trial *t, struct following 
     const double limit = 1e-4;
     TRY(weft_sums_open(&f->plain, f->s, WEFT_FAST));
     foresee(f);
-    TRY(run_in(folder, false, f->s, follow, f, NULL, &f->scores));
+    TRY(run_in(folder, false, f->s, follow, f, NULL, &f->scores, NULL));
     TRY(f->status);
     weft_trial_report(t, f->gradients <= limit, f->gradients, limit, "a whole run: gradients against plain sums", "%s",
                       f->s->model.params.list[f->gradients_at].name);
@@ -199,8 +176,13 @@ static enum weft_status take_part(const struct weft_trial *t, const char *folder
 {
     struct weft_scores scores;
     atomic_int stop = 0;
+    int64_t began = 0, wanted = resume ? STOP : 0;
     TRY(open_rehearsal(s, t));
-    TRY(run_in(folder, resume, s, resume ? NULL : stop_early, &stop, &stop, &scores));
+    TRY(run_in(folder, resume, s, resume ? NULL : stop_early, &stop, &stop, &scores, &began));
+    weft_trial_report(t, began == wanted, (double)(began - wanted), 0,
+                      resume ? "stopped and resumed: steps between its checkpoint and where it continues"
+                             : "stopped and resumed: steps before the first",
+                      "step %lld", (long long)began);
     return WEFT_OK;
 }
 
@@ -264,10 +246,10 @@ static enum weft_status rehearse(const struct weft_trial *t)
     char folder[256];
     enum weft_status status = open_rehearsal(&s, t);
     if (status == WEFT_OK)
-        status = make_folder(folder);
+        status = weft_scratch_make(folder);
     if (status == WEFT_OK) {
         status = check_runs(t, &s, folder);
-        remove_folder(folder);
+        weft_scratch_remove(folder);
     }
     weft_rehearsal_close(&s);
     return weft_trial_refused(t, status, "a whole run");

@@ -157,7 +157,8 @@ enum weft_status weft_check_order(const struct weft_trial *t, uint64_t seed, con
 
 /* ---- further parts of the gate */
 
-/* A trainer that refuses to step, as where a gradient is not finite, is a failed check; others are failures. */
+/* A trainer that refuses to step, as with a gradient that is not finite, or cannot read what it wrote, is a failed
+ * check; others are failures. */
 enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what);
 /* The learning rates of a recipe; and of all schedules, of a recipe that is otherwise like this one (rates.c). */
 void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r);
@@ -181,6 +182,11 @@ struct weft_shares weft_plain_shares(const struct weft_shares *s, const struct w
 enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
+/* What a checkpoint restores (restored.c). */
+enum weft_status weft_check_restored(const struct weft_trial *t);
+/* A temporary folder, and its removal with all that is in it (scratch.c). */
+enum weft_status weft_scratch_make(char folder[256]);
+void weft_scratch_remove(const char *folder);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 

@@ -107,5 +107,6 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     TRY(status);
     TRY(weft_check_pruned(t));
     TRY(weft_check_rehearsed(t));
+    TRY(weft_check_restored(t));
     return WEFT_OK;
 }

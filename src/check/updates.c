@@ -220,7 +220,7 @@ void weft_updates_report(const struct weft_trial *t, const struct weft_updates *
 enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what)
 {
     char name[160];
-    if (status != WEFT_CHECK)
+    if (status != WEFT_CHECK && status != WEFT_FORMAT) /* of files that the trainer itself wrote */
         return status;
     snprintf(name, sizeof name, "%s: the trainer takes its steps", what);
     weft_trial_report(t, false, 1, 0, name, "%s", weft_error());

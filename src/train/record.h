@@ -143,6 +143,8 @@ enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *
                                  struct weft_binding *binding);
 /* What the other ranks do while rank 0 calls weft_state_load, or weft_record_begin. */
 enum weft_status weft_state_follow(struct weft_learner *t);
+/* Called with what was loaded, after all checks; NULL. For tests that break loading. */
+extern void (*weft_state_loaded)(struct weft_learner *t);
 /* Loads one checkpoint, with all checks. */
 enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint);
 /* Whether the weights that were loaded from a checkpoint, and its other files, are those that were saved. Notes it if a

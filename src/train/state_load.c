@@ -185,6 +185,8 @@ static enum weft_status check_hashes(const struct loading *l, const char *folder
     return WEFT_OK;
 }
 
+void (*weft_state_loaded)(struct weft_learner *t);
+
 /* All ranks together. */
 enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder, struct weft_origin *origin,
                                       struct weft_binding *binding)
@@ -194,6 +196,8 @@ enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder
     TRY(weft_comm_join(t->comm, read_files(&l, folder)));
     TRY(weft_ranks_weights(t));
     TRY(weft_comm_join(t->comm, check_hashes(&l, folder)));
+    if (weft_state_loaded)
+        weft_state_loaded(t);
     return WEFT_OK;
 }
 

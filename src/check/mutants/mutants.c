@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct weft_mutant *const lists[] = {weft_mutants_wired,  weft_mutants_masks,    weft_mutants_rows,
-                                                  weft_mutants_layers, weft_mutants_training, weft_mutants_kernels,
-                                                  weft_mutants_scaled};
+static const struct weft_mutant *const lists[] = {weft_mutants_wired,   weft_mutants_masks,    weft_mutants_rows,
+                                                  weft_mutants_layers,  weft_mutants_training, weft_mutants_kernels,
+                                                  weft_mutants_loading, weft_mutants_scaled};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const struct weft_mutant *weft_mutant_at(int i)

@@ -3,6 +3,7 @@
  * replace.c - replacing parts and ops by broken copies, and restoring them.
  */
 #include "check/mutants/mutants.h"
+#include "train/record.h"
 
 #include <assert.h>
 #include <string.h>
@@ -42,4 +43,5 @@ void weft_mutants_restore(void)
         weft_op_replace((enum weft_op_id)id, NULL);
     while (part_count > 0)
         weft_part_replace(parts[--part_count].sound, NULL);
+    weft_state_loaded = NULL;
 }
