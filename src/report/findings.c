@@ -52,6 +52,13 @@ static enum weft_status conclude(struct weft_finding *f, const char *verdict, co
 
 /* ---- comparing with the first */
 
+/* Whether the plan has the seed. Two folders that `weft compare` is given have no plan. */
+static bool is_planned(const struct weft_results *r, int64_t seed)
+{
+    int64_t first = r->arm[0].first_seed;
+    return !r->name || (seed >= first && seed - first < r->seed_count);
+}
+
 /* The losses of the seeds that both have, in order of seeds. */
 static enum weft_status pair(struct weft_results *r, const struct weft_finding *base, struct weft_finding *f)
 {
@@ -62,7 +69,7 @@ static enum weft_status pair(struct weft_results *r, const struct weft_finding *
     for (int i = 0, k = 0; i < f->seeds; i++) {
         while (k < base->seeds && base->run[k].seed < f->run[i].seed)
             k++;
-        if (k < base->seeds && base->run[k].seed == f->run[i].seed) {
+        if (k < base->seeds && base->run[k].seed == f->run[i].seed && is_planned(r, f->run[i].seed)) {
             losses[f->against.seeds] = f->run[i].test_loss;
             losses[f->seeds + f->against.seeds++] = base->run[k].test_loss;
         }
@@ -97,12 +104,11 @@ static bool is_same(const struct weft_finding *base, const struct weft_finding *
     return both && equal == both;
 }
 
-/* How many of the first seeds of the plan both arms have finished. */
+/* Returns how many of the first seeds of the plan both arms have finished: so many of the first pairs. */
 static int64_t count_complete(const struct weft_results *r, const struct weft_result_arm *arm)
 {
-    int64_t n = 0;
-    while (n < r->seed_count && find_seed(&r->arm[0].found, r->arm[0].first_seed + n) &&
-           find_seed(&arm->found, arm->first_seed + n))
+    int64_t n = 0, first = r->arm[0].first_seed;
+    while (n < r->seed_count && find_seed(&r->arm[0].found, first + n) && find_seed(&arm->found, first + n))
         n++;
     return n;
 }

@@ -159,6 +159,11 @@ cat "$scratch/noise/runs.jsonl" >>"$scratch/both/runs.jsonl"
 edit both 's["arms"][2]["first_seed"] = 101'
 json both 'd["again.verdict"] == "noise" and d["again.seeds"] == 4'
 result $? "and runs with the seeds it had before do not count"
+study shifted 2 4
+sed -i '/"w2-full".*"seed": 1,/d; /"dot".*"seed": 4,/d' "$scratch/shifted/runs.jsonl"
+edit shifted 's["seeds"] = [1, 2, 3]; s["arms"][1]["first_seed"] = 2'
+json shifted 'd["w2-full.verdict"] == "unfinished" and d["w2-full.diff_mean"] is None'
+result $? "arms whose seeds are one apart have no pair of equal losses that were never measured"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
 "$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are not finished'
