@@ -42,6 +42,12 @@ struct weft_opt {
     bool (*idle)(const void *model, const void *options);
 };
 
+/* Choice i; NULL past the last. Other threads may append choices meanwhile. */
+static inline const char *weft_opt_choice(const struct weft_opt *opt, int i)
+{
+    return __atomic_load_n(&opt->choices[i], __ATOMIC_ACQUIRE);
+}
+
 /* An owner and its table. A name such as "pos=rope" or "m1=yes" means that the owner exists only with that setting. */
 struct weft_owner {
     const char *name;

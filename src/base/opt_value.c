@@ -22,8 +22,8 @@ void weft_opt_range(const struct weft_opt *opt, char *text, size_t size)
     else if (opt->type != WEFT_OPT_CHOICE)
         snprintf(text, size, "%.10g to %.10g", opt->min, opt->max);
     else
-        for (int i = 0; opt->choices[i] && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", opt->choices[i]);
+        for (int i = 0; weft_opt_choice(opt, i) && used < size; i++)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", weft_opt_choice(opt, i));
 }
 
 const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size)
@@ -80,8 +80,8 @@ static bool parse(const struct weft_opt *opt, const char *text, void *at)
         *(bool *)at = yes;
         return yes || strcmp(text, "no") == 0;
     case WEFT_OPT_CHOICE:
-        for (int i = 0; opt->choices[i]; i++)
-            if (strcmp(text, opt->choices[i]) == 0) {
+        for (int i = 0; weft_opt_choice(opt, i); i++)
+            if (strcmp(text, weft_opt_choice(opt, i)) == 0) {
                 *(int *)at = i;
                 return true;
             }
@@ -108,7 +108,7 @@ const char *weft_opt_text(const struct weft_opt *opt, const void *at, char text[
     case WEFT_OPT_TEXT:
         return *(const char *const *)at;
     default:
-        return opt->choices[*(const int *)at];
+        return weft_opt_choice(opt, *(const int *)at);
     }
 }
 
@@ -154,7 +154,7 @@ static enum weft_status fail_value(const struct weft_opt *opt, const struct weft
     char range[256], where[512], text[256];
     weft_opt_range(opt, range, sizeof range);
     int n = 0;
-    while (opt->type == WEFT_OPT_CHOICE && opt->choices[n])
+    while (opt->type == WEFT_OPT_CHOICE && weft_opt_choice(opt, n))
         n++;
     const char *near = weft_suggest(setting->value, opt->choices, n);
     return FAIL(WEFT_INVALID, "%s%s is not possible: give %s%s%s%s", weft_setting_where(setting, where, sizeof where),

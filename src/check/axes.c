@@ -62,8 +62,8 @@ static void add_values(struct weft_axes *all, const struct weft_opt *opt)
         add_value(all, "no");
         add_value(all, "yes");
     }
-    for (int i = 0; opt->type == WEFT_OPT_CHOICE && opt->choices[i]; i++)
-        add_value(all, opt->choices[i]);
+    for (int i = 0; opt->type == WEFT_OPT_CHOICE && weft_opt_choice(opt, i); i++)
+        add_value(all, weft_opt_choice(opt, i));
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
         for (int i = 0; strcmp(numbers[n].name, opt->name) == 0 && i < 4 && numbers[n].values[i]; i++)
             add_value(all, numbers[n].values[i]);

@@ -45,7 +45,7 @@ static const char *schedule_of(const struct weft_recipe *r)
     double choice;
     for (int i = 0; i < training->count; i++)
         if (strcmp(training->options[i].name, "schedule") == 0 && weft_plain_option(training, r, "schedule", &choice))
-            return training->options[i].choices[(int)choice];
+            return weft_opt_choice(&training->options[i], (int)choice);
     return "";
 }
 

@@ -102,6 +102,8 @@ struct weft_value *weft_graph_input(struct weft_graph *g, const char *name, enum
 struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, struct weft_shape s);
 /* Any float dtype (f64 in a reference execution). Never differentiated; nodes that read it never run in prepare. */
 struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
+/* Fails the graph: builders return NULL from here on, and compiling it returns the first error. */
+void weft_graph_fail(struct weft_graph *g, enum weft_status status);
 void weft_graph_output(struct weft_graph *g, struct weft_value *v); /* readable after a run */
 /* Lets the fast path reuse the memory of inputs during a run. Checks use it: running in place on an input is the
  * strictest test of in-place kernels. */

@@ -37,7 +37,6 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
 /* Appends a node; fails if it reads a state's content from before an update. */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
 bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node); /* for rebuilding the list */
-void weft_graph_fail(struct weft_graph *g, enum weft_status status);            /* the first error is kept */
 
 /* Every value a node reads, or writes, in a fixed order; returns the count. */
 enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };

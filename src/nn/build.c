@@ -5,7 +5,6 @@
 #include "nn/build.h"
 #include "ops/ops.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -158,8 +157,30 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
             net->terms[i].value = weft_add(b->g, net->terms[i].value, value);
             return;
         }
-    assert(net->term_count < WEFT_MAX_TERMS);
+    if (net->term_count == WEFT_MAX_TERMS) {
+        weft_graph_fail(b->g, FAIL(WEFT_INVALID, "%s: the loss term %s is one too many: a model has at most %d",
+                                   b->scope.text, name, WEFT_MAX_TERMS));
+        return;
+    }
     net->terms[net->term_count++] = (struct weft_term){name, value};
+}
+
+/* Whether this name can be watched in this layer. */
+static bool has_room(const struct weft_net *net, int layer, const char *name)
+{
+    int names = 0;
+    bool known = false;
+    for (int i = 0; i < net->watch_count; i++) {
+        const struct weft_watch *w = &net->watches[i];
+        bool first = true;
+        for (int k = 0; k < i; k++)
+            first = first && strcmp(net->watches[k].name, w->name) != 0;
+        names += first;
+        if (strcmp(w->name, name) == 0 && w->layer == layer)
+            return false;
+        known |= strcmp(w->name, name) == 0;
+    }
+    return known || names < WEFT_MAX_WATCHES;
 }
 
 void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value)
@@ -167,7 +188,13 @@ void weft_build_watch(struct weft_build *b, const char *name, struct weft_value 
     struct weft_net *net = b->net;
     if (!value)
         return;
-    assert(net->watch_count < (int)b->spec->layers * WEFT_MAX_WATCHES);
+    if (!has_room(net, b->layer, name)) {
+        weft_graph_fail(b->g, FAIL(WEFT_INVALID,
+                                   "%s: the watch %s is one too many: a model has at most %d names, and each once a "
+                                   "layer",
+                                   b->scope.text, name, WEFT_MAX_WATCHES));
+        return;
+    }
     weft_graph_output(b->g, value);
     net->watches[net->watch_count++] = (struct weft_watch){name, b->layer, value};
 }
@@ -183,7 +210,12 @@ static struct weft_value *slot(struct weft_build *b, const char *name, enum weft
     int rows[] = {net->store_rows, net->ring_rows, net->sequences};
     struct weft_shape shape = WEFT_SHAPE(weft_times(rows[lifetime], 1), weft_fixed(width));
     struct weft_value *state = weft_graph_state(b->g, full, dtype, shape);
-    assert(net->slot_count < net->slot_room);
+    if (net->slot_count == net->slot_room) {
+        weft_graph_fail(b->g,
+                        FAIL(WEFT_INVALID, "%s: the cache %s is one too many: a model of %lld layers has at most %d",
+                             b->scope.text, name, (long long)b->spec->layers, net->slot_room));
+        return NULL;
+    }
     net->slots[net->slot_count++] = (struct weft_slot){state ? state->name : name, lifetime, width, state};
     return state;
 }

@@ -29,6 +29,16 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
     return matrix;
 }
 
+/* Cuts x by columns: with one split if it has enough outputs. */
+static void cut(struct weft_graph *g, struct weft_value *x, int count, const int64_t *widths, struct weft_value **part)
+{
+    bool splits = count > 1 && count <= WEFT_MAX_SPLIT;
+    struct weft_value *first = splits ? weft_split(g, x, count, widths) : x;
+    int64_t at = 0;
+    for (int i = 0; i < count; at += widths[i++])
+        part[i] = splits ? weft_sibling(first, i) : count > 1 ? weft_slice(g, x, at, widths[i]) : x;
+}
+
 /* One product through the matrices of this mechanism and all later ones. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
@@ -42,12 +52,11 @@ static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_i
             all = all ? stack(b->g, all, m->matrix) : m->matrix;
         }
     }
-    struct weft_value *read = weft_linear(b->g, h->base, all, NULL, NULL, b->spec->compute);
-    if (parts > 1)
-        read = weft_split(b->g, read, parts, rows);
-    int part = 0;
-    for (struct weft_instance *m = first; read && m; m = weft_build_next(b, m))
-        m->read = m->matrix ? weft_sibling(read, part++) : NULL;
+    struct weft_value *read = weft_linear(b->g, h->base, all, NULL, NULL, b->spec->compute), *part[WEFT_MAX_PARTS];
+    cut(b->g, read, parts, rows, part);
+    int at = 0;
+    for (struct weft_instance *m = first; m; m = weft_build_next(b, m))
+        m->read = m->matrix ? part[at++] : NULL;
 }
 
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m)

@@ -79,7 +79,7 @@ struct weft_term {
 };
 
 /* A metric of a layer: the mean of all elements of a value. */
-enum { WEFT_MAX_WATCHES = 4 }; /* names */
+enum { WEFT_MAX_WATCHES = 16 }; /* names */
 struct weft_watch {
     const char *name; /* the same in all layers */
     int layer;

@@ -138,8 +138,8 @@ struct weft_mechanism {
 
 /* The i-th part of a kind; NULL past the last. */
 const struct weft_part *weft_part_at(enum weft_part_kind kind, int i);
-/* Makes a part known by its name, behind those of its kind. Before the first spec is made; the part is kept. Refuses a
- * name that is taken and a part without a hook that its kind needs. */
+/* Makes a part known by its name, after those of its kind; specs that other threads make meanwhile may or may not see
+ * it. The part is kept. Refuses a name that is taken and a part without a hook that its kind needs. */
 enum weft_status weft_part_register(const struct weft_part *part);
 /* Specs that choose a part get another of its kind instead; NULL: the part itself again. For tests that break one. */
 void weft_part_replace(const struct weft_part *part, const struct weft_part *by);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * registry.c - the parts there are, by kind: those of parts.def, then those that were registered.
+ *
+ * Threads may register parts while others make specs: entries only become more, and the name of one, by which options
+ * find it, is published last.
  */
 #include "nn/parts.h"
 
@@ -12,13 +15,14 @@ const char *weft_part_names[WEFT_KINDS][WEFT_MAX_PARTS + 1];
 static struct entry {
     const struct weft_part *part, *replacement;
 } entries[WEFT_KINDS][WEFT_MAX_PARTS];
-static int counts[WEFT_KINDS];
+static _Atomic int counts[WEFT_KINDS];
 
 static void add(const struct weft_part *part)
 {
-    int i = counts[part->kind]++;
+    int i = counts[part->kind];
     entries[part->kind][i].part = part;
-    weft_part_names[part->kind][i] = part->name;
+    counts[part->kind] = i + 1;
+    __atomic_store_n(&weft_part_names[part->kind][i], part->name, __ATOMIC_RELEASE);
 }
 
 static void add_rows(void)
@@ -65,14 +69,9 @@ static const char *missing_hook(const struct weft_part *part)
     }
 }
 
-enum weft_status weft_part_register(const struct weft_part *part)
+/* Adds a part unless its name is taken. */
+static enum weft_status add_new(const struct weft_part *part)
 {
-    fill();
-    if ((unsigned)part->kind >= WEFT_KINDS || !part->name || !*part->name)
-        return FAIL(WEFT_INVALID, "a part needs a kind and a name");
-    const char *missing = missing_hook(part);
-    if (missing)
-        return FAIL(WEFT_INVALID, "the part %s has no hook `%s`, which its kind needs", part->name, missing);
     for (int i = 0; i < counts[part->kind]; i++)
         if (strcmp(part->name, weft_part_names[part->kind][i]) == 0)
             return FAIL(WEFT_INVALID, "there is a part named %s already: choose another name", part->name);
@@ -80,6 +79,21 @@ enum weft_status weft_part_register(const struct weft_part *part)
         return FAIL(WEFT_INVALID, "the part %s is one too many: a kind has at most %d", part->name, WEFT_MAX_PARTS);
     add(part);
     return WEFT_OK;
+}
+
+enum weft_status weft_part_register(const struct weft_part *part)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    fill();
+    if ((unsigned)part->kind >= WEFT_KINDS || !part->name || !*part->name)
+        return FAIL(WEFT_INVALID, "a part needs a kind and a name");
+    const char *missing = missing_hook(part);
+    if (missing)
+        return FAIL(WEFT_INVALID, "the part %s has no hook `%s`, which its kind needs", part->name, missing);
+    pthread_mutex_lock(&lock);
+    enum weft_status status = add_new(part);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 static struct entry *find(const struct weft_part *part)

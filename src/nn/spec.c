@@ -106,8 +106,11 @@ static const struct weft_opt of_model[] = {
 };
 
 enum { OF_PARTS = sizeof of_parts / sizeof *of_parts, OF_MODEL = sizeof of_model / sizeof *of_model };
-static struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
-static struct weft_owner owner = {"model", options, 0};
+/* The options when there are so many mechanisms. A table that was handed out never changes. */
+static struct table {
+    struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
+    struct weft_owner owner;
+} tables[WEFT_MAX_PARTS + 1];
 
 static struct weft_opt switch_of(const struct weft_mechanism *m, int i)
 {
@@ -116,23 +119,29 @@ static struct weft_opt switch_of(const struct weft_mechanism *m, int i)
                              .help = m->help};
 }
 
-/* Complete once the registry is; mechanisms that were registered since get their switch. */
+static void fill(struct table *t, int mechanisms)
+{
+    struct weft_opt *to = t->options;
+    memcpy(to, of_parts, sizeof of_parts);
+    for (int i = 0; i < mechanisms; i++)
+        to[OF_PARTS + i] = switch_of((const struct weft_mechanism *)weft_part_at(WEFT_RECIP, i), i);
+    memcpy(to + OF_PARTS + mechanisms, of_model, sizeof of_model);
+    t->owner = (struct weft_owner){"model", to, OF_PARTS + mechanisms + OF_MODEL};
+}
+
+/* Mechanisms that were registered since the last call get their switch. */
 static const struct weft_owner *model_owner(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int mechanisms = 0;
-    pthread_mutex_lock(&lock);
     while (weft_part_at(WEFT_RECIP, mechanisms))
         mechanisms++;
-    if (owner.count != OF_PARTS + mechanisms + OF_MODEL) {
-        memcpy(options, of_parts, sizeof of_parts);
-        for (int i = 0; i < mechanisms; i++)
-            options[OF_PARTS + i] = switch_of((const struct weft_mechanism *)weft_part_at(WEFT_RECIP, i), i);
-        memcpy(options + OF_PARTS + mechanisms, of_model, sizeof of_model);
-        owner.count = OF_PARTS + mechanisms + OF_MODEL;
-    }
+    struct table *t = &tables[mechanisms];
+    pthread_mutex_lock(&lock);
+    if (!t->owner.count)
+        fill(t, mechanisms);
     pthread_mutex_unlock(&lock);
-    return &owner;
+    return &t->owner;
 }
 
 const struct weft_owner *weft_nn_owner_at(int i)

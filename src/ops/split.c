@@ -105,7 +105,12 @@ const struct weft_op WEFT_OP(split) = {
 struct weft_value *weft_split(struct weft_graph *g, struct weft_value *x, int count, const int64_t *widths)
 {
     struct attr attr = {.count = count};
-    for (int o = 0; o < count && o < WEFT_MAX_SPLIT; o++)
+    if (count > WEFT_MAX_SPLIT) {
+        weft_graph_fail(g,
+                        FAIL(WEFT_INVALID, "split: %d outputs are too many: it has at most %d", count, WEFT_MAX_SPLIT));
+        return NULL;
+    }
+    for (int o = 0; o < count; o++)
         attr.width[o] = widths[o];
     return weft_emit(g, WEFT_SELF(split), &attr, 1, &x);
 }

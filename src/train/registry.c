@@ -18,6 +18,8 @@ static const struct weft_optim *optims[WEFT_MAX_TASKS] = {
 #include "train/tasks.def"
 };
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of those that register; others may read meanwhile */
+
 static void name_rows(void)
 {
     for (int i = 0; i < WEFT_MAX_TASKS && tasks[i]; i++)
@@ -35,13 +37,13 @@ static void fill(void)
 const struct weft_task *weft_task_at(int i)
 {
     fill();
-    return i < WEFT_MAX_TASKS ? tasks[i] : NULL;
+    return i < WEFT_MAX_TASKS ? __atomic_load_n(&tasks[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
 const struct weft_optim *weft_optim_at(int i)
 {
     fill();
-    return i < WEFT_MAX_TASKS ? optims[i] : NULL;
+    return i < WEFT_MAX_TASKS ? __atomic_load_n(&optims[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
 /* Where a new name goes in a list of names. */
@@ -61,10 +63,14 @@ enum weft_status weft_task_register(const struct weft_task *task)
     fill();
     if (!task->name || !task->length || !task->sample)
         return FAIL(WEFT_INVALID, "a task needs a name and the hooks length and sample");
-    TRY(place(weft_task_names, task->name, &i));
-    tasks[i] = task;
-    weft_task_names[i] = task->name;
-    return WEFT_OK;
+    pthread_mutex_lock(&lock);
+    enum weft_status status = place(weft_task_names, task->name, &i);
+    if (status == WEFT_OK) {
+        __atomic_store_n(&tasks[i], task, __ATOMIC_RELEASE);
+        __atomic_store_n(&weft_task_names[i], task->name, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 enum weft_status weft_optim_register(const struct weft_optim *optim)
@@ -73,8 +79,12 @@ enum weft_status weft_optim_register(const struct weft_optim *optim)
     fill();
     if (!optim->name || !optim->update)
         return FAIL(WEFT_INVALID, "an optimiser needs a name and the hook update");
-    TRY(place(weft_optim_names, optim->name, &i));
-    optims[i] = optim;
-    weft_optim_names[i] = optim->name;
-    return WEFT_OK;
+    pthread_mutex_lock(&lock);
+    enum weft_status status = place(weft_optim_names, optim->name, &i);
+    if (status == WEFT_OK) {
+        __atomic_store_n(&optims[i], optim, __ATOMIC_RELEASE);
+        __atomic_store_n(&weft_optim_names[i], optim->name, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
 }

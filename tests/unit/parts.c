@@ -277,6 +277,89 @@ static void mechanism_without_hooks(void **state)
     weft_settings_release(&s);
 }
 
+/* ---- limits of a model: a part that exceeds one fails the graph, which names it */
+
+static int wanted; /* of watches, terms of the loss or slots, by the part that makes so many */
+
+static struct weft_value *watching_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    static char names[64][24];
+    for (int i = 0; i < wanted; i++) {
+        snprintf(names[i], sizeof names[i], "watched%d", i);
+        if (b->layer > 0)
+            weft_build_watch(b, names[i], weft_square_mean(b->g, x, 1, 1));
+    }
+    return x;
+}
+
+static struct weft_value *losing_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    static char names[64][24];
+    for (int i = 0; i < wanted; i++) {
+        snprintf(names[i], sizeof names[i], "lost%d", i);
+        weft_build_loss(b, names[i], weft_square_mean(b->g, x, 1, 1));
+    }
+    return x;
+}
+
+static struct weft_value *keeping_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    char name[24];
+    for (int i = 0; i < wanted; i++) {
+        snprintf(name, sizeof name, "kept%d", i);
+        weft_build_keep(b, name, WEFT_PER_TOKEN, x);
+    }
+    return x;
+}
+
+#define LIMITED(what)                                                                                                  \
+    static const struct weft_ffn what = {                                                                              \
+        .part = {.kind = WEFT_FFN, .name = #what, .summary = "more of one thing than fits", .owner = {.name = #what}}, \
+        .build = what##_build}
+LIMITED(watching);
+LIMITED(losing);
+LIMITED(keeping);
+
+/* Builds gpt2 with ffn=NAME that makes so many of what it makes. */
+static enum weft_status build_with(const char *name, int count, enum weft_use use)
+{
+    struct weft_settings s = {0};
+    struct weft_spec spec;
+    struct weft_nn *model = NULL;
+    struct weft_net net = {0};
+    char setting[40];
+    wanted = count;
+    snprintf(setting, sizeof setting, "ffn=%s", name);
+    check(weft_settings_add(&s, setting));
+    check(weft_settings_add_words(&s, "layers=3 ffn_width=128"));
+    check(weft_spec_init(&spec, "gpt2", &s));
+    check(weft_nn_create(&model, &spec));
+    struct weft_net_size size = {.sequences = 1, .length = 4};
+    if (use == WEFT_PREFILL)
+        size = (struct weft_net_size){
+            .sequences = 1, .length = 4, .rows = 4, .store_rows = 64, .ring_rows = 64, .logits = 1};
+    enum weft_status status = weft_net_init(&net, model, use, size);
+    weft_net_release(&net);
+    weft_nn_free(model);
+    weft_spec_release(&spec);
+    weft_settings_release(&s);
+    return status;
+}
+
+static void limits_name_the_part(void **state)
+{
+    check(weft_part_register(&watching.part));
+    check(weft_part_register(&losing.part));
+    check(weft_part_register(&keeping.part));
+    check(build_with("watching", 14, WEFT_WATCH)); /* attention has two of 16 */
+    check_error(build_with("watching", 20, WEFT_WATCH), WEFT_INVALID,
+                "blocks.1.ffn: the watch watched14 is one too many");
+    check(build_with("losing", 7, WEFT_TRAIN));
+    check_error(build_with("losing", 12, WEFT_TRAIN), WEFT_INVALID, "blocks.0.ffn: the loss term lost");
+    check(build_with("keeping", 8, WEFT_PREFILL));
+    check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: the cache kept");
+}
+
 /* Every registered part is found by its name, and its options stand behind the model's. */
 static void listed(void **state)
 {
@@ -379,10 +462,15 @@ static void task_and_optimiser(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(geometry_without_scale),  cmocka_unit_test(norm_and_ffn_without_weights),
-        cmocka_unit_test(mechanism_from_outside),  cmocka_unit_test(effects_of_outside_parts),
-        cmocka_unit_test(mechanism_without_hooks), cmocka_unit_test(listed),
-        cmocka_unit_test(task_and_optimiser),      cmocka_unit_test(refused),
+        cmocka_unit_test(geometry_without_scale),
+        cmocka_unit_test(norm_and_ffn_without_weights),
+        cmocka_unit_test(mechanism_from_outside),
+        cmocka_unit_test(effects_of_outside_parts),
+        cmocka_unit_test(mechanism_without_hooks),
+        cmocka_unit_test(limits_name_the_part),
+        cmocka_unit_test(listed),
+        cmocka_unit_test(task_and_optimiser),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, add_parts, NULL);
 }

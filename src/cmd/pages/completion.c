@@ -56,8 +56,8 @@ static void offer_values(const struct completing *c, const struct weft_opt *opt)
 {
     char name[128];
     snprintf(name, sizeof name, "%s=", opt->name);
-    for (int i = 0; opt->type == WEFT_OPT_CHOICE && opt->choices[i]; i++)
-        offer(c, name, opt->choices[i], NULL);
+    for (int i = 0; opt->type == WEFT_OPT_CHOICE && weft_opt_choice(opt, i); i++)
+        offer(c, name, weft_opt_choice(opt, i), NULL);
     for (int i = 0; opt->type == WEFT_OPT_BOOL && i < 2; i++)
         offer(c, name, i ? "yes" : "no", NULL);
     if (opt->type == WEFT_OPT_TEXT)
