@@ -7,6 +7,7 @@
 #include "export/gguf.h"
 #include "export/hf.h"
 #include "export/onnx.h"
+#include "export/own_parts.h"
 #include "export/parity.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ struct args {
     struct weft_common common;
     int format, type;
     const char *out;
-    bool check;
+    bool check, unchecked;
 };
 
 /* What was written. */
@@ -76,8 +77,9 @@ static const char *const names[] = {[HF] = "hf", [ONNX] = "onnx", [GGUF] = "gguf
 static const struct {
     enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                               const char **architecture);
+    const char *name;
     bool file; /* it writes one file, not a folder */
-} formats[] = {[HF] = {write_hf}, [ONNX] = {write_onnx}, [GGUF] = {write_gguf, true}};
+} formats[] = {[HF] = {write_hf, "Hugging Face"}, [ONNX] = {write_onnx, "ONNX"}, [GGUF] = {write_gguf, "GGUF", true}};
 
 static const struct weft_arg table[] = {
     {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
@@ -88,13 +90,17 @@ static const struct weft_arg table[] = {
     {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
      .help = "Of matrices in gguf; the default is f32"},
     {"check", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, check),
-     .help = "Run the program that reads the format, if it is installed, and compare its logits with Weft's"},
+     .help = "Fail if the program that reads the format is missing; if it is there, its logits are compared anyway"},
+    {"no-check", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unchecked),
+     .help = "Do not run the program that reads the format"},
     {0},
 };
 
 static enum weft_status check_args(const void *args)
 {
     const struct args *a = args;
+    if (a->check && a->unchecked)
+        return FAIL(WEFT_INVALID, "--check and --no-check exclude each other");
     if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
         return FAIL(WEFT_INVALID, "--check compares with the model's own weights: it is for --type f32");
     return a->type < 0 || a->format == GGUF ? WEFT_OK : FAIL(WEFT_INVALID, "--type is for --format gguf");
@@ -120,11 +126,24 @@ static void set_aside(const struct args *a)
         weft_note_once("set aside", "what was exported is in %s", failed);
 }
 
-/* M2 chooses tokens: of two that are equally good, the other program may choose the other one, and differs from there
- * on. */
-static bool agree(const struct weft_spec *spec, const struct weft_parity *p)
+static enum weft_status judge(const struct args *a, const struct weft_parity *p)
 {
-    return p->agree >= (weft_spec_uses(spec, "m2") ? p->tokens / 2 : p->tokens);
+    if (*p->missing && a->check)
+        return FAIL(WEFT_CHECK, "%s: install it, name another Python in WEFT_PYTHON, or export without --check",
+                    p->missing);
+    if (*p->missing)
+        weft_note_once("parity", "nothing was checked: %s (WEFT_PYTHON can name another Python)", p->missing);
+    else if (2 * p->unclear > p->tokens)
+        return FAIL(WEFT_CHECK,
+                    "%s cannot be compared: the logits of %lld of %lld tokens change when the weights are rounded "
+                    "differently. Pass --no-check to export all the same",
+                    p->program, (long long)p->unclear, (long long)p->tokens);
+    else if (p->agree < p->tokens - p->unclear)
+        return FAIL(WEFT_CHECK,
+                    "%s computes something else: %lld of %lld tokens have the same logits, and the largest "
+                    "difference is %.2g of the largest logit",
+                    p->program, (long long)p->agree, (long long)(p->tokens - p->unclear), p->difference);
+    return WEFT_OK;
 }
 
 /* In f32, in which the other programs compute. */
@@ -132,13 +151,8 @@ static enum weft_status compare(const struct args *a, struct weft_nn *model, con
 {
     TRY(weft_nn_load(model, folder));
     enum weft_status status = weft_parity_check(model, names[a->format], a->out, p);
-    if (status == WEFT_OK && *p->missing)
-        weft_note_once("parity", "nothing was checked: %s (WEFT_PYTHON can name another Python)", p->missing);
-    else if (status == WEFT_OK && !agree(model->spec, p))
-        status = FAIL(WEFT_CHECK,
-                      "%s computes something else: %lld of %lld tokens have the same logits, and the largest "
-                      "difference is %.2g of the largest logit",
-                      p->program, (long long)p->agree, (long long)p->tokens, p->difference);
+    if (status == WEFT_OK)
+        status = judge(a, p);
     if (status != WEFT_OK)
         set_aside(a);
     return status;
@@ -180,16 +194,24 @@ static enum weft_status print(const struct args *a, const struct written *w)
     weft_result_text(r, formats[a->format].file ? "file" : "folder", a->out);
     weft_result_text(r, "architecture", w->architecture);
     weft_result_text(r, "weights_sha256", w->hash);
-    if (a->check)
-        weft_result_text(r, "checked_by", *w->parity.program ? w->parity.program : "nothing");
+    weft_result_text(r, "checked_by", *w->parity.program ? w->parity.program : "none");
     if (*w->parity.program) {
         weft_result_real(r, "difference", w->parity.difference);
         weft_result_int(r, "tokens", w->parity.tokens);
         weft_result_int(r, "tokens_agree", w->parity.agree);
+        weft_result_int(r, "tokens_unclear", w->parity.unclear);
     }
     enum weft_status status = weft_result_print(r, stdout, a->common.json);
     weft_result_free(r);
     return status;
+}
+
+/* Weights of fewer bits have logits of their own. */
+static bool is_checked(const struct args *a)
+{
+    if (a->type > WEFT_GGUF_WEIGHT_F32)
+        weft_note_once("parity", "nothing was checked: only weights in f32 can be compared");
+    return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32;
 }
 
 static enum weft_status run(void *args)
@@ -203,12 +225,13 @@ static enum weft_status run(void *args)
                     a->common.model);
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
+    TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
     if (status == WEFT_OK)
         status = write_out(a, model, folder, &w);
     weft_nn_free(model);
-    if (status == WEFT_OK && a->check)
+    if (status == WEFT_OK && is_checked(a))
         status = check(a, folder, &w.parity);
     TRY(status);
     return print(a, &w);

@@ -4,6 +4,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "export/hf.h"
+#include "export/own_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,7 @@ static enum weft_status write_folder(const struct weft_nn *model, const struct w
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder)
 {
     json_t *config = NULL;
+    TRY(weft_own_parts_check(model->spec, "Hugging Face"));
     enum weft_status status =
         family == &weft_hf_own ? weft_hf_own_config(model, &config) : weft_hf_config_make(family, model->spec, &config);
     if (status == WEFT_OK)

@@ -129,10 +129,6 @@ enum weft_status weft_hf_own_config(const struct weft_nn *model, json_t **config
     add_width(m.config, "relative_max", model, "blocks.0.attn.relative", 1);
     json_object_set_new(m.config, "weft", m.options);
     *config = m.config;
-    const char *mode = json_string_value(json_object_get(m.options, "m1_mode"));
-    if (mode && strcmp(mode, "sequence") == 0)
-        return FAIL(WEFT_INVALID, "m1_mode=sequence reads tokens that come later: such a model cannot generate, and is "
-                                  "not exported");
     return m.config && m.options ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a config");
 }
 

@@ -166,8 +166,6 @@ const char *weft_onnx_recip_hidden(struct weft_onnx *g, const char *h);
 
 /* The whole graph (onnx_model.c). */
 void weft_onnx_build(struct weft_onnx *g);
-/* Refuses a model that cannot be written, with the reason. */
-enum weft_status weft_onnx_check(const struct weft_spec *spec);
 /* Writes model.onnx with its data, config.json and genai_config.json into a folder (onnx_export.c). `end` is the token
  * that ends a text; -1: there is none. */
 enum weft_status weft_onnx_export(const struct weft_nn *model, int32_t end, const char *folder);

@@ -5,6 +5,7 @@
  */
 #include "export/hf.h"
 #include "export/onnx.h"
+#include "export/own_parts.h"
 #include "nn/part.h"
 
 #include <string.h>
@@ -100,7 +101,7 @@ enum weft_status weft_onnx_export(const struct weft_nn *model, int32_t end, cons
 {
     json_t *config = NULL;
     char path[4200];
-    TRY(weft_onnx_check(model->spec));
+    TRY(weft_own_parts_check(model->spec, "ONNX"));
     TRY(weft_folder_make(folder));
     TRY(write_model(model, folder));
     snprintf(path, sizeof path, "%s/genai_config.json", folder);

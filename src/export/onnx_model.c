@@ -15,39 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what can be written */
-
-/* The parts that the files onnx_*.c have; others come from plugins. */
-static const char *const parts[WEFT_KINDS][6] = {
-    [WEFT_GEOM] = {"dot", "w2", "overlap"},
-    [WEFT_ATTN] = {"full", "latent"},
-    [WEFT_POS] = {"none", "learned", "rope", "alibi", "relative"},
-    [WEFT_FFN] = {"gelu", "swiglu", "ws"},
-    [WEFT_NORM] = {"layernorm", "rmsnorm"},
-    [WEFT_RECIP] = {"m1", "m2", "m3"},
-};
-
-static enum weft_status check_part(const struct weft_part *part)
-{
-    for (const char *const *name = parts[part->kind]; *name; name++)
-        if (strcmp(*name, part->name) == 0)
-            return WEFT_OK;
-    return FAIL(WEFT_INVALID, "%s has no form in ONNX: only Weft's own parts do", part->owner.name);
-}
-
-enum weft_status weft_onnx_check(const struct weft_spec *spec)
-{
-    struct weft_onnx g = {.spec = spec};
-    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
-        TRY(check_part(spec->part[kind].part));
-    for (int i = 0; i < spec->mechanism_count; i++)
-        TRY(check_part(spec->mechanism[i].part));
-    if (weft_spec_uses(g.spec, "m1") && weft_onnx_whole(&g, "m1_mode") == 2)
-        return FAIL(WEFT_INVALID, "m1_mode=sequence reads later tokens, so the model cannot be decoded token by token: "
-                                  "there is no such ONNX file");
-    return WEFT_OK;
-}
-
 /* ---- inputs and what follows from them alone */
 
 /* [batch, length] */

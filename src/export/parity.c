@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,42 +16,116 @@
 
 WEFT_EMBED(parity, "src/export/parity.py");
 
-enum { LENGTH = 64, NOT_INSTALLED = 77 };
+enum { LENGTH = 64, NUDGES = 8, NOT_INSTALLED = 77 };
 
 extern char **environ;
 
 /* ---- our side */
 
-static enum weft_status run(struct weft_net *net, struct weft_exec *exec, int64_t length, uint64_t vocab, FILE *to)
+struct side {
+    const struct weft_nn *model;
+    int64_t length, vocab;
+    int32_t *tokens;
+    float *logits; /* [length, vocab] */
+};
+
+static void draw_tokens(struct side *s)
 {
-    weft_net_plain_rows(net, exec, 1, length);
-    const struct weft_tensor *tokens = weft_exec_tensor(exec, net->tokens),
-                             *logits = weft_exec_tensor(exec, net->logits);
-    for (int64_t i = 0; i < length; i++)
-        ((int32_t *)tokens->data)[i] = (int32_t)weft_below(1, (uint64_t)i, vocab);
+    for (int64_t i = 0; i < s->length; i++)
+        s->tokens[i] = (int32_t)weft_below(1, (uint64_t)i, (uint64_t)s->vocab);
+}
+
+/* The logits of the model as it is now. */
+static enum weft_status run(const struct side *s, struct weft_net *net, struct weft_exec *exec, float *logits)
+{
+    weft_net_bind(net, exec, s->model, NULL);
+    TRY(weft_exec_prepare(exec));
+    weft_net_plain_rows(net, exec, 1, s->length);
+    memcpy(weft_exec_tensor(exec, net->tokens)->data, s->tokens, (size_t)s->length * sizeof *s->tokens);
     TRY(weft_exec_run(exec));
-    fwrite(tokens->data, sizeof(int32_t), (size_t)length, to);
-    fwrite(logits->data, sizeof(float), (size_t)weft_tensor_count(logits), to);
+    memcpy(logits, weft_exec_tensor(exec, net->logits)->data, (size_t)(s->length * s->vocab) * sizeof *logits);
     return WEFT_OK;
 }
 
-/* Random tokens and their logits. */
-static enum weft_status write_logits(const struct weft_nn *model, int64_t length, FILE *to)
+/* Multiplies each weight by 1 + 2^-18 or 1 - 2^-18: several times the rounding of f32. */
+static void nudge(struct weft_params *p, const float *from, uint64_t draw)
+{
+    for (int64_t i = 0; i < p->total; i++)
+        p->weights[i] = from[i] * (weft_below(draw, (uint64_t)i, 2) ? 1 + 0x1p-18F : 1 - 0x1p-18F);
+}
+
+/* Raises change[t] to the largest difference of the logits of token t from what they were, as a part of the largest. */
+static void note_changes(const struct side *s, const float *other, float *change)
+{
+    float largest = 1;
+    for (int64_t i = 0; i < s->length * s->vocab; i++)
+        largest = fmaxf(largest, fabsf(s->logits[i]));
+    for (int64_t t = 0; t < s->length; t++)
+        for (int64_t i = t * s->vocab; i < (t + 1) * s->vocab; i++)
+            change[t] = fmaxf(change[t], fabsf(other[i] - s->logits[i]) / largest);
+}
+
+static enum weft_status run_nudged(struct side *s, struct weft_params *p, struct weft_net *net, struct weft_exec *exec,
+                                   float *change)
+{
+    float *kept = malloc((size_t)p->total * sizeof *kept);
+    float *other = malloc((size_t)(s->length * s->vocab) * sizeof *other);
+    enum weft_status status = kept && other ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a copy of the weights");
+    if (status == WEFT_OK)
+        memcpy(kept, p->weights, (size_t)p->total * sizeof *kept);
+    for (uint64_t draw = 1; status == WEFT_OK && draw <= NUDGES; draw++) {
+        nudge(p, kept, draw);
+        status = run(s, net, exec, other);
+        if (status == WEFT_OK)
+            note_changes(s, other, change);
+        memcpy(p->weights, kept, (size_t)p->total * sizeof *kept);
+    }
+    free(kept);
+    free(other);
+    return status;
+}
+
+/* Writes tokens, their logits, and by how much rounding changes the logits of each token. */
+static enum weft_status write_side(struct weft_nn *model, struct side *s, FILE *to)
 {
     struct weft_net net = {0};
     struct weft_exec *exec = NULL;
+    float *change = calloc((size_t)s->length, sizeof *change);
     enum weft_status status =
-        weft_net_init(&net, model, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = length});
+        weft_net_init(&net, model, WEFT_FORWARD, (struct weft_net_size){.sequences = 1, .length = s->length});
     if (status == WEFT_OK)
         status = weft_exec_create(&exec, net.g, WEFT_FAST);
-    if (status == WEFT_OK) {
-        weft_net_bind(&net, exec, model, NULL);
-        status = weft_exec_prepare(exec);
-    }
     if (status == WEFT_OK)
-        status = run(&net, exec, length, (uint64_t)model->spec->vocab, to);
+        status = run(s, &net, exec, s->logits);
+    if (status == WEFT_OK)
+        status = change ? run_nudged(s, &model->params, &net, exec, change)
+                        : FAIL(WEFT_NOMEM, "not enough memory for %lld tokens", (long long)s->length);
+    if (status == WEFT_OK) {
+        fwrite(s->tokens, sizeof *s->tokens, (size_t)s->length, to);
+        fwrite(s->logits, sizeof *s->logits, (size_t)(s->length * s->vocab), to);
+        fwrite(change, sizeof *change, (size_t)s->length, to);
+    }
+    free(change);
     weft_exec_free(exec);
     weft_net_release(&net);
+    return status;
+}
+
+static enum weft_status write_logits(struct weft_nn *model, int64_t length, FILE *to)
+{
+    struct side s = {.model = model, .length = length, .vocab = model->spec->vocab};
+    TRY(weft_params_alloc(&model->params));
+    s.tokens = malloc((size_t)length * sizeof *s.tokens);
+    s.logits = malloc((size_t)(length * s.vocab) * sizeof *s.logits);
+    enum weft_status status = WEFT_OK;
+    if (s.tokens && s.logits) {
+        draw_tokens(&s);
+        status = write_side(model, &s, to);
+    } else {
+        status = FAIL(WEFT_NOMEM, "not enough memory for the logits of %lld tokens", (long long)length);
+    }
+    free(s.tokens);
+    free(s.logits);
     return status;
 }
 
@@ -95,13 +170,15 @@ static enum weft_status read_answer(const char *line, struct weft_parity *p)
 {
     json_t *root = json_loads(line, 0, NULL);
     const char *program = NULL;
-    json_int_t tokens = 0, agree = 0;
-    bool good = root && json_unpack(root, "{s:s, s:F, s:I, s:I}", "checked_by", &program, "difference", &p->difference,
-                                    "tokens", &tokens, "tokens_agree", &agree) == 0;
+    json_int_t tokens = 0, agree = 0, unclear = 0;
+    bool good =
+        root && json_unpack(root, "{s:s, s:F, s:I, s:I, s:I}", "checked_by", &program, "difference", &p->difference,
+                            "tokens", &tokens, "tokens_agree", &agree, "tokens_unclear", &unclear) == 0;
     if (good)
         snprintf(p->program, sizeof p->program, "%s", program);
     p->tokens = tokens;
     p->agree = agree;
+    p->unclear = unclear;
     json_decref(root);
     return good ? WEFT_OK : FAIL(WEFT_CHECK, "the other program did not say what it computed: %.200s", line);
 }
@@ -134,7 +211,7 @@ static enum weft_status ask(const struct weft_nn *model, const char *format, con
                      : FAIL(WEFT_CHECK, "the other program could not run what was exported (%s)", words[0]);
 }
 
-enum weft_status weft_parity_check(const struct weft_nn *model, const char *format, const char *path,
+enum weft_status weft_parity_check(struct weft_nn *model, const char *format, const char *path,
                                    struct weft_parity *parity)
 {
     char file[] = "/tmp/weft-parity-XXXXXX";

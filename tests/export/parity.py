@@ -193,38 +193,84 @@ def tokenizers():
     result(model.generation_config.eos_token_id == theirs.eos_token_id, "generate() ends at the end of text")
 
 
-def checks():
-    """weft export --check: with transformers, without, and with an exported model that is damaged before it is compared."""
-    damaging = FOLDER + "/damaging"
-    with open(damaging, "w") as file:
-        file.write("""#!/bin/sh
+DAMAGE = """#!/bin/sh
 %s - "$4" <<'END'
 import sys
-with open(sys.argv[1] + "/model.safetensors", "r+b") as file:
-    data = file.read()
-    file.seek(-8192, 2)
-    file.write(data[-4096:] + data[-8192:-4096])
+%s
 END
 exec %s "$@"
-""" % (sys.executable, sys.executable))
-    os.chmod(damaging, 0o755)
-    for preset in ("llama", "w2"):
+"""
+SWAP_VALUES = """with open(sys.argv[1] + "/model.safetensors", "r+b") as file:
+    data = file.read()
+    file.seek(-8192, 2)
+    file.write(data[-4096:] + data[-8192:-4096])"""
+# What is decoded token by token, half of the tokens, is off by more than rounding.
+CHANGE_STEPS = """with open(sys.argv[1] + "/modeling_weft.py", "a") as file:
+    file.write("forward = WeftForCausalLM.forward\\n"
+               "def changed(self, input_ids=None, **more):\\n"
+               "    out = forward(self, input_ids=input_ids, **more)\\n"
+               "    out.logits = out.logits * (1.01 if input_ids.shape[1] == 1 else 1)\\n"
+               "    return out\\n"
+               "WeftForCausalLM.forward = changed\\n")"""
+
+
+def python_that(name, code):
+    """A Python that changes what was exported before it runs the check."""
+    path = FOLDER + "/" + name
+    with open(path, "w") as file:
+        file.write(DAMAGE % (sys.executable, code, sys.executable))
+    os.chmod(path, 0o755)
+    return path
+
+
+def export_with(python, run, out, *words):
+    os.environ["WEFT_PYTHON"] = python
+    answer = weft("export", run, "--format", "hf", "--out", out, *words, "--json")
+    del os.environ["WEFT_PYTHON"]
+    return answer
+
+
+def is_set_aside(out):
+    return not os.path.exists(out) and os.path.exists(out + ".failed")
+
+
+def checks():
+    """weft export: checked by default if there is transformers, and refused if the other program computes something else."""
+    for preset, words in (("llama", ["--check"]), *([("w2", [])] if everything() else [])):
         run = "%s/check-%s" % (FOLDER, preset)
         weft_model(preset, ["context=64", "vocab=50", "dtype=bf16"], run)
-        for i in (0, 1, 2) if everything() else (1, 2) if preset == "llama" else (0,):
-            python, good = ((sys.executable, True), (damaging, False), ("/nowhere/python", None))[i]
-            out = "%s-%d" % (run, i)
-            os.environ["WEFT_PYTHON"] = python
-            answer = weft("export", run, "--format", "hf", "--out", out, "--check", "--json")
-            if good is None:
-                result(isinstance(answer, dict) and answer["checked_by"] == "nothing", "%s: without a program nothing is checked" % preset)
-            elif good:
-                result(isinstance(answer, dict) and answer["difference"] < 1e-5 and answer["tokens_agree"] == answer["tokens"],
-                       "%s: --check: %s" % (preset, answer))
-            else:
-                result(isinstance(answer, str) and "computes something else" in answer and not os.path.exists(out) and
-                       os.path.exists(out + ".failed"), "%s: --check refuses a damaged model: %s" % (preset, answer))
-            del os.environ["WEFT_PYTHON"]
+        answer = export_with(sys.executable, run, run + "-good", *words)
+        result(isinstance(answer, dict) and answer["checked_by"].startswith("transformers") and answer["difference"] < 1e-5 and
+               answer["tokens_agree"] == answer["tokens"] and answer["tokens_unclear"] == 0, "%s: %s" % (preset, answer))
+        answer = export_with(python_that("swapping", SWAP_VALUES), run, run + "-bad")
+        result(isinstance(answer, str) and "computes something else" in answer and is_set_aside(run + "-bad"),
+               "%s: a damaged model is refused: %s" % (preset, answer))
+    answer = export_with("/nowhere/python", run, run + "-unchecked")
+    result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, which it says")
+    answer = export_with("/nowhere/python", run, run + "-missing", "--check")
+    result(isinstance(answer, str) and "/nowhere/python cannot be started" in answer and is_set_aside(run + "-missing"),
+           "--check fails without a program: %s" % answer)
+    answer = export_with(python_that("never", "sys.exit(1)"), run, run + "-no", "--no-check")
+    result(isinstance(answer, dict) and answer["checked_by"] == "none", "--no-check runs no program")
+
+
+def chosen_tokens():
+    """A model with M2, whose choice of tokens can differ in another program: clear tokens must agree all the same. Its check
+    runs in a folder with modules of the names that it imports, and runs none of these."""
+    run, here, cwd = FOLDER + "/check-m2", FOLDER + "/here", os.getcwd()
+    os.makedirs(here)
+    for name in ("json", "numpy", "torch", "transformers"):
+        with open("%s/%s.py" % (here, name), "w") as file:
+            file.write("open('%s/imported-%s', 'w')\n" % (here, name))
+    weft_model("gpt2", ["context=64", "vocab=50", "m2=yes", "m2_topk=4", "layers=3"], run)
+    os.chdir(here)
+    answer = export_with(sys.executable, run, run + "-good")
+    os.chdir(cwd)
+    result(isinstance(answer, dict) and answer["tokens_agree"] == answer["tokens"] - answer["tokens_unclear"], "m2: %s" % answer)
+    result(not [f for f in os.listdir(here) if f.startswith("imported")], "modules of the current folder are not run")
+    answer = export_with(python_that("stepping", CHANGE_STEPS), run, run + "-bad")
+    result(isinstance(answer, str) and "computes something else: 32 of" in answer and is_set_aside(run + "-bad"),
+           "m2: refused if half of the tokens differ: %s" % answer)
 
 
 def tiny_gpt2(data):
@@ -329,6 +375,7 @@ kept()
 patches()
 tokenizers()
 checks()
+chosen_tokens()
 if os.environ.get("WEFT_DATA"):
     tiny_gpt2(os.environ["WEFT_DATA"])
     stories(os.environ["WEFT_DATA"])

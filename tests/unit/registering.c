@@ -3,7 +3,7 @@
  * registering.c - many parts from outside: mechanisms that read the hidden activation, more than a split has outputs,
  * and parts, tasks and optimisers that are registered while other threads make specs and recipes.
  *
- * run-tests: 1 s, asan 5 s, tsan 10 s
+ * run-tests: 1 s, asan 5 s, tsan 5 s
  */
 #include "nn/build.h"
 #include "nn/parts.h"
