@@ -8,9 +8,14 @@ not every processor runs it. Each defect is built and tested in a copy of the tr
 run first, and the first failure decides. Prints a line per defect, then the count.
 
 `--tree DIR` tests another version of the tree with the same defects, drawn here; it must have the same lines.
+
+`--coverage DIR` saves hours: DIR is what WEFT_COVERAGE=DIR gave of that tree in `make FLAVOUR=coverage`. Only tests that execute
+the changed line are run, and those of tests/howto, which build trees of their own.
 """
 import argparse
 import difflib
+import gzip
+import json
 import os
 import pathlib
 import random
@@ -18,6 +23,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&",
@@ -68,6 +74,54 @@ def object_code(file):
     return bare.read_bytes()
 
 
+class Coverage:
+    """Which tests execute a line. The folder has gcov's counters of each test: TEST/PATH-OF-THE-OBJECT.gcda."""
+
+    def __init__(self, folder):
+        self.root = pathlib.Path(folder).resolve()
+        self.lines = {}  # of a file: [(test, lines that it executes)]
+
+    def tests(self, file, number):
+        if file not in self.lines:
+            counters = self.root.glob(f"**/obj/{file.relative_to('src').with_suffix('.gcda')}")
+            self.lines[file] = [self.read(path) for path in counters]
+        return {test for test, lines in self.lines[file] if number in lines}
+
+    def read(self, counters):
+        parts = counters.relative_to(self.root).parts
+        end = 1 + next(i for i, part in enumerate(parts) if part.endswith((".c", ".sh")))
+        notes = pathlib.Path("/", *parts[end:]).with_suffix(".gcno")
+        lines = set()
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(counters, folder)
+            shutil.copy(notes, folder)
+            run("gcov", "--json-format", counters.name, cwd=folder)
+            for report in pathlib.Path(folder).glob("*.gz"):
+                for source in json.loads(gzip.open(report).read())["files"]:
+                    if source["file"].endswith(f"/{counters.stem}.c"):
+                        lines |= {line["line_number"] for line in source["lines"] if line["count"]}
+        return "/".join(parts[:end]), lines
+
+
+def check(tests, environment):
+    """Runs `make check` in the copy, or some tests. Returns the status and the first test that failed."""
+    if tests is None:
+        done = run("make", "-C", COPY, "WERROR=", "check", env=environment)
+    else:
+        programs = [f"build/release/{test[:-2]}" for test in tests if test.endswith(".c")]
+        scripts = [test for test in tests if test.endswith(".sh")]
+        more = (["mpi"] if any("/mpi/" in s for s in scripts) else [])
+        if "tests/cli/examples.sh" in scripts:
+            more += [f"build/release/examples/{p.stem}" for p in pathlib.Path("examples").glob("*.c")]
+        done = run("make", "-C", COPY, "WERROR=", "build", *more, *programs)
+        runner = ["tools/run_tests.py", "run"] if (COPY / "tools/run_tests.py").exists() else ["tools/run-tests.sh"]
+        if done.returncode == 0:
+            done = run(*runner, *scripts, *programs, cwd=COPY, env={**environment, "WEFT": str((COPY / "build/weft").resolve()),
+                                                                   "WEFT_BUILD": str((COPY / "build").resolve())})
+    failed = re.findall(r"^failed: ([^\s,]+)", done.stdout, re.MULTILINE)
+    return done, failed[0] if failed else "the build" if done.returncode else ""
+
+
 def copy_tree(tree):
     """Copies what git knows of the tree, with dates, and removes what the copy has besides."""
     listed = run("git", "-C", tree, "ls-files", "-co", "--exclude-standard").stdout.split("\n")
@@ -79,7 +133,7 @@ def copy_tree(tree):
 
 
 def apply(file, number, line, defect):
-    """Writes the defect into the copy, where the line may stand elsewhere. Returns the text from before."""
+    """Writes the defect into the copy, where the line may stand elsewhere. Returns the text from before, and where."""
     path = COPY / file
     text = path.read_text()
     lines = text.split("\n")
@@ -89,7 +143,7 @@ def apply(file, number, line, defect):
     at = min(same, key=lambda i: abs(i - number))
     lines[at] = defect + lines[at][len(line):]
     path.write_text("\n".join(lines))
-    return text
+    return text, at
 
 
 def main():
@@ -98,6 +152,7 @@ def main():
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--only", type=int, nargs="*", help="test these defects, by number, and only print the others")
     parser.add_argument("--skip-clean", action="store_true", help="do not test the tree without a defect first")
+    parser.add_argument("--coverage", metavar="DIR", help="run only tests that execute the changed line, see above")
     parser.add_argument("--tree", default=".", help="test another version of the tree")
     args = parser.parse_args()
 
@@ -110,29 +165,31 @@ def main():
     if not (COPY / "build/venv").exists(): # the packages for Python
         (COPY / "build/venv").symlink_to(os.path.abspath("build/venv"))
     environment = {**os.environ, "WEFT_FIRST_FAILURE": "1", "WEFT_TEST_TIMEOUT": "300"}
-    check = ("make", "-C", COPY, "WERROR=", "check")
-    if not args.skip_clean and run(*check, env=environment).returncode:
+    coverage = Coverage(args.coverage) if args.coverage else None
+    if not args.skip_clean and check(None, environment)[0].returncode:
         sys.exit(f"without a defect, `make -C {COPY} check` fails")
     caught = tested = drawn = 0
     for file, number, line, defect in draw(random.Random(args.seed), files):
         if drawn == args.count:
             break
-        wanted = args.only is None or drawn + 1 in args.only
         before = object_code(file)
-        text = apply(file, number, line, defect)
+        text, at = apply(file, number, line, defect)
         after = object_code(file)
         if after is not None and after != before:
             drawn += 1
             print(f"{drawn:2} {file}:{number + 1}: {line.strip()}  ->  {defect.strip()}", flush=True)
-            if wanted:
+            if args.only is None or drawn in args.only:
                 start = time.monotonic()
-                checked = run(*check, env=environment)
-                failed = re.findall(r"^failed: ([^\s,]+)", checked.stdout, re.MULTILINE)
+                tests = None
+                if coverage:
+                    tests = sorted(coverage.tests(file, at + 1)) + sorted(map(str, pathlib.Path("tests/howto").glob("*.sh")))
+                done, by = check(tests, environment)
                 tested += 1
-                caught += checked.returncode != 0
-                (COPY / f"defect-{drawn}.log").write_text(checked.stdout)
-                by = failed[0] if failed else "the build" if checked.returncode else ""
-                print(f"   {'caught by ' + by if by else 'NOT CAUGHT'}, {time.monotonic() - start:.0f} s", flush=True)
+                caught += bool(by)
+                (COPY / f"defect-{drawn}.log").write_text(done.stdout)
+                seconds = time.monotonic() - start
+                print(f"   {'caught by ' + by if by else 'NOT CAUGHT'}, {'all' if tests is None else len(tests)} tests, {seconds:.0f} s",
+                      flush=True)
         (COPY / file).write_text(text)
     print(f"{caught} of {tested} defects caught, seed {args.seed}")
 

@@ -18,6 +18,8 @@ listed; one that takes more than four times as much fails. The last line is the 
 
 With WEFT_FIRST_FAILURE=1 the cheapest tests run first, and none begins after one has failed.
 
+If WEFT_COVERAGE names a folder, each test writes what it covers into a folder of its own there (FLAVOUR=coverage).
+
 If WEFT_TOTALS names a file, "passed failed skipped" is appended to it; if WEFT_TIMES does, a line for each test. WEFT_WRAP is
 a command to run programs (not scripts) with, such as valgrind. Declared times are not compared under such a command, or when
 WEFT_EVERY asks for a different sample of cases than usual, or WEFT_ISA for slower kernels.
@@ -123,9 +125,12 @@ class Runner:
     def run(self, test):
         """Runs one test. Its standard input is empty, so that it cannot wait for input."""
         command = ["timeout", "-k", "10", self.limit] + ([] if test.endswith(".sh") else self.wrap) + [test]
+        environment = self.environment
+        if os.environ.get("WEFT_COVERAGE"):
+            environment = {**environment, "GCOV_PREFIX": os.path.join(os.path.abspath(os.environ["WEFT_COVERAGE"]), source_of(test))}
         start = time.monotonic()
         with tempfile.TemporaryFile() as file:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=self.environment)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             file.seek(0)
