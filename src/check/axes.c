@@ -6,7 +6,6 @@
  */
 #include "check/axes.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,12 +44,16 @@ static bool is_left_out(const char *name, const char *value)
     return false;
 }
 
+/* Notes if there is no room for it. */
 static void add_value(struct weft_axes *all, const char *value)
 {
     struct weft_axis *a = &all->list[all->count];
-    assert(all->value_count < WEFT_MAX_AXIS_VALUES);
     if (is_left_out(a->name, value))
         return;
+    if (all->value_count >= WEFT_MAX_AXIS_VALUES) {
+        all->full = true;
+        return;
+    }
     all->values[all->value_count] = value;
     all->axis_of[all->value_count++] = all->count;
     a->count++;
@@ -83,7 +86,7 @@ static void add_condition(struct weft_axes *all, struct weft_axis *a, const char
     }
 }
 
-void weft_axes_find(struct weft_axes *all)
+enum weft_status weft_axes_find(struct weft_axes *all)
 {
     const struct weft_owner *owner;
     *all = (struct weft_axes){.count = 0};
@@ -94,13 +97,18 @@ void weft_axes_find(struct weft_axes *all)
             *a = (struct weft_axis){.name = opt->name, .first = all->value_count};
             if (!is_left_out(opt->name, NULL))
                 add_values(all, opt);
+            if (all->full || all->count == WEFT_MAX_AXES - 1)
+                return FAIL(WEFT_INVALID,
+                            "%s: %s is one option too many to combine: there is room for %d options with %d values in "
+                            "all. Register fewer parts",
+                            owner->name, opt->name, WEFT_MAX_AXES - 1, WEFT_MAX_AXIS_VALUES);
             if (a->count == 0)
                 continue;
             add_condition(all, a, owner->name);
             add_condition(all, a, opt->needs);
             all->count++;
-            assert(all->count < WEFT_MAX_AXES);
         }
+    return WEFT_OK;
 }
 
 /* ---- rows */

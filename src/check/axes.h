@@ -31,6 +31,7 @@ struct weft_axes {
     const char *values[WEFT_MAX_AXIS_VALUES];
     int axis_of[WEFT_MAX_AXIS_VALUES];
     int value_count;
+    bool full; /* a value had no room */
 };
 
 struct weft_row {
@@ -38,7 +39,7 @@ struct weft_row {
 };
 
 /* All axes, from the option tables of the models. */
-void weft_axes_find(struct weft_axes *all);
+enum weft_status weft_axes_find(struct weft_axes *all);
 
 /* Nothing is decided. */
 void weft_row_open(const struct weft_axes *all, struct weft_row *row);

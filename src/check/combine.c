@@ -219,7 +219,7 @@ enum weft_status weft_combinations_cover(struct weft_combinations *c, int streng
     int v[3];
     enum weft_status status = WEFT_OK;
     *c = (struct weft_combinations){.count = 0};
-    weft_axes_find(&all);
+    TRY(weft_axes_find(&all));
     size_t n = (size_t)all.value_count;
     struct search s = {.axes = &all, .strength = strength, .key = weft_key(seed, (uint64_t)strength)};
     if (!(s.state = calloc(n * n, strength == 3 ? n : 1)))
@@ -235,7 +235,7 @@ enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, 
 {
     struct weft_axes all;
     *c = (struct weft_combinations){.count = 0};
-    weft_axes_find(&all);
+    TRY(weft_axes_find(&all));
     struct search s = {.axes = &all, .key = weft_key(seed, 1)};
     for (int64_t tries = 0; c->count < count; tries++) {
         struct weft_row row;

@@ -399,6 +399,9 @@ static void refused(void **state)
         status = weft_part_register(&many[i].part);
     }
     check_error(status, WEFT_INVALID, "at most");
+    static struct weft_combinations all;
+    check_error(weft_combinations_cover(&all, 2, 1), WEFT_INVALID, "is one option too many to combine");
+    check_error(weft_combinations_draw(&all, 1, 1), WEFT_INVALID, "is one option too many to combine");
 }
 
 /* ---- a task and an optimiser */
