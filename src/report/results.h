@@ -58,6 +58,7 @@ struct weft_runlog {
     int64_t params, steps, gates_checks, gates_failed;
     char version[32], isa[32]; /* of the program that it was begun or last resumed with */
     double tokens;             /* trained on */
+    double train_loss;         /* of the last step that is logged, with all terms */
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
     char chain[65]; /* of the last record; "": the log has none, as those of release 0.1.0 */

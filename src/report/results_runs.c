@@ -4,7 +4,8 @@
  *
  * The ledger is kept when a study is changed: lines of another program, another number of steps, or settings that the
  * arm no longer has are left out. The settings are those in the run's folder; if the folder was removed, the line
- * counts.
+ * counts. A folder whose config has another seed or learning rate than its name and its line, and one without a config,
+ * are refused: such a run was exchanged.
  */
 #include "base/json.h"
 #include "report/results.h"
@@ -19,28 +20,43 @@
 
 struct comparing {
     const struct weft_result_arm *arm;
+    const struct weft_finished *run;
     int same;
 };
+
+/* Whether an option that differs from run to run is that of the line. */
+static bool is_of_run(const struct weft_finished *run, const char *name, const char *value)
+{
+    int64_t whole;
+    double real;
+    if (strcmp(name, "seed") == 0)
+        return weft_text_int(value, &whole) && whole == run->seed;
+    return strcmp(name, "lr") != 0 || (weft_text_real(value, &real) && real == run->lr);
+}
 
 static enum weft_status compare_entry(void *context, const char *name, const char *value)
 {
     struct comparing *c = context;
     const char *ours = weft_result_option(c->arm, name);
+    if (!is_of_run(c->run, name, value))
+        return FAIL(WEFT_FORMAT,
+                    "%s/config.json has %s=%s, but its folder and its line in runs.jsonl have lr=%s, seed=%lld",
+                    c->run->folder, name, value, weft_lr_text(c->run->lr).text, (long long)c->run->seed);
     c->same += ours && (weft_option_is_per_run(name) || strcmp(ours, value) == 0);
     return WEFT_OK;
 }
 
-static enum weft_status has_settings(const struct weft_results *r, const struct weft_result_arm *arm,
-                                     const struct weft_finished *run, bool *same)
+static enum weft_status has_settings(const struct weft_result_arm *arm, const struct weft_finished *run, bool *same)
 {
-    char folder[256], path[4096], hash[65];
-    struct comparing c = {.arm = arm};
-    weft_run_folder(arm->name, run->lr, run->seed, folder);
-    if (snprintf(path, sizeof path, "%s/%s/config.json", r->folder, folder) >= (int)sizeof path)
+    char path[4096], hash[65];
+    struct comparing c = {.arm = arm, .run = run};
+    if (snprintf(path, sizeof path, "%s/config.json", run->folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
-    *same = access(path, F_OK) != 0;
+    *same = access(run->folder, F_OK) != 0;
     if (*same)
         return WEFT_OK;
+    if (access(path, F_OK) != 0)
+        return FAIL(WEFT_FORMAT, "%s is missing: what was trained in that folder is not known", path);
     TRY(weft_sha256_file(path, hash));
     TRY(weft_json_load(path, compare_entry, &c));
     *same = c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
@@ -52,9 +68,9 @@ static enum weft_status has_settings(const struct weft_results *r, const struct 
 static enum weft_status check_log(struct weft_results *r, const struct weft_finished *run)
 {
     struct weft_runlog log;
-    if (!*run->chain)
-        return WEFT_OK;
     TRY(weft_runlog_load(&log, run->folder, &r->arena));
+    if (!*run->chain && !*log.chain) /* of release 0.1.0, or removed with their folder */
+        return WEFT_OK;
     const struct {
         const char *name;
         bool same;
@@ -67,6 +83,8 @@ static enum weft_status check_log(struct weft_results *r, const struct weft_fini
         {"test_accuracy", log.test_accuracy == run->test_accuracy},
         {"params", log.params == run->params},
         {"steps", log.steps == run->steps},
+        {"stream_sha256", strcmp(log.stream_sha256, run->stream_sha256) == 0},
+        {"train_loss", log.train_loss == run->train_loss},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (!checks[i].same)
@@ -160,13 +178,13 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
         bool same = false;
         if (strcmp(list[i].arm, arm->name) != 0)
             continue;
-        if (is_planned(r, arm, &list[i]))
-            TRY(has_settings(r, arm, &list[i], &same));
         struct weft_finished run = list[i];
         weft_run_folder(arm->name, run.lr, run.seed, folder);
         run.folder = weft_arena_print(&r->arena, "%s/%s", r->folder, folder);
         if (!run.folder)
             return WEFT_NOMEM;
+        if (is_planned(r, arm, &run))
+            TRY(has_settings(arm, &run, &same));
         if (same) {
             TRY(check_log(r, &run));
             put(arm, &run);

@@ -94,6 +94,7 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     if (has_number(f, "grad_norm"))
         TRY(add_point(&log->norm, arena, log->steps, weft_field_real(f, "grad_norm")));
     take_real(f, "tokens", &log->tokens);
+    take_real(f, "total", &log->train_loss);
     take_real(f, "val_accuracy", &log->val_accuracy);
     take_real(f, "test_loss", &log->test_loss);
     take_real(f, "test_accuracy", &log->test_accuracy);
@@ -141,6 +142,7 @@ enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, s
     char path[4096];
     *log = (struct weft_runlog){.params = -1,
                                 .gates_checks = -1,
+                                .train_loss = NAN,
                                 .tokens = NAN,
                                 .val_accuracy = NAN,
                                 .test_loss = NAN,
