@@ -42,7 +42,7 @@ struct view {
 };
 
 struct total {
-    int64_t runs, failed, segments, segments_done, segments_before, steps, steps_done, changes;
+    int64_t runs, failed, missing, segments, segments_done, segments_before, steps, steps_done, changes;
 };
 
 static void print_segment(void *context, int64_t first, int64_t last)
@@ -99,11 +99,19 @@ static enum weft_status audit_run(const struct args *a, const char *folder, stru
     return WEFT_OK;
 }
 
+static void print_missing(void *context, bool warning, const char *text)
+{
+    (void)context, (void)warning;
+    weft_say(stderr, "MISSING %s\n", text);
+}
+
 /* The ledger is compared with the logs when it is read. */
 static enum weft_status audit_study(const struct args *a, struct total *total)
 {
     struct weft_results r;
     enum weft_status status = weft_results_load(&r, a->folder);
+    if (status == WEFT_OK)
+        total->missing = weft_results_missing(&r, print_missing, NULL);
     for (int i = 0; status == WEFT_OK && i < r.arm_count; i++)
         for (int k = 0; status == WEFT_OK && k < r.arm[i].run_count; k++)
             status = audit_run(a, r.arm[i].run[k].folder, total);
@@ -116,6 +124,7 @@ static enum weft_status print(const struct args *a, const struct total *t)
     struct weft_result *r = weft_result_create();
     weft_result_int(r, "runs", t->runs);
     weft_result_int(r, "failed", t->failed);
+    weft_result_int(r, "missing", t->missing);
     weft_result_int(r, "segments", t->segments);
     weft_result_int(r, "segments_repeated", t->segments_done - t->segments_before);
     weft_result_int(r, "segments_passed_before", t->segments_before);
@@ -142,17 +151,23 @@ static enum weft_status run(void *args)
     if (total.failed)
         return FAIL(WEFT_CHECK, "%lld of %lld runs did not pass; the lines above say why", (long long)total.failed,
                     (long long)total.runs);
+    if (total.missing)
+        return FAIL(WEFT_CHECK,
+                    "the study is not complete: %lld runs are missing or do not count; the lines above name them",
+                    (long long)total.missing);
     return WEFT_OK;
 }
 
 const struct weft_cmd weft_cmd_audit = {
     .name = "audit",
     .summary = "repeat runs and compare them with their logs",
-    .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
-           "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
-           "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
-           "machine and any number of threads will do. A run that was resumed with other options is repeated with "
-           "those that it had at the time. Nothing in the folder is changed.",
+    .doc =
+        "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
+        "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
+        "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
+        "machine and any number of threads will do. A run that was resumed with other options is repeated with "
+        "those that it had at the time. A study passes if all of its planned runs are there. Nothing in the folder is "
+        "changed.",
     .notes =
         "forged_segment_passes is the probability that a run with one forged segment passes: the share of segments "
         "that were not repeated. What an audit cannot show is that no other runs were made and thrown away.",

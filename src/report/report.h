@@ -148,6 +148,9 @@ void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_
 /* What a reader must know before the table, one sentence per call; the first says what was compared. */
 typedef void weft_note_fn(void *context, bool warning, const char *text);
 void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *context);
+/* Names each run that the plan needs and the ledger lacks, and each on disk that the ledger does not count; returns how
+ * many there are (missing.c). */
+int64_t weft_results_missing(const struct weft_results *r, weft_note_fn *found, void *context);
 /* The table of verdicts, for a terminal, and as entries ARM.key of a flat object. */
 void weft_results_print(const struct weft_results *r, FILE *to);
 void weft_results_add(const struct weft_results *r, struct weft_result *to);

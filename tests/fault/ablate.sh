@@ -85,6 +85,8 @@ early=$("$weft" ablate --config looking --out looks --json --watch 2>err)
 [[ $? == 0 && $(field runs <<<"$early") == 10 && $(field done <<<"$early") == 6 && $(wc -l <looks/looks.jsonl) == 1 ]] &&
     "$weft" report looks | grep -q 'better by .*, 3 seeds (look 1 of 2)'
 result $? "a study stops at the look that decides it"
+"$weft" audit looks --segments 1 --json >out 2>err && [[ $(field runs <out) == 6 && $(field missing <out) == 0 ]]
+result $? "and an audit misses none of the runs that it did not need"
 [[ -e watched ]] && ! grep -q 'http-equiv="refresh"' looks/report.html
 result $? "--watch writes a page that reloads itself while the study runs"
 kill $watcher 2>/dev/null

@@ -50,6 +50,25 @@ printf '%s\n' 'import glob, json, os, shutil' 'for arm in ("dot", "w2"):' \
     'open("forged/runs.jsonl", "w").writelines(keep + new)' >choose.py
 forge_study && study more 20 RECALL_LENGTH=8 SEEDS=2 SEED=3 && python3 choose.py
 misreported "a chosen seed" 'has seed=4, but its folder and its line in runs.jsonl have lr=0.001, seed=1'
+# incomplete NAME TEXT: an audit of `forged` fails and names this
+incomplete() {
+    ! "$weft" audit forged --segments 1 >json 2>err && grep -qF -- "MISSING $2" err && grep -q 'the study is not complete' err
+    local status=$?
+    result $status "an audit of $1 fails"
+    ((status == 0)) || sed 's/^/# /' err
+}
+"$weft" audit study --segments 1 --json >json 2>err && [[ $(field runs <json) == 4 && $(field missing <json) == 0 ]]
+result $? "an audit of the whole study passes"
+forge_study && : >forged/runs.jsonl
+incomplete "an empty ledger" 'dot: the run of seed 1 is planned, and is not in the ledger'
+forge_study && sed -i -E 's/("program_sha256": ")[0-9a-f]{4}/\1abcd/' forged/study.json
+incomplete "a study of another program" 'w2: the run of seed 2 is planned'
+forge_study && sed -i '/"w2".*"seed": 2,/d' forged/runs.jsonl
+incomplete "a ledger without a line" 'forged/runs/w2/lr-0.001-seed-2 is a run of which the ledger has no line'
+forge_study && sed -i '/"seed": 2,/d' forged/runs.jsonl && rm -r forged/runs/*/*seed-2
+incomplete "a study without a seed" 'dot: the run of seed 2 is planned'
+forge_study && cp -r "forged/$run" forged/runs/w2/lr-0.001-seed-9
+incomplete "a study with a run too many" 'forged/runs/w2/lr-0.001-seed-9 is a run of which'
 forge_study && "$weft" train "forged/$run" --resume --set steps=25 >/dev/null 2>&1
 "$weft" report forged 2>err | grep -q '^1 line of the ledger left out'
 result $? "a run that was trained on does not count, and the report says so"
