@@ -336,7 +336,8 @@ def checks():
     folder = FOLDER + "/checked"
     make("ra-mla", SMALL + " latent_width=12 m1_width=6 m2_rank=6 ra_alpha=0.5 m1_mode=prefix", folder, 7)
     answer = weft("export", folder, "--format", "onnx", "--out", folder + "-onnx", "--check", "--json")
-    good = isinstance(answer, dict) and answer["checked_by"].startswith("onnxruntime ") and answer["tokens"] == answer["tokens_agree"] == 64
+    good = isinstance(answer, dict) and answer["checked_by"].startswith("onnxruntime ") and answer["tokens"] == 64
+    good = good and answer["tokens_unclear"] <= 8 and answer["tokens_agree"] == 64 - answer["tokens_unclear"]
     result(good, "--check: %s" % answer)
 
 
