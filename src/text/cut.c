@@ -85,7 +85,8 @@ enum weft_status weft_cut_add_gpt2(struct weft_cut *cut)
                     "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): was it built with "
                     "Unicode support?",
                     error, (size_t)where);
-    (void)pcre2_jit_compile(l->code, PCRE2_JIT_COMPLETE); /* without a JIT, matching is just slower */
+    (void)pcre2_jit_compile(l->code,
+                            PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is just slower */
     l->everywhere = true;
     cut->levels++;
     return WEFT_OK;
@@ -137,8 +138,7 @@ struct weft_cutter {
     pcre2_jit_stack *stack;
     const char *at, *valid, *end; /* at..valid is valid UTF-8 */
     struct cutting cutting[LEVELS];
-    double deadline; /* for a pattern that is not GPT-2's */
-    int searches;
+    size_t budget; /* for a pattern that is not GPT-2's, see search */
 };
 
 enum weft_status weft_cutter_create(struct weft_cutter **cutter, const struct weft_cut *cut)
@@ -168,21 +168,14 @@ void weft_cutter_free(struct weft_cutter *c)
     free(c);
 }
 
-/* A pattern may look at each byte of the text a few times wherever it is tried. One that backtracks more than that, or
- * is slow everywhere, would take for ever. */
 void weft_cutter_start(struct weft_cutter *c, const char *text, size_t bytes)
 {
-    enum { LEAST_STEPS = 1 << 20, STEPS_PER_BYTE = 16 };
-    const double least_seconds = 10, seconds_per_byte = 2e-5;
+    enum { LEAST = 1 << 20, PER_BYTE = 64 };
     c->at = text;
     c->end = text + bytes;
     c->valid = text + weft_utf8_valid(text, bytes);
-    if (c->gpt2)
-        return;
-    size_t steps = bytes < UINT32_MAX / (2 * STEPS_PER_BYTE) ? LEAST_STEPS + STEPS_PER_BYTE * bytes : UINT32_MAX;
-    pcre2_set_match_limit(c->context, (uint32_t)steps);
-    c->deadline = weft_seconds() + least_seconds + seconds_per_byte * (double)bytes;
-    for (int i = 0; i < c->cut->levels; i++)
+    c->budget = bytes < SIZE_MAX / (2 * PER_BYTE) ? LEAST + PER_BYTE * bytes : SIZE_MAX / 2;
+    for (int i = 0; i < c->cut->levels && !c->gpt2; i++)
         c->cutting[i] = (struct cutting){0};
 }
 
@@ -196,16 +189,55 @@ static enum weft_status fail(const struct level *l, size_t bytes, int error)
                 name_of(l), (const char *)message);
 }
 
+static int match(struct weft_cutter *c, const struct level *l, const char *text, size_t size, size_t from,
+                 uint32_t options)
+{
+    PCRE2_SPTR subject = (PCRE2_SPTR)text;
+    options |= PCRE2_NO_UTF_CHECK;
+    int found = pcre2_match(l->code, subject, size, from, options, c->match, c->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
+        found = pcre2_match(l->code, subject, size, from, options | PCRE2_NO_JIT, c->match, c->context);
+    return found;
+}
+
+/* Where a character begins, from `at` on. */
+static size_t round_up(const char *text, size_t at, size_t size)
+{
+    while (at < size && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at++;
+    return at < size ? at : size;
+}
+
+/* A pattern may look far ahead, or backtrack, at some places of a text, but not at all of them: that would take time
+ * that grows with the square of the text. So a search sees a short window and has few steps. If a match needs more,
+ * both grow, and the text's budget pays for it, which is the same on every machine. */
+static enum weft_status search_window(struct weft_cutter *c, const struct level *l, const struct cutting *p, int *found)
+{
+    enum { WINDOW = 512, STEPS = 1024, MOST = 1 << 30 };
+    size_t size = (size_t)(p->end - p->text), from = (size_t)(p->at - p->text), window = WINDOW, steps = STEPS;
+    while (true) {
+        size_t end = size - from > window ? round_up(p->text, from + window, size) : size;
+        pcre2_set_match_limit(c->context, (uint32_t)steps);
+        *found = match(c, l, p->text, end, from, end < size ? PCRE2_PARTIAL_HARD : 0);
+        bool further = end < size && (*found == PCRE2_ERROR_PARTIAL || *found == PCRE2_ERROR_NOMATCH);
+        if (!further && *found != PCRE2_ERROR_MATCHLIMIT)
+            return WEFT_OK;
+        size_t *more = further ? &window : &steps;
+        if (*more > c->budget || *more > MOST)
+            return FAIL(WEFT_UNSUPPORTED,
+                        "the pattern \"%.60s\" takes too long on a text of %zu bytes: it looks at most of the text at "
+                        "many places",
+                        name_of(l), size);
+        c->budget -= *more;
+        *more *= 2;
+    }
+}
+
 static enum weft_status search(struct weft_cutter *c, const struct level *l, struct cutting *p)
 {
-    enum { OFTEN = 64 };
-    size_t size = (size_t)(p->end - p->text), from = (size_t)(p->at - p->text);
-    if (++c->searches % OFTEN == 0 && weft_seconds() > c->deadline)
-        return FAIL(WEFT_UNSUPPORTED, "the pattern \"%.60s\" takes too long on a text of %zu bytes", name_of(l), size);
-    int found = pcre2_match(l->code, (PCRE2_SPTR)p->text, size, from, PCRE2_NO_UTF_CHECK, c->match, c->context);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-        found = pcre2_match(l->code, (PCRE2_SPTR)p->text, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->match,
-                            c->context);
+    size_t size = (size_t)(p->end - p->text);
+    int found;
+    TRY(search_window(c, l, p, &found));
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(c->match);
     p->searched = true;
     p->match = p->match_end = p->end;

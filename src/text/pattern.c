@@ -240,7 +240,8 @@ static enum weft_status compile(pcre2_code **code, const char *path, const char 
     if (empty)
         return FAIL(WEFT_UNSUPPORTED, "%s: the pattern \"%s\" can match an empty text, which is not supported", path,
                     weft_name_show(pattern).text);
-    (void)pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE); /* without a JIT, matching is just slower */
+    (void)pcre2_jit_compile(*code,
+                            PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is just slower */
     return WEFT_OK;
 }
 

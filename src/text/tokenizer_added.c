@@ -3,12 +3,28 @@
  * tokenizer_added.c - the added_tokens of a tokenizer.json: tokens that are searched for in a text before it is
  * normalized, or after that.
  */
+#define _GNU_SOURCE
 #include "text/tokenizer_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ADDED = 4096 };
+
+enum weft_status weft_reading_count_added(const char *path, const char *json, size_t bytes)
+{
+    enum { OTHERS = 1024 }; /* the vocabulary and other parts may have the word */
+    static const char word[] = "\"content\"";
+    const char *at = json, *end = json + bytes;
+    size_t count = 0;
+    while (count <= MOST_ADDED + OTHERS && (at = memmem(at, (size_t)(end - at), word, sizeof word - 1))) {
+        at += sizeof word - 1;
+        count++;
+    }
+    if (count > MOST_ADDED + OTHERS)
+        return FAIL(WEFT_UNSUPPORTED, "%s: more than %d added_tokens: the limit is %d", path, MOST_ADDED, MOST_ADDED);
+    return WEFT_OK;
+}
 
 enum weft_status weft_reading_check_added(const char *path, const json_t *added)
 {

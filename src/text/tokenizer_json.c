@@ -138,7 +138,9 @@ enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *nam
 {
     struct weft_reading r = {.path = name};
     json_t *root = NULL;
-    enum weft_status status = weft_reading_json(name, json, bytes, &root);
+    enum weft_status status = weft_reading_count_added(name, json, bytes);
+    if (status == WEFT_OK)
+        status = weft_reading_json(name, json, bytes, &root);
     if (status == WEFT_OK)
         status = read_root(&r, root);
     json_decref(root);

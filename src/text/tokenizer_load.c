@@ -74,7 +74,9 @@ static enum weft_status load_file(struct weft_tokenizer **t, const char *path)
     char *text = NULL;
     size_t bytes;
     enum weft_status status = weft_slurp(path, WEFT_MAX_TOKENIZER_BYTES, &text, &bytes);
-    if (status == WEFT_OK && text[strspn(text, " \t\r\n")] == '{')
+    if (status == WEFT_OK && !text[strspn(text, " \t\r\n")])
+        status = FAIL(WEFT_FORMAT, "%s is empty", path);
+    else if (status == WEFT_OK && text[strspn(text, " \t\r\n")] == '{')
         status = weft_tokenizer_parse(t, path, text, bytes);
     else if (status == WEFT_OK)
         status = load_vocab_bpe(t, path, text, bytes);

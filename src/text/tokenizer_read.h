@@ -25,6 +25,8 @@ enum weft_status weft_reading_create(struct weft_reading *r, enum weft_tokenizer
 /* Sets the tokens. */
 enum weft_status weft_reading_vocab(struct weft_reading *r, const json_t *added);
 /* Sets which tokens are searched for in a text, after normalization if that is wanted (tokenizer_added.c). */
+/* Refuses a text with far more added tokens than are supported, before it is parsed: that takes a kilobyte for each. */
+enum weft_status weft_reading_count_added(const char *path, const char *json, size_t bytes);
 enum weft_status weft_reading_check_added(const char *path, const json_t *added);
 enum weft_status weft_reading_added(struct weft_reading *r, const json_t *added);
 

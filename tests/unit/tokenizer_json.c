@@ -3,9 +3,13 @@
  * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: what they do to a text, and what is
  * refused. tests/once/tokenizers.sh compares them with PyPI's tokenizers.
  *
- * run-tests: 1 s, asan 1 s
+ * run-tests: 4 s, asan 12 s
  */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer.h"
+
+#include <pcre2.h>
+#include <unistd.h>
 
 #define MARK "\xe2\x96\x81"
 
@@ -398,6 +402,95 @@ static void hostile_pattern(void **state)
     weft_tokenizer_free(t);
 }
 
+/* Patterns whose time would grow with the square of the text: each start looks as far as the text goes. */
+static void slow_patterns(void **state)
+{
+    static const char *const patterns[] = {"[\\\\s\\\\S]+Z|[\\\\s\\\\S]", "a+b|[\\\\s\\\\S]",
+                                           "(?=[\\\\s\\\\S]*Z)[\\\\s\\\\S]|a", "(?:a|a)+b|[\\\\s\\\\S]"};
+    enum { BYTES = 1 << 20 };
+    char *text = malloc(BYTES), pre[400];
+    memset(text, 'a', BYTES);
+    (void)state;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        snprintf(pre, sizeof pre, SPLIT("Regex", "%s", "Isolated", false), patterns[i]);
+        struct weft_tokenizer *t = make(&(struct parts){.pre = pre});
+        struct weft_ids ids = {0};
+        assert_int_equal(weft_encode(t, text, BYTES, true, true, &ids), WEFT_UNSUPPORTED);
+        assert_non_null(strstr(weft_error(), "takes too long"));
+        free(ids.id);
+        weft_tokenizer_free(t);
+    }
+    free(text);
+}
+
+/* Long pieces are found in windows that grow: whatever the window, they are those of one search. */
+static void long_pieces(void **state)
+{
+    static const char pattern[] = "\\p{L}+b(?=c)|(?<=x)y+|\\s+(?!\\S)|\\s+$|\\p{L}+|.|\\n";
+    enum { BYTES = 1 << 16 };
+    static const char *const words[] = {"a", "b", "c", "x", "y", " ", "\n", "\xc3\xa9", "\xe4\xb8\x80"};
+    char *text = malloc(BYTES + 8192);
+    size_t bytes = 0, size, starts = 0;
+    (void)state;
+    for (uint32_t i = 0, draw = 1; bytes < BYTES; i++) {
+        draw = draw * 1664525 + 1013904223;
+        const char *word = words[draw >> 8 & 7 ? draw >> 12 & 7 : 8];
+        for (uint32_t n = 1 + (i % 16 ? 0 : draw >> 20 & 2047); n; n--)
+            bytes += (size_t)sprintf(text + bytes, "%s", word);
+    }
+    pcre2_code *code;
+    struct weft_cutter *cutter;
+    struct weft_cut *cut;
+    check(weft_pattern_compile(&code, "test", pattern, false));
+    check(weft_cut_create(&cut));
+    check(weft_cut_add(cut, "test", pattern, false, WEFT_ISOLATED, false));
+    check(weft_cutter_create(&cutter, cut));
+    weft_cutter_start(cutter, text, bytes);
+    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+    for (size_t at = 0; at < bytes; at += size, starts++) {
+        const char *piece;
+        check(weft_cutter_next(cutter, &piece, &size));
+        assert_true(piece == text + at);
+        assert_int_equal(pcre2_match(code, (PCRE2_SPTR)text, bytes, at, PCRE2_NO_UTF_CHECK, match, NULL), 1);
+        assert_int_equal(pcre2_get_ovector_pointer(match)[0], at);
+        assert_int_equal(pcre2_get_ovector_pointer(match)[1], at + size);
+    }
+    assert_true(starts > 200);
+    pcre2_match_data_free(match);
+    weft_cutter_free(cutter);
+    weft_cut_free(cut);
+    pcre2_code_free(code);
+    free(text);
+}
+
+/* Refused before a million entries are parsed. */
+static void many_added_tokens(void **state)
+{
+    enum { MANY = 1000000 };
+    char *json = NULL;
+    size_t bytes;
+    struct weft_tokenizer *t;
+    (void)state;
+    FILE *f = open_memstream(&json, &bytes);
+    for (int i = 0; i < MANY; i++)
+        fprintf(f, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", 256 + i, i);
+    fclose(f);
+    assert_int_equal(parse(&t, &(struct parts){.added = json}), WEFT_UNSUPPORTED);
+    assert_non_null(strstr(weft_error(), "added_tokens: the limit is 4096"));
+    free(json);
+}
+
+static void empty_file(void **state)
+{
+    char path[] = "/tmp/weft-empty-XXXXXX";
+    struct weft_tokenizer *t;
+    (void)state;
+    close(mkstemp(path));
+    assert_int_equal(weft_tokenizer_load(&t, path), WEFT_FORMAT);
+    assert_non_null(strstr(weft_error(), "is empty"));
+    unlink(path);
+}
+
 /* A normalizer that makes gigabytes of a line, too. */
 static void hostile_normalizer(void **state)
 {
@@ -419,20 +512,12 @@ static void hostile_normalizer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits),
-        cmocka_unit_test(digits_and_prefix),
-        cmocka_unit_test(sentencepiece),
-        cmocka_unit_test(metaspace),
-        cmocka_unit_test(unknown_characters),
-        cmocka_unit_test(nfc),
-        cmocka_unit_test(ignored_merges),
-        cmocka_unit_test(added_tokens),
-        cmocka_unit_test(ends),
-        cmocka_unit_test(refused_parts),
-        cmocka_unit_test(refused_patterns),
-        cmocka_unit_test(hostile_pattern),
-        cmocka_unit_test(hostile_normalizer),
-        cmocka_unit_test(untyped_models),
+        cmocka_unit_test(splits),         cmocka_unit_test(digits_and_prefix),  cmocka_unit_test(sentencepiece),
+        cmocka_unit_test(metaspace),      cmocka_unit_test(unknown_characters), cmocka_unit_test(nfc),
+        cmocka_unit_test(ignored_merges), cmocka_unit_test(added_tokens),       cmocka_unit_test(ends),
+        cmocka_unit_test(refused_parts),  cmocka_unit_test(refused_patterns),   cmocka_unit_test(hostile_pattern),
+        cmocka_unit_test(slow_patterns),  cmocka_unit_test(long_pieces),        cmocka_unit_test(many_added_tokens),
+        cmocka_unit_test(empty_file),     cmocka_unit_test(hostile_normalizer), cmocka_unit_test(untyped_models),
         cmocka_unit_test(missing_bytes),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
