@@ -16,6 +16,7 @@
 #include "weft.h"
 
 #include <fenv.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,6 +95,18 @@ enum weft_status weft_input_map(const char *path, void **map, size_t *bytes);
 /* Reads a whole file and adds a 0. The caller frees the text, even after an error. */
 enum weft_status weft_slurp(const char *path, size_t limit, char **text, size_t *bytes);
 enum { WEFT_MAX_CONFIG_BYTES = 1 << 20 }; /* the limit for config files */
+/* Reads a file line by line. A line longer than WEFT_MAX_LINE bytes and a failed read are errors, never an end. */
+enum { WEFT_MAX_LINE = 4 << 20 };
+struct weft_lines {
+    FILE *file;
+    const char *path; /* for messages */
+    char *text;       /* the line with its newline, which the last may lack, and a 0; weft_lines_release frees it */
+    size_t bytes;     /* its length; 0: the file has ended */
+    int64_t number;   /* from 1 */
+    size_t room;
+};
+enum weft_status weft_lines_next(struct weft_lines *l);
+void weft_lines_release(struct weft_lines *l);
 /* Closes a file after writing; returns false if any write failed. */
 bool weft_output_close(FILE *file);
 
@@ -103,10 +116,19 @@ bool weft_output_close(FILE *file);
 enum weft_status weft_path_sync(const char *path);
 /* Creates a folder and its parents. */
 enum weft_status weft_folder_make(const char *path);
+/* Refuses a folder that contains, at any depth, anything but regular files and folders: a link in a folder that
+ * somebody else made leads to files that are not theirs. */
+enum weft_status weft_folder_is_plain(const char *folder);
+/* Removes a folder with all that is in it; links are removed, not followed. It need not exist. */
+enum weft_status weft_folder_remove(const char *folder);
 /* Creates only the parents. */
 enum weft_status weft_folder_make_parents(const char *path);
 
 /* ---- threads (threads.c) */
+
+/* pthread_create with a stack of WEFT_STACK bytes, whatever `ulimit -s` says. */
+enum { WEFT_STACK = 8 << 20 };
+int weft_thread_create(pthread_t *id, void *(*fn)(void *), void *context);
 
 /* One tile of work; `thread` is in 0 .. weft_threads()-1 and selects the thread's private scratch. */
 typedef void weft_tile_fn(void *context, int64_t tile, int thread);
@@ -221,7 +243,11 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_bytes(struct weft_sha256 *sha, unsigned char hash[32]);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
-/* Path and hash of the program that trains the runs of studies (program.c); see weft_program_set. */
+/* Of a file of at most WEFT_MAX_CONFIG_BYTES; a larger one is not read. */
+enum weft_status weft_sha256_config(const char *path, char hex[65]);
+/* Path and hash of the program that trains the runs of studies (program.c): this one, or that of weft_program_set, of
+ * which weft_program_check requires that it was set. */
+enum weft_status weft_program_check(void);
 const char *weft_program(void);
 /* The same as an absolute path, which other processes can use. */
 enum weft_status weft_program_path(char path[4096]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * file.c - opens, maps and reads whole files, and closes written ones.
+ * file.c - opens, maps and reads files, whole or by lines, and closes written ones.
  */
 #include "base/base.h"
 
@@ -80,6 +80,42 @@ enum weft_status weft_slurp(const char *path, size_t limit, char **text, size_t 
     fclose(file);
     return status;
 }
+
+/* ---- lines */
+
+static enum weft_status grow(struct weft_lines *l)
+{
+    size_t room = l->room ? 2 * l->room : 4096;
+    char *more = realloc(l->text, room);
+    if (!more)
+        return FAIL(WEFT_NOMEM, "not enough memory for a line of %zu bytes of %s", room, l->path);
+    l->text = more;
+    l->room = room;
+    return WEFT_OK;
+}
+
+enum weft_status weft_lines_next(struct weft_lines *l)
+{
+    int c = 0;
+    l->bytes = 0;
+    l->number++;
+    errno = 0;
+    while (c != '\n' && (c = getc_unlocked(l->file)) != EOF) {
+        if (l->bytes == WEFT_MAX_LINE)
+            return FAIL(WEFT_FORMAT, "%s:%lld: the line is longer than %d bytes", l->path, (long long)l->number,
+                        WEFT_MAX_LINE);
+        if (l->bytes + 2 > l->room)
+            TRY(grow(l));
+        l->text[l->bytes++] = (char)c;
+    }
+    if (ferror(l->file))
+        return FAIL(WEFT_IO, "%s cannot be read: %s", l->path, strerror(errno));
+    if (l->bytes)
+        l->text[l->bytes] = 0;
+    return WEFT_OK;
+}
+
+void weft_lines_release(struct weft_lines *l) { free(l->text); }
 
 bool weft_output_close(FILE *file)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * folder.c - creates folders and their parents. The parent of a new folder is synced: otherwise the folder and all
- * files in it, even synced ones, could be lost in a power failure.
+ * folder.c - creates and removes folders, and checks what is in them. The parent of a new folder is synced:
+ * otherwise the folder and all files in it, even synced ones, could be lost in a power failure.
  */
 #include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,4 +58,55 @@ enum weft_status weft_folder_make(const char *path)
     TRY(weft_folder_make_parents(path));
     TRY(make(path));
     return WEFT_OK;
+}
+
+/* ---- what is in a folder */
+
+/* Entries that were removed or renamed meanwhile, as temporary files are, do not matter. */
+static enum weft_status check_entry(const FTSENT *e)
+{
+    bool plain = e->fts_info == FTS_D || e->fts_info == FTS_DP || e->fts_info == FTS_F;
+    bool gone = (e->fts_info == FTS_NS || e->fts_info == FTS_DNR || e->fts_info == FTS_ERR) && e->fts_errno == ENOENT;
+    if (plain || gone)
+        return WEFT_OK;
+    if (e->fts_info == FTS_SL || e->fts_info == FTS_SLNONE)
+        return FAIL(WEFT_FORMAT, "%s is a symbolic link: records are never read through links. Replace it with a copy",
+                    e->fts_path);
+    if (e->fts_info == FTS_DEFAULT)
+        return FAIL(WEFT_FORMAT, "%s is neither a regular file nor a folder", e->fts_path);
+    return FAIL(WEFT_IO, "%s cannot be read: %s", e->fts_path, strerror(e->fts_errno));
+}
+
+enum weft_status weft_folder_is_plain(const char *folder)
+{
+    char *const paths[] = {(char *)folder, NULL};
+    enum weft_status status = WEFT_OK;
+    FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_COMFOLLOW, NULL);
+    if (!fts)
+        return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
+    for (const FTSENT *e; status == WEFT_OK && (e = fts_read(fts));)
+        status = check_entry(e);
+    fts_close(fts);
+    return status;
+}
+
+static enum weft_status remove_entry(const FTSENT *e)
+{
+    bool folder = e->fts_info == FTS_DP || e->fts_info == FTS_DNR;
+    if (e->fts_info == FTS_D || (folder ? rmdir(e->fts_accpath) : unlink(e->fts_accpath)) == 0 || errno == ENOENT)
+        return WEFT_OK;
+    return FAIL(WEFT_IO, "%s cannot be removed: %s", e->fts_path, strerror(errno));
+}
+
+enum weft_status weft_folder_remove(const char *folder)
+{
+    char *const paths[] = {(char *)folder, NULL};
+    enum weft_status status = WEFT_OK;
+    FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
+    if (!fts)
+        return FAIL(WEFT_IO, "%s cannot be removed: %s", folder, strerror(errno));
+    for (const FTSENT *e; status == WEFT_OK && (e = fts_read(fts));)
+        status = remove_entry(e);
+    fts_close(fts);
+    return status;
 }

@@ -55,6 +55,7 @@ struct weft_gates {
     void *context;
     int checks, failed;
     char sizes[160]; /* of the model itself: layers, width, sequences, tokens, dtype; "": only the twin was checked */
+    char plan_sha256[65]; /* of the study whose run was checked, in its record; "": none */
 };
 
 /* NULL past the last. */
@@ -68,8 +69,9 @@ enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_
  * things. Reports, audits and publishing refuse such runs. */
 bool weft_gates_skipped(void);
 
-/* The result of the gates as a file in a run's folder (record.c). It is valid, and the report is filled in, if config,
- * program and instruction set are the same. A record of skipped gates is valid only where they are skipped. */
+/* The result of the gates as a file in a run's folder (record.c). It is valid if config, program and instruction set
+ * are the same. A record of skipped gates is valid only where they are skipped. The report has what the record says,
+ * valid or not. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);

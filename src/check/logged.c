@@ -91,18 +91,18 @@ static void read_line(struct reading *r, const json_t *line)
 
 static enum weft_status read_log(struct reading *r, FILE *log, const char *path)
 {
-    char *text = NULL;
-    size_t room = 0;
-    ssize_t n;
-    enum weft_status status = WEFT_OK;
-    for (int64_t line = 1; status == WEFT_OK && (n = getline(&text, &room, log)) > 0; line++) {
+    struct weft_lines lines = {.file = log, .path = path};
+    enum weft_status status = weft_lines_next(&lines);
+    while (status == WEFT_OK && lines.bytes) {
         json_t *object = NULL;
-        status = weft_fields_line(path, line, text, (size_t)n, &object);
+        status = weft_fields_line(path, lines.number, lines.text, lines.bytes, &object);
         if (status == WEFT_OK)
             read_line(r, object);
         json_decref(object);
+        if (status == WEFT_OK)
+            status = weft_lines_next(&lines);
     }
-    free(text);
+    weft_lines_release(&lines);
     return status;
 }
 

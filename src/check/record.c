@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * record.c - the result of the gates in a run's folder: for the same config, program and instruction set it would be
- * the same again.
+ * the same again. A study's run also has the hash of the plan there, which its log takes up.
  */
 #include "train/record.h"
+#include "base/fields.h"
 #include "base/json.h"
 #include "check/check.h"
 #include "ckpt/ckpt.h"
@@ -17,7 +18,7 @@ struct record {
     const char *config;
     char program[65];
     int same; /* entries that are the same as those of this run */
-    int checks, failed;
+    struct weft_gates *gates;
 };
 enum { SAME = 3 };
 
@@ -30,27 +31,25 @@ static enum weft_status read_entry(void *context, const char *name, const char *
         s->same += strcmp(value, s->program) == 0;
     else if (strcmp(name, "isa") == 0)
         s->same += strcmp(value, weft_dnn_path()) == 0;
+    else if (strcmp(name, "plan_sha256") == 0)
+        snprintf(s->gates->plan_sha256, sizeof s->gates->plan_sha256, "%s", weft_is_sha256(value) ? value : "");
     else if (strcmp(name, "checks") == 0)
-        s->checks = atoi(value);
+        s->gates->checks = atoi(value);
     else if (strcmp(name, "failed") == 0)
-        s->failed = atoi(value);
+        s->gates->failed = atoi(value);
     return WEFT_OK;
 }
 
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *gates)
 {
-    struct record s = {.config = config_sha256};
+    struct record s = {.config = config_sha256, .gates = gates};
     *same = false;
     if (access(path, F_OK))
         return WEFT_OK;
     TRY(weft_program_hash(s.program));
     TRY(weft_json_load(path, read_entry, &s));
-    *same = s.same == SAME && (s.checks > 0 || weft_gates_skipped());
-    if (*same) {
-        gates->checks = s.checks;
-        gates->failed = s.failed;
-    }
+    *same = s.same == SAME && (gates->checks > 0 || weft_gates_skipped());
     return WEFT_OK;
 }
 
@@ -66,6 +65,8 @@ enum weft_status weft_gate_record_save(const char *path, const char *config_sha2
     weft_result_text(r, "config_sha256", config_sha256);
     weft_result_text(r, "program_sha256", program);
     weft_result_text(r, "isa", weft_dnn_path());
+    if (*gates->plan_sha256)
+        weft_result_text(r, "plan_sha256", gates->plan_sha256);
     weft_result_text(r, "gates", gates->checks ? names : WEFT_GATES_NOT_RUN);
     weft_result_text(r, "sizes", gates->sizes);
     weft_result_int(r, "checks", gates->checks);

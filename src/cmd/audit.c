@@ -42,7 +42,7 @@ struct view {
 };
 
 struct total {
-    int64_t runs, failed, missing, segments, segments_done, segments_before, steps, steps_done, changes;
+    int64_t arms, runs, failed, missing, segments, segments_done, segments_before, steps, steps_done, changes;
 };
 
 static void print_segment(void *context, int64_t first, int64_t last)
@@ -57,6 +57,15 @@ static void print_progress(void *context, const struct weft_progress *now)
     struct view *v = context;
     weft_line_show(&v->line, (double)now->step, (double)v->last, "%s  step %lld/%lld", v->folder, (long long)now->step,
                    (long long)v->last);
+}
+
+/* What needs no training, as reports check it. */
+static enum weft_status check_records(const char *folder)
+{
+    struct weft_results r;
+    enum weft_status status = weft_results_single(&r, folder);
+    weft_results_release(&r);
+    return status;
 }
 
 static enum weft_status repeat(const struct args *a, struct weft_audit *audit, struct view *v)
@@ -80,7 +89,9 @@ static enum weft_status audit_run(const struct args *a, const char *folder, stru
     struct weft_audit audit = {0};
     struct view view = {.folder = folder};
     weft_line_init(&view.line, 0);
-    enum weft_status status = repeat(a, &audit, &view);
+    enum weft_status status = check_records(folder);
+    if (status == WEFT_OK)
+        status = repeat(a, &audit, &view);
     total->runs++;
     total->segments += audit.segments_there;
     total->segments_done += audit.segments_done;
@@ -105,13 +116,31 @@ static void print_missing(void *context, bool warning, const char *text)
     weft_say(stderr, "MISSING %s\n", text);
 }
 
-/* The ledger is compared with the logs when it is read. */
+static enum weft_status audit_gates(const struct args *a, const struct weft_results *r, int arm, struct total *total)
+{
+    bool there = false;
+    enum weft_status status = weft_results_check_gates(r, arm, a->data, &there);
+    if (status == WEFT_NOMEM)
+        return status;
+    total->arms += there;
+    total->failed += status != WEFT_OK;
+    if (status != WEFT_OK)
+        weft_say(stderr, "FAILED gates of %s: %s\n", r->arm[arm].name, weft_error());
+    else if (there)
+        weft_say(stderr, "passed gates of %s\n", r->arm[arm].name);
+    weft_error_clear();
+    return WEFT_OK;
+}
+
+/* The plan, the costs of its arms and the ledger are compared when they are read. */
 static enum weft_status audit_study(const struct args *a, struct total *total)
 {
     struct weft_results r;
     enum weft_status status = weft_results_load(&r, a->folder);
     if (status == WEFT_OK)
         total->missing = weft_results_missing(&r, print_missing, NULL);
+    for (int i = 0; status == WEFT_OK && i < r.arm_count; i++)
+        status = audit_gates(a, &r, i, total);
     for (int i = 0; status == WEFT_OK && i < r.arm_count; i++)
         for (int k = 0; status == WEFT_OK && k < r.arm[i].run_count; k++)
             status = audit_run(a, r.arm[i].run[k].folder, total);
@@ -122,6 +151,7 @@ static enum weft_status audit_study(const struct args *a, struct total *total)
 static enum weft_status print(const struct args *a, const struct total *t)
 {
     struct weft_result *r = weft_result_create();
+    weft_result_int(r, "arms", t->arms);
     weft_result_int(r, "runs", t->runs);
     weft_result_int(r, "failed", t->failed);
     weft_result_int(r, "missing", t->missing);
@@ -146,11 +176,14 @@ static enum weft_status run(void *args)
     struct total total = {0};
     char path[4200];
     snprintf(path, sizeof path, "%.4095s/study.json", a->folder);
+    if (access(a->folder, F_OK))
+        return FAIL(WEFT_INVALID, "there is no folder %s", a->folder);
+    TRY(weft_folder_is_plain(a->folder));
     TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
     TRY(print(a, &total));
     if (total.failed)
-        return FAIL(WEFT_CHECK, "%lld of %lld runs did not pass; the lines above say why", (long long)total.failed,
-                    (long long)total.runs);
+        return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass; the lines above say why",
+                    (long long)total.failed, (long long)(total.runs + total.arms));
     if (total.missing)
         return FAIL(WEFT_CHECK,
                     "the study is not complete: %lld runs are missing or do not count; the lines above name them",
@@ -161,16 +194,18 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_audit = {
     .name = "audit",
     .summary = "repeat runs and compare them with their logs",
-    .doc =
-        "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
-        "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
-        "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
-        "machine and any number of threads will do. A run that was resumed with other options is repeated with "
-        "those that it had at the time. A study passes if all of its planned runs are there. Nothing in the folder is "
-        "changed.",
+    .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
+           "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
+           "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
+           "machine and any number of threads will do. A run that was resumed with other options is repeated with "
+           "those that it had at the time. For a study, it also compares the plan, the costs of the arms and the "
+           "results of "
+           "their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
     .notes =
-        "forged_segment_passes is the probability that a run with one forged segment passes: the share of segments "
-        "that were not repeated. What an audit cannot show is that no other runs were made and thrown away.",
+        "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of segments "
+        "that were not repeated. No audit can show that the plan existed before the runs (publish plan_sha256 "
+        "beforehand), that no other studies were made and thrown away, or on which machine the runs were made. See "
+        "docs/trust.md.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -159,10 +159,15 @@ static int add_arm(struct weft_result *r, const char *rung, const struct weft_ar
     return failed;
 }
 
+/* The hash of a plan that cannot be made is empty; the run will say why. */
 static int add_rung(struct weft_result *r, const struct weft_study *s, const char *rung)
 {
     int failed = 0;
-    char name[64];
+    char name[64], plan[65] = "";
+    snprintf(name, sizeof name, "%splan_sha256", rung);
+    if (weft_study_plan_hash(s, plan) != WEFT_OK)
+        weft_error_clear();
+    weft_result_text(r, name, plan);
     snprintf(name, sizeof name, "%ssteps", rung);
     weft_result_int(r, name, s->arm[0].recipe.steps);
     for (int i = 0; i < s->arm_count; i++)

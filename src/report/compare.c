@@ -38,15 +38,11 @@ static bool is_run(const char *folder)
 
 /* ---- cost */
 
-static enum weft_status account(struct weft_result_arm *arm, struct weft_spec *spec, struct weft_recipe *recipe)
+static enum weft_status account(struct weft_result_arm *arm, const struct weft_spec *spec,
+                                const struct weft_recipe *recipe)
 {
-    struct weft_nn *model = NULL;
     struct weft_account a;
-    enum weft_status status = weft_nn_create(&model, spec);
-    if (status == WEFT_OK)
-        status = weft_account(model, recipe, spec->context, &a);
-    weft_nn_free(model);
-    TRY(status);
+    TRY(weft_arm_account(spec, recipe, &a));
     arm->params = a.params;
     arm->flops = a.flops_train;
     arm->state_bytes = a.state_bytes;
@@ -133,6 +129,23 @@ static enum weft_status check_data(struct weft_result_arm *arm, const char *fold
     return WEFT_OK;
 }
 
+/* The config is the one that the log names, and so are seed and learning rate in the name of a study's run. */
+static enum weft_status check_config(const char *folder, const struct weft_runlog *log, const char *lr,
+                                     const char *seed)
+{
+    char path[4096], hash[65], named[256];
+    const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
+    snprintf(path, sizeof path, "%.4000s/config.json", folder);
+    TRY(weft_sha256_config(path, hash));
+    if (*log->chain && *log->config_sha256 && strcmp(hash, log->config_sha256) != 0)
+        return FAIL(WEFT_FORMAT, "%s does not have the hash that the log recorded: it was changed after the run", path);
+    weft_run_folder("-", strtod(lr, NULL), strtoll(seed, NULL, 10), named);
+    if (strncmp(name, "lr-", 3) == 0 && strstr(name, "-seed-") && strcmp(name, strrchr(named, '/') + 1) != 0)
+        return FAIL(WEFT_FORMAT, "%s has lr=%s and seed=%s: the run of another seed or learning rate was put there",
+                    path, lr, seed);
+    return WEFT_OK;
+}
+
 /* A run without a score is skipped. */
 static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
 {
@@ -147,6 +160,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
         return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it the config of a run?", folder);
     if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
         return WEFT_OK;
+    TRY(check_config(folder, &log, lr, seed));
     TRY(check_data(arm, folder));
     for (int i = 0; i < arm->run_count; i++)
         if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
@@ -207,6 +221,7 @@ static enum weft_status add_arm(struct weft_results *r, const char *name, const 
     arm->description = weft_arena_print(&r->arena, "%s", folder);
     if (!arm->description)
         return WEFT_NOMEM;
+    TRY(weft_folder_is_plain(folder));
     if (!is_run(folder))
         return add_runs(r, arm, folder);
     arm->run = weft_arena_alloc(&r->arena, sizeof *arm->run);

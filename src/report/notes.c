@@ -140,6 +140,19 @@ static void note_test(const struct weft_results *r, const struct noting *n)
         say(n, false, "Every seed has a test set of its own, so intervals over seeds include the noise of test sets.");
 }
 
+/* What nothing vouches for, because an earlier release did not record it. */
+static void note_unbound(const struct weft_results *r, const struct noting *n)
+{
+    if (r->unbound)
+        say(n, true,
+            "Not checked: nothing but the ledger vouches for %lld of %lld runs, and nothing binds them to the plan, as "
+            "in "
+            "release 0.1.0.",
+            (long long)r->unbound, (long long)r->finished);
+    if (r->uncounted)
+        say(n, true, "Not checked: the costs of the arms, which Weft %s counted.", r->version);
+}
+
 /* Arms that got no verdict, and what of the pairing is not known. */
 static void note_pairing(const struct weft_results *r, const struct noting *n)
 {
@@ -226,6 +239,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
             "%lld line%s of the ledger left out: other settings, another program, or replaced by a later run.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
+    note_unbound(r, &n);
     note_pairing(r, &n);
     note_test(r, &n);
     note_edges(r, &n);

@@ -6,15 +6,18 @@
  *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
  *     study.json, runs.jsonl, report.*
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
- *     data/                the token files, if they are small
+ *     data/                the token files, if they are small and those that the logs name
  *
- * The same study gives the same bytes.
+ * The list is that of this file: a folder from somebody else decides nothing but which of these files it has, and has
+ * no links (weft_results_load). The same study gives the same bytes.
  */
 #define _GNU_SOURCE
 #include "report/publish.h"
 #include "ckpt/ckpt.h"
 #include "report/archive.h"
 #include "report/results.h"
+#include "text/text.h"
+#include "train/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,6 +34,7 @@ struct publishing {
     const struct weft_results *r;
     struct weft_archive *archive;
     FILE *manifest;
+    struct weft_arena *scratch;
 };
 
 /* ---- files */
@@ -105,27 +109,78 @@ static enum weft_status add_run(struct publishing *p, const struct weft_finished
     return status;
 }
 
-/* ---- data */
+/* ---- data: token files of the splits, their hash trees, tokenizer and index, and nothing else that a folder has */
 
-static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+static bool is_data(const char *name)
+{
+    static const char *const splits[] = {"train", "val", "test"}, tree[] = ".tree";
+    char file[256];
+    size_t n = strlen(name);
+    snprintf(file, sizeof file, "%.*s", (int)(weft_ends_in(name, tree) ? n - strlen(tree) : n), name);
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (weft_is_shard(file, splits[i]))
+            return true;
+    return strcmp(name, "data.json") == 0 || strcmp(name, "tokenizer.json") == 0;
+}
+
+static int is_packed(const struct dirent *e) { return is_data(e->d_name); }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+/* Bytes of a file that is one itself; more than go along for anything else. */
+static int64_t size_of(const char *folder, const char *name)
+{
+    char path[8192];
+    struct stat st;
+    snprintf(path, sizeof path, "%.4000s/%.255s", folder, name);
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : MOST_DATA + 1;
+}
 
 static enum weft_status add_data_files(struct publishing *p, const char *folder, struct dirent **list, int count)
 {
     char path[8192], name[512];
-    struct stat st;
-    int64_t bytes = 0;
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%.4000s/%.255s", folder, list[i]->d_name);
-        bytes += stat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : MOST_DATA + 1;
-    }
-    p->of->data_included = count > 0 && bytes <= MOST_DATA;
-    for (int i = 0; i < count && p->of->data_included; i++) {
         snprintf(path, sizeof path, "%.4000s/%.255s", folder, list[i]->d_name);
         snprintf(name, sizeof name, "data/%.255s", list[i]->d_name);
         TRY(add_file(p, name, path));
     }
+    p->of->data_included = true;
+    return WEFT_OK;
+}
+
+/* Whether the folder has what the runs were trained on: their logs have its hash. */
+static enum weft_status has_data(const struct publishing *p, bool *same)
+{
+    struct weft_arm *arm = calloc(1, sizeof *arm);
+    struct weft_runlog log;
+    char hash[65] = "";
+    bool there = false;
+    enum weft_status status = arm ? weft_result_arm_configure(&p->r->arm[0], NULL, arm, &there) : WEFT_NOMEM;
+    if (status == WEFT_OK && there)
+        status = weft_recipe_open(&arm->recipe, &arm->spec);
+    if (status == WEFT_OK && there)
+        weft_origin_data(&arm->recipe, hash);
+    if (arm)
+        weft_result_arm_release(arm);
+    free(arm);
+    TRY(status);
+    TRY(weft_runlog_load(&log, p->r->arm[0].run[0].folder, p->scratch));
+    *same = *hash && strcmp(hash, log.data_sha256) == 0;
+    return WEFT_OK;
+}
+
+static enum weft_status add_listed(struct publishing *p, const char *folder, struct dirent **list, int count)
+{
+    int64_t bytes = 0;
+    bool same = false;
+    for (int i = 0; i < count && bytes <= MOST_DATA; i++)
+        bytes += size_of(folder, list[i]->d_name);
+    if (count == 0 || bytes > MOST_DATA)
+        return WEFT_OK;
+    TRY(has_data(p, &same));
+    if (same)
+        return add_data_files(p, folder, list, count);
+    weft_note_once(folder, "%s does not have the data that the runs were trained on: they are left out", folder);
     return WEFT_OK;
 }
 
@@ -135,8 +190,8 @@ static enum weft_status add_data(struct publishing *p)
     const char *folder = weft_result_option(&p->r->arm[0], "data");
     struct dirent **list = NULL;
     p->of->data_needed = folder && *folder && strcmp(folder, "none") != 0;
-    int count = p->of->data_needed ? scandir(folder, &list, is_visible, by_name) : 0;
-    enum weft_status status = add_data_files(p, folder, list, weft_max(0, count));
+    int count = p->of->data_needed && p->r->arm[0].run_count ? scandir(folder, &list, is_packed, by_name) : 0;
+    enum weft_status status = add_listed(p, folder, list, weft_max(0, count));
     for (int i = 0; i < count; i++)
         free(list[i]);
     free(list);
@@ -151,6 +206,8 @@ static void print_command(FILE *to, const char *command, const char *more, const
     fprintf(to, "    %s%-*s # %s\n", command, (int)weft_max(0, width), more, why);
 }
 
+static void ignore(void *context, bool warning, const char *text) { (void)context, (void)warning, (void)text; }
+
 static void print_page(const struct publishing *p, const char *data_sha256, FILE *to)
 {
     const struct weft_results *r = p->r;
@@ -162,13 +219,21 @@ static void print_page(const struct publishing *p, const char *data_sha256, FILE
         fprintf(to, "The data have the fingerprint `%s` %s.\n\n", data_sha256,
                 p->of->data_included ? "and are in `data/`"
                                      : "and are too large to be here: prepare them as the authors did, in FOLDER");
+    int64_t missing = weft_results_missing(r, ignore, NULL);
+    if (missing)
+        fprintf(to, "**%lld planned runs are missing or do not count.** `weft audit` names them and fails.\n\n",
+                (long long)missing);
     fprintf(to, "With Weft of the same version, on any machine, in this folder:\n\n");
     print_command(to, "sha256sum --check MANIFEST", "", "the files are those that were published");
     print_command(to, "weft report .", "", "verdicts follow from the runs, and the ledger agrees with their logs");
     print_command(to, "weft audit .", data, "every run is trained again, and must come out bit by bit");
     if (p->of->all_checkpoints)
         print_command(to, "weft audit . --segments 1", data, "less work: one segment of every run, drawn at random");
-    fprintf(to, "\nWhat an audit cannot show is that no other runs were made and thrown away.\n");
+    fprintf(to,
+            "\nThe plan has the hash `%s`. No audit can show that it existed before the runs: look for this hash where "
+            "the authors published it beforehand. Nor can it show that no other studies were made and thrown away. "
+            "Program, processor, threads and times are claims. docs/trust.md of Weft explains all of this.\n",
+            r->plan_sha256);
 }
 
 static enum weft_status add_text(struct publishing *p, const char *name, FILE *from, char **text, char hash[65])
@@ -242,7 +307,8 @@ static enum weft_status publish(struct publishing *p)
 enum weft_status weft_publish(struct weft_publish *of)
 {
     struct weft_results r;
-    struct publishing p = {.of = of, .r = &r};
+    struct weft_arena scratch = {0};
+    struct publishing p = {.of = of, .r = &r, .scratch = &scratch};
     TRY(weft_report_write(of->folder));
     enum weft_status status = weft_results_load(&r, of->folder);
     if (status == WEFT_OK)
@@ -250,6 +316,7 @@ enum weft_status weft_publish(struct weft_publish *of)
     if (status == WEFT_OK)
         status = publish(&p);
     weft_archive_free(p.archive);
+    weft_arena_release(&scratch);
     weft_results_release(&r);
     TRY(status);
     return weft_sha256_file(of->file, of->sha256);

@@ -25,6 +25,8 @@ struct weft_results {
     struct weft_arena arena;
     const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
     const char *match, *match_by;
+    char plan_sha256[65]; /* of what study.json contains */
+    bool plan_recorded;   /* it has that hash, too; else it is of release 0.1.0, or says so */
     int64_t seed_count, lr_count, steps;
     int64_t screen_seeds; /* that chose the learning rate; 0: the judged ones did, or there is nothing to choose */
     double *lr;
@@ -35,6 +37,8 @@ struct weft_results {
     const char *parent;        /* the folder of the study that led to this one; "": none */
     int64_t planned, finished; /* runs */
     int64_t left_out;          /* lines of the ledger with other settings or of another program */
+    int64_t unbound; /* runs that nothing but their line in the ledger vouches for: of release 0.1.0, or said to be */
+    bool uncounted;  /* another release counted the costs of its arms, which were not compared */
     int arm_count;
     struct weft_result_arm {
         const char *name, *description; /* description: its settings, or the folder that was compared */
@@ -56,6 +60,7 @@ struct weft_results {
             int checks, failed;
         } * gate;
         int gate_count;
+        bool gates_itself; /* of the plan, they also ran on the model itself; else its runs did that */
         int gates_checks, gates_failed;
         int run_count;
         struct weft_finished *run;                   /* by learning rate, then seed */
@@ -93,6 +98,9 @@ void weft_results_release(struct weft_results *r);
 /* Two runs, or two folders of runs such as a study's runs/ARM, as the arms A and B (compare.c). If a run has no test
  * loss, the validation loss of all runs is used instead, and *by_val is true. */
 enum weft_status weft_results_pair(struct weft_results *r, const char *a, const char *b, bool *by_val);
+/* The only arm of the results has the options and costs of the run in a folder, and the run itself if it is finished.
+ * Config, log and the record of the gates must agree (compare.c). Release also after a failure. */
+enum weft_status weft_results_single(struct weft_results *r, const char *folder);
 /* Fills in the findings, from arms and runs alone (findings.c). */
 enum weft_status weft_results_judge(struct weft_results *r);
 /* Whether more seeds of the plan could change a verdict. */
@@ -151,6 +159,9 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
 /* Names each run that the plan needs and the ledger lacks, and each on disk that the ledger does not count; returns how
  * many there are (missing.c). */
 int64_t weft_results_missing(const struct weft_results *r, weft_note_fn *found, void *context);
+/* Runs the gates of an arm and compares them with those of the plan; `data`: where the data of task=text are, NULL:
+ * where they were. there: the arm has a run (recount.c). */
+enum weft_status weft_results_check_gates(const struct weft_results *r, int arm, const char *data, bool *there);
 /* The table of verdicts, for a terminal, and as entries ARM.key of a flat object. */
 void weft_results_print(const struct weft_results *r, FILE *to);
 void weft_results_add(const struct weft_results *r, struct weft_result *to);

@@ -5,6 +5,7 @@
 #include "report/results.h"
 #include "base/fields.h"
 #include "base/json.h"
+#include "study/plan_hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,7 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     arm->activation_bytes = weft_field_int(&f, "activation_bytes", 0, INT64_MAX);
     arm->state_bytes = weft_field_int(&f, "state_bytes", 0, INT64_MAX);
     arm->cache_bytes = weft_field_real(&f, "cache_bytes");
+    arm->gates_itself = json_object_get(object, "gate_sizes") && *weft_field_text(&f, "gate_sizes");
     arm->tokens = json_object_get(object, "tokens") ? weft_field_real(&f, "tokens") : 0;
     arm->matched = weft_field_int(&f, "matched", 0, INT64_MAX);
     if (f.status == WEFT_OK && !weft_is_arm_name(arm->name))
@@ -181,9 +183,23 @@ static void read_budget(struct weft_results *r, struct weft_fields *f)
     f->status = b.status;
 }
 
+/* Release 0.1.0 recorded no hash. */
+static enum weft_status check_plan(struct weft_results *r, const char *path, const json_t *object)
+{
+    const char *recorded = json_string_value(json_object_get(object, "plan_sha256"));
+    weft_plan_hash(object, r->plan_sha256);
+    r->plan_recorded = recorded;
+    if (recorded && strcmp(recorded, r->plan_sha256) != 0)
+        return FAIL(WEFT_FORMAT,
+                    "%s was edited: it records plan_sha256 %.16s..., but the hash of its content is %.16s...", path,
+                    weft_is_sha256(recorded) ? recorded : "(no hash)", r->plan_sha256);
+    return WEFT_OK;
+}
+
 static enum weft_status read_study(struct weft_results *r, const char *path, const json_t *object)
 {
     struct weft_fields f = {.object = object, .where = path};
+    TRY(check_plan(r, path, object));
     r->name = copy(r, &f, "name");
     r->preset = copy(r, &f, "preset");
     r->task = copy(r, &f, "task");
@@ -234,11 +250,13 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
             "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates one; that of a run, "
             "which `weft train --out` creates, has a config.json",
             folder);
+    TRY(weft_folder_is_plain(folder));
     TRY(weft_fields_load(path, &object));
     enum weft_status status = read_study(r, path, object);
     json_decref(object);
     TRY(status);
     TRY(weft_results_take_runs(r));
+    TRY(weft_results_recount(r));
     TRY(weft_results_judge(r));
     TRY(weft_results_test_noise(r));
     return WEFT_OK;

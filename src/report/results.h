@@ -12,6 +12,13 @@
 /* Takes the runs of this study from the ledger (results_runs.c), and chooses the learning rate of every arm. */
 enum weft_status weft_results_take_runs(struct weft_results *r);
 void weft_results_choose_lr(struct weft_results *r);
+/* An arm as its plan has it: settings, spec and recipe alone. false in *there: no run has them. Release also after a
+ * failure (recount.c). */
+enum weft_status weft_result_arm_configure(const struct weft_result_arm *of, const char *data, struct weft_arm *arm,
+                                           bool *there);
+void weft_result_arm_release(struct weft_arm *arm);
+/* Counts what each arm costs from the config of one of its runs, and compares (recount.c). */
+enum weft_status weft_results_recount(struct weft_results *r);
 
 /* Runs of an arm that the plan has; whether a run is one of those that are judged, or that choose the learning rate;
  * and the mean validation loss by which it was chosen, NAN while runs are missing. */
@@ -32,9 +39,6 @@ bool weft_option_is_per_run(const char *option);
 /* The fingerprint of the data that the run in a folder was trained on, from its newest checkpoint; "": not known
  * (samples.c). */
 enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
-/* The only arm of the results has the options and costs of the run in a folder, and the run itself if it is finished
- * (compare.c). */
-enum weft_status weft_results_single(struct weft_results *r, const char *folder);
 /* Fills in not_comparable, of two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
@@ -61,6 +65,7 @@ struct weft_runlog {
     double train_loss;         /* of the last step that is logged, with all terms */
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
+    char config_sha256[65], data_sha256[65], plan_sha256[65], gates_sha256[65]; /* "": not recorded */
     char chain[65]; /* of the last record; "": the log has none, as those of release 0.1.0 */
 };
 /* Refuses a log with a chain that is not intact. */

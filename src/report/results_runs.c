@@ -21,7 +21,7 @@
 struct comparing {
     const struct weft_result_arm *arm;
     const struct weft_finished *run;
-    int same;
+    int count, same; /* options of the config, and those that are the arm's */
 };
 
 /* Whether an option that differs from run to run is that of the line. */
@@ -42,6 +42,7 @@ static enum weft_status compare_entry(void *context, const char *name, const cha
         return FAIL(WEFT_FORMAT,
                     "%s/config.json has %s=%s, but its folder and its line in runs.jsonl have lr=%s, seed=%lld",
                     c->run->folder, name, value, weft_lr_text(c->run->lr).text, (long long)c->run->seed);
+    c->count++;
     c->same += ours && (weft_option_is_per_run(name) || strcmp(ours, value) == 0);
     return WEFT_OK;
 }
@@ -57,20 +58,49 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
         return WEFT_OK;
     if (access(path, F_OK) != 0)
         return FAIL(WEFT_FORMAT, "%s is missing: what was trained in that folder is not known", path);
-    TRY(weft_sha256_file(path, hash));
+    TRY(weft_sha256_config(path, hash));
     TRY(weft_json_load(path, compare_entry, &c));
-    *same = c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
+    *same = c.count == arm->entry_count && c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
     return WEFT_OK;
 }
 
-/* ---- what the ledger says against the runs' own logs */
+/* ---- what ledger and plan say against the runs' own logs */
 
-static enum weft_status check_log(struct weft_results *r, const struct weft_finished *run)
+/* The log names the plan that it was trained for, and the gates are those of the arm. */
+static enum weft_status check_bound(const struct weft_results *r, struct weft_result_arm *arm,
+                                    const struct weft_finished *run, const struct weft_runlog *log)
+{
+    if (!*log->plan_sha256 || !*log->gates_sha256)
+        return FAIL(WEFT_FORMAT,
+                    "%s/log.jsonl does not say which plan it was trained for, or by which gates: it is not a run of "
+                    "this study, or an unreleased version of Weft wrote it",
+                    run->folder);
+    if (!r->plan_recorded || strcmp(log->plan_sha256, r->plan_sha256) != 0)
+        return FAIL(WEFT_FORMAT,
+                    "%s was trained for the plan %.16s..., but study.json has the plan %.16s...: the plan was edited "
+                    "after the run, or the run is of another study",
+                    run->folder, log->plan_sha256, r->plan_recorded ? r->plan_sha256 : "(not recorded)");
+    if (!arm->gates_itself) { /* the runs ran more gates than the plan */
+        arm->gates_checks = (int)weft_max(arm->gates_checks, log->gates_checks);
+        arm->gates_failed = (int)weft_max(arm->gates_failed, log->gates_failed);
+    } else if (log->gates_failed != arm->gates_failed || log->gates_checks != arm->gates_checks) {
+        return FAIL(WEFT_FORMAT,
+                    "study.json says that %d of %d checks of the gates of %s failed, but the log of %s has %lld of "
+                    "%lld: one of them was edited",
+                    arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
+                    (long long)log->gates_checks);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status check_log(struct weft_results *r, struct weft_result_arm *arm, const struct weft_finished *run)
 {
     struct weft_runlog log;
     TRY(weft_runlog_load(&log, run->folder, &r->arena));
-    if (!*run->chain && !*log.chain) /* of release 0.1.0, or removed with their folder */
+    if (!*run->chain && !*log.chain) { /* of release 0.1.0, or removed with their folder */
+        r->unbound++;
         return WEFT_OK;
+    }
     const struct {
         const char *name;
         bool same;
@@ -85,6 +115,7 @@ static enum weft_status check_log(struct weft_results *r, const struct weft_fini
         {"steps", log.steps == run->steps},
         {"stream_sha256", strcmp(log.stream_sha256, run->stream_sha256) == 0},
         {"train_loss", log.train_loss == run->train_loss},
+        {"config_sha256", strcmp(log.config_sha256, run->config_sha256) == 0},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (!checks[i].same)
@@ -93,19 +124,36 @@ static enum weft_status check_log(struct weft_results *r, const struct weft_fini
                 "%s/runs.jsonl says of %s, seed %lld, what its log does not: %s differs%s. One of them was changed "
                 "after the run",
                 r->folder, run->arm, (long long)run->seed, checks[i].name, log.exists ? "" : " (the log is missing)");
-    return WEFT_OK;
+    return check_bound(r, arm, run, &log);
+}
+
+/* Lines with the same are in the order of the ledger. */
+static int by_arm_and_weights(const void *a, const void *b)
+{
+    const struct weft_finished *x = *(const struct weft_finished *const *)a,
+                               *y = *(const struct weft_finished *const *)b;
+    int order = strcmp(x->arm, y->arm);
+    order = order ? order : strcmp(x->weights_sha256, y->weights_sha256);
+    return order ? order : (x > y) - (x < y);
 }
 
 /* Another seed gives other weights, or a line was copied. Lines by older releases have no chain, and their weights are
  * not compared. */
-static enum weft_status check_lines(const struct weft_results *r, const struct weft_finished *list, int64_t count)
+static enum weft_status check_lines(struct weft_results *r, const struct weft_finished *list, int64_t count)
 {
+    const struct weft_finished **sorted = weft_arena_alloc(&r->arena, (size_t)weft_max(1, count) * sizeof *sorted);
+    if (!sorted)
+        return WEFT_NOMEM;
     for (int64_t i = 0; i < count; i++)
-        for (int64_t k = 0; list[i].chain[0] && k < i; k++)
-            if (list[i].seed != list[k].seed && strcmp(list[i].arm, list[k].arm) == 0 &&
-                strcmp(list[i].weights_sha256, list[k].weights_sha256) == 0)
-                return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has another seed",
-                            r->folder, (long long)i + 1, (long long)k + 1);
+        sorted[i] = &list[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, by_arm_and_weights);
+    for (int64_t i = 1; i < count; i++) {
+        const struct weft_finished *a = sorted[i - 1], *b = sorted[i];
+        if (b->chain[0] && a->seed != b->seed && strcmp(a->arm, b->arm) == 0 &&
+            strcmp(a->weights_sha256, b->weights_sha256) == 0)
+            return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has another seed",
+                        r->folder, (long long)(b - list) + 1, (long long)(a - list) + 1);
+    }
     return WEFT_OK;
 }
 
@@ -186,7 +234,7 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
         if (is_planned(r, arm, &run))
             TRY(has_settings(arm, &run, &same));
         if (same) {
-            TRY(check_log(r, &run));
+            TRY(check_log(r, arm, &run));
             put(arm, &run);
         }
     }

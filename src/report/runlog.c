@@ -103,38 +103,83 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     take_text(f, "weft", log->version, sizeof log->version);
     take_text(f, "isa", log->isa, sizeof log->isa);
     take_gates(log, f);
+    if (has(f, "changed")) /* earlier programs did not record the config from there on */
+        *log->config_sha256 = 0;
+    take_hash(f, "config_sha256", log->config_sha256);
+    take_hash(f, "data_sha256", log->data_sha256);
+    take_hash(f, "plan_sha256", log->plan_sha256);
+    take_hash(f, "gates_sha256", log->gates_sha256);
     take_hash(f, "weights_sha256", log->weights_sha256);
     if (!is_unknown(f, "stream_sha256"))
         take_hash(f, "stream_sha256", log->stream_sha256);
     return f->status;
 }
 
-static enum weft_status read_records(struct weft_runlog *log, FILE *file, const char *path, struct weft_arena *arena)
+/* Only the newest log may have no chain from its first line on: a chain that ends was cut. */
+static enum weft_status follow_chain(struct weft_runlog *log, struct weft_chain *chain, const struct weft_lines *lines,
+                                     const char *where)
 {
-    char *line = NULL, where[4200];
-    size_t room = 0, text;
-    ssize_t bytes;
-    struct weft_chain chain;
-    enum weft_status status = WEFT_OK;
-    weft_chain_start(&chain);
-    for (int64_t number = 1; status == WEFT_OK && (bytes = getline(&line, &room, file)) > 0; number++) {
-        json_t *object = NULL;
-        if (line[bytes - 1] != '\n')
-            break; /* not complete yet */
-        snprintf(where, sizeof where, "%s:%lld", path, (long long)number);
-        bool continues = weft_chain_read(&chain, line, (size_t)bytes, &text);
-        if (number > 1 ? *log->chain && !continues : !continues && strstr(line, "\"chain\": "))
-            status = FAIL(WEFT_FORMAT, "%s is not what was written there: the log was edited", where);
-        if (continues && chain.lines == number)
-            memcpy(log->chain, chain.head, sizeof chain.head);
-        if (status == WEFT_OK)
-            status = weft_fields_line(path, number, line, (size_t)bytes - 1, &object);
-        if (status == WEFT_OK)
-            status = read_record(log, &(struct weft_fields){.object = object, .where = where}, arena);
-        json_decref(object);
-    }
-    free(line);
+    size_t text;
+    bool continues = weft_chain_read(chain, lines->text, lines->bytes, &text);
+    if (lines->number > 1 ? *log->chain && !continues : !continues && strstr(lines->text, "\"chain\": "))
+        return FAIL(WEFT_FORMAT, "%s is not what was written there: the log was edited", where);
+    if (continues && chain->lines == lines->number)
+        memcpy(log->chain, chain->head, sizeof chain->head);
+    return WEFT_OK;
+}
+
+/* A step has a few records: many of one step are not a log, however long it is. */
+static enum weft_status count_records(const struct weft_runlog *log, int64_t before, int *records, const char *where)
+{
+    enum { MOST = 1000 };
+    *records = log->steps == before ? *records + 1 : 0;
+    if (log->steps < before || *records > MOST)
+        return FAIL(WEFT_FORMAT, "%s: step %lld %s: this is not a log that Weft wrote", where, (long long)log->steps,
+                    log->steps < before ? "comes after a later one" : "has more than 1000 records");
+    return WEFT_OK;
+}
+
+static enum weft_status read_line(struct weft_runlog *log, const struct weft_lines *lines, const char *where,
+                                  struct weft_arena *arena)
+{
+    json_t *object;
+    TRY(weft_fields_line(lines->path, lines->number, lines->text, lines->bytes - 1, &object));
+    enum weft_status status = read_record(log, &(struct weft_fields){.object = object, .where = where}, arena);
+    json_decref(object);
     return status;
+}
+
+static enum weft_status read_records(struct weft_runlog *log, struct weft_lines *lines, struct weft_arena *arena)
+{
+    char where[4200];
+    struct weft_chain chain;
+    int records = 0;
+    weft_chain_start(&chain);
+    TRY(weft_lines_next(lines));
+    while (lines->bytes && lines->text[lines->bytes - 1] == '\n') { /* else it is not complete yet */
+        int64_t before = log->steps;
+        snprintf(where, sizeof where, "%s:%lld", lines->path, (long long)lines->number);
+        TRY(follow_chain(log, &chain, lines, where));
+        TRY(read_line(log, lines, where, arena));
+        TRY(count_records(log, before, &records, where));
+        TRY(weft_lines_next(lines));
+    }
+    return WEFT_OK;
+}
+
+/* The record of the gates that the log names; logs of earlier releases name none. */
+static enum weft_status check_gates(const struct weft_runlog *log, const char *folder)
+{
+    char path[4096], hash[65] = "";
+    snprintf(path, sizeof path, "%s/gates.json", folder);
+    if (!*log->gates_sha256)
+        return WEFT_OK;
+    if (access(path, F_OK) == 0)
+        TRY(weft_sha256_config(path, hash));
+    if (strcmp(hash, log->gates_sha256) != 0)
+        return FAIL(WEFT_FORMAT, "%s %s: it was changed after the run", path,
+                    *hash ? "does not have the hash that the log recorded" : "is missing, but the log has its hash");
+    return WEFT_OK;
 }
 
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena)
@@ -156,8 +201,11 @@ enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, s
         return WEFT_OK;
     TRY(weft_input_open(path, &file));
     log->exists = true;
-    enum weft_status status = read_records(log, file, path, arena);
+    struct weft_lines lines = {.file = file, .path = path};
+    enum weft_status status = read_records(log, &lines, arena);
+    weft_lines_release(&lines);
     fclose(file);
     TRY(status);
+    TRY(check_gates(log, folder));
     return log->gates_skipped ? weft_record_ungated(folder) : WEFT_OK;
 }

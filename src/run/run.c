@@ -58,21 +58,30 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
     return WEFT_OK;
 }
 
-/* A result in the folder counts if it is of the same config, program and instruction set. */
-static enum weft_status check_gates_once(struct weft_run *run, const char *config_sha256)
+/* A result in the folder counts if it is of the same config, program and instruction set. The record keeps the plan of
+ * the study that the folder belongs to. */
+static enum weft_status check_gates_once(struct weft_run *run, struct weft_record *record, const char *config_sha256)
 {
-    struct weft_gates gates = {0};
+    struct weft_gates before = {0}, gates;
     bool same = false;
     char path[4096];
     snprintf(path, sizeof path, "%s/gates.json", run->folder);
-    TRY(weft_gate_record_load(path, config_sha256, &same, &gates));
+    TRY(weft_gate_record_load(path, config_sha256, &same, &before));
+    gates = before;
     if (!same || (gates.failed && !run->unsafe)) {
         TRY(check_gates(run, &gates));
-        if (is_first(run))
+        memcpy(gates.plan_sha256, before.plan_sha256, sizeof gates.plan_sha256);
+        if (record)
             TRY(weft_gate_record_save(path, config_sha256, &gates));
     }
     run->gates_checks = gates.checks;
     run->gates_failed = gates.failed;
+    if (record) {
+        record->gates_checks = gates.checks;
+        record->gates_failed = gates.failed;
+        memcpy(record->plan_sha256, gates.plan_sha256, sizeof record->plan_sha256);
+        TRY(weft_sha256_config(path, record->gates_sha256));
+    }
     return WEFT_OK;
 }
 
@@ -179,11 +188,8 @@ static enum weft_status train(struct weft_run *run, struct weft_record *record, 
 {
     struct weft_learner *t = NULL;
     struct weft_gates gates;
-    TRY(join(run, "checking gates", run->folder ? check_gates_once(run, config_sha256) : check_gates(run, &gates)));
-    if (record) {
-        record->gates_checks = run->gates_checks;
-        record->gates_failed = run->gates_failed;
-    }
+    TRY(join(run, "checking gates",
+             run->folder ? check_gates_once(run, record, config_sha256) : check_gates(run, &gates)));
     TRY(join(run, "making weights", make_weights(run)));
     TRY(agree(run, config_sha256));
     enum weft_status status = weft_learner_create(&t, run->model, run->recipe, run->comm);

@@ -94,6 +94,7 @@ enum weft_status weft_study_fix_steps(struct weft_study *s, const char *folder, 
         return WEFT_OK;
     TRY(check_steps(s));
     s->whole_steps = s->arm[0].recipe.steps;
+    *s->whole_sha256 = 0;
     TRY(weft_study_plan_hash(s, s->whole_sha256));
     TRY(find_number(s, folder, &steps));
     if (!steps && !e)

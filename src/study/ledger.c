@@ -116,20 +116,18 @@ static enum weft_status grow(struct weft_arena *arena, struct weft_finished **li
 static enum weft_status read_lines(FILE *file, const char *path, struct weft_arena *arena, struct weft_finished **list,
                                    int64_t *count)
 {
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t bytes;
-    enum weft_status status = WEFT_OK;
-    while (status == WEFT_OK && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n') {
+    struct weft_lines lines = {.file = file, .path = path};
+    enum weft_status status = weft_lines_next(&lines);
+    while (status == WEFT_OK && lines.bytes && lines.text[lines.bytes - 1] == '\n') {
         if (*count == 0 || (*count >= 64 && (*count & (*count - 1)) == 0))
             status = grow(arena, list, *count);
         if (status == WEFT_OK)
-            status = read_line(path, *count + 1, line, (size_t)bytes - 1, &(*list)[*count]);
+            status = read_line(path, lines.number, lines.text, lines.bytes - 1, &(*list)[*count]);
         ++*count;
+        if (status == WEFT_OK)
+            status = weft_lines_next(&lines);
     }
-    free(line);
-    if (status == WEFT_OK && ferror(file))
-        return FAIL(WEFT_IO, "%s cannot be read: %s", path, strerror(errno));
+    weft_lines_release(&lines);
     return status;
 }
 

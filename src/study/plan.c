@@ -12,15 +12,15 @@
 
 /* ---- arms */
 
-/* For one thread: some buffers have a part for each, and a plan must not depend on the machine. */
-static enum weft_status account(struct weft_arm *arm)
+enum weft_status weft_arm_account(const struct weft_spec *spec, const struct weft_recipe *recipe,
+                                  struct weft_account *account)
 {
     struct weft_nn *model = NULL;
     struct weft_threads_scope one;
     weft_threads_enter(&one, 1);
-    enum weft_status status = weft_nn_create(&model, &arm->spec);
+    enum weft_status status = weft_nn_create(&model, spec);
     if (status == WEFT_OK)
-        status = weft_account(model, &arm->recipe, arm->spec.context, &arm->account);
+        status = weft_account(model, recipe, spec->context, account);
     weft_nn_free(model);
     weft_threads_leave(&one);
     return status;
@@ -39,7 +39,7 @@ static void note(void *context, const struct weft_check *c)
                  c->where);
 }
 
-static enum weft_status check_gates(struct weft_arm *arm, bool itself)
+enum weft_status weft_arm_gates(struct weft_arm *arm, bool itself)
 {
     const char *summary;
     struct weft_gates report = {.on_check = note, .context = arm};
@@ -62,7 +62,7 @@ enum weft_status weft_study_plan(struct weft_study *s)
         if (arm->repeats >= 0)
             arm->account = s->arm[arm->repeats].account;
         else
-            TRY(account(arm));
+            TRY(weft_arm_account(&arm->spec, &arm->recipe, &arm->account));
     }
     s->planned = true;
     return WEFT_OK;
@@ -82,7 +82,7 @@ enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_f
         }
         if (report)
             report(context, s, i);
-        TRY(check_gates(arm, itself));
+        TRY(weft_arm_gates(arm, itself));
     }
     return WEFT_OK;
 }

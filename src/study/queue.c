@@ -3,9 +3,9 @@
  * queue.c - the runs of a study, several at a time, until each is in the ledger.
  *
  * A run is identified by arm, config, seed, program and, if it is not our own, the engine of its products. The first
- * file in its folder is the record of its gates (gates.json), which names config and program: a folder with another
- * record, or none, belongs to another study or program and is removed. After a kill at any moment a run is in the
- * ledger, or resumes from its checkpoint.
+ * file in its folder is the record of its gates (gates.json), which names config, program and plan: a folder with
+ * another record, or none, belongs to another study or program and is removed. After a kill at any moment a run is in
+ * the ledger, or resumes from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +155,7 @@ enum weft_status weft_queue_init(struct weft_queue *q)
     if (!q->shared)
         TRY(lock(q));
     TRY(weft_program_hash(q->program_sha256));
+    TRY(weft_study_plan_hash(q->study, q->plan_sha256));
     TRY(weft_ledger_read(q->folder, &q->arena, &list, &count));
     for (int64_t i = 0; i < q->count; i++)
         q->job[i].run = weft_study_run_at(q->study, i);
@@ -185,17 +185,12 @@ int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state)
 
 /* ---- the folder of a run */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-/* Gates check the model of the arm; they do not depend on the seed and learning rate of a run. */
+/* Gates check the model of the arm; they do not depend on the seed and learning rate of a run. If the plan checked only
+ * a small copy, because the runs are elsewhere, each run checks its gates itself. */
 static struct weft_gates sum_gates(const struct weft_arm *arm)
 {
     struct weft_gates sum = {0};
-    for (int i = 0; i < arm->gate_count; i++) {
+    for (int i = 0; i < arm->gate_count && *arm->gate_sizes; i++) {
         sum.checks += arm->gate[i].checks;
         sum.failed += arm->gate[i].failed;
     }
@@ -212,11 +207,13 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
     snprintf(path, sizeof path, "%s/config.json", folder);
     if (weft_gate_record_load(record, job->finished.config_sha256, &same, &gates) != WEFT_OK)
         weft_error_clear(); /* a record that cannot be read does not count */
-    if (!same && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
-        return FAIL(WEFT_IO, "%s belongs to another study and cannot be removed: %s", folder, strerror(errno));
+    same = same && strcmp(gates.plan_sha256, q->plan_sha256) == 0;
+    if (!same) /* it belongs to another study */
+        TRY(weft_folder_remove(folder));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
-    if (!same && (gates.checks || weft_gates_skipped())) /* without a record the run checks its gates */
+    memcpy(gates.plan_sha256, q->plan_sha256, sizeof gates.plan_sha256);
+    if (!same) /* a record without checks has only the plan: the run checks its gates */
         TRY(weft_gate_record_save(record, job->finished.config_sha256, &gates));
     enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
     if (status == WEFT_OK)

@@ -63,7 +63,7 @@ struct weft_queue {
     struct weft_job *job;
     int64_t count;
     bool concluded; /* the plan asks for no more runs, though some may be waiting */
-    char program_sha256[65];
+    char program_sha256[65], plan_sha256[65];
     int lock;
     struct weft_arena arena;
 };

@@ -5,6 +5,7 @@
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
 #include "dnn/dnn.h"
+#include "study/plan_hash.h"
 #include "study/study.h"
 #include "train/record.h"
 
@@ -39,13 +40,13 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
 {
     const struct weft_account *a = &arm->account;
     int64_t first = weft_study_run_at(s, weft_study_screening(s) + (arm - s->arm)).seed;
-    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "name", arm->name,
+    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:o, s:o}", "name", arm->name,
                      "settings", arm->settings_text, "repeats", arm->repeats < 0 ? NULL : s->arm[arm->repeats].name,
                      "first_seed", (json_int_t)first, "params", (json_int_t)a->params, "flops", a->flops_train,
                      "peak_bytes", (json_int_t)(a->state_bytes + a->activation_bytes), "activation_bytes",
                      (json_int_t)a->activation_bytes, "state_bytes", (json_int_t)a->state_bytes, "cache_bytes",
                      (json_int_t)a->cache_bytes, "matched", (json_int_t)arm->matched, "tokens", weft_arm_tokens(arm),
-                     "gates", pack_gates(arm), "config", pack_config(arm));
+                     "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
 /* The processor, its cores and instruction set. */
@@ -61,28 +62,8 @@ static void describe_machine(char text[256])
     snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
-enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65])
-{
-    struct weft_sha256 sha;
-    weft_sha256_init(&sha);
-    weft_sha256_add(&sha, s->look, (size_t)s->look_count * sizeof *s->look);
-    weft_sha256_add(&sha, s->lr, (size_t)s->lr_count * sizeof *s->lr);
-    if (s->lr_count > 1)
-        weft_sha256_add(&sha, &s->screen_seeds, sizeof s->screen_seeds);
-    for (int i = 0; i < s->arm_count; i++) {
-        char *config = NULL, of_config[65];
-        int64_t first = weft_study_run_at(s, weft_study_screening(s) + i).seed;
-        TRY(weft_record_config(&s->arm[i].settings, &config, of_config));
-        free(config);
-        weft_sha256_add(&sha, s->arm[i].name, strlen(s->arm[i].name) + 1);
-        weft_sha256_add(&sha, of_config, 64);
-        weft_sha256_add(&sha, &first, sizeof first);
-    }
-    weft_sha256_hex(&sha, hash);
-    return WEFT_OK;
-}
-
-static json_t *pack_study(const struct weft_study *s, const char *command, const char *program, const char *plan)
+/* The hash of the plan is empty: it is that of the rest. */
+static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)
 {
     char machine[256];
     const struct weft_recipe *r = &s->arm[0].recipe;
@@ -98,7 +79,7 @@ static json_t *pack_study(const struct weft_study *s, const char *command, const
     for (int i = 0; i < s->arm_count; i++)
         whole &= json_array_append_new(arms, pack_arm(s, &s->arm[i])) == 0;
     json_t *study = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:I, s:o, s:o}", "plan_sha256", plan,
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:I, s:o, s:o}", "plan_sha256", "",
         "parent", s->parent, "name", s->name, "preset", s->preset, "task", r->task->name, "command", command, "weft",
         weft_version(), "program_sha256", program, "machine", machine, "match", weft_match_names[s->match], "match_by",
         weft_match_by_names[s->match_by], "steps", (json_int_t)r->steps, "seeds", seeds, "looks", looks, "screen_seeds",
@@ -113,6 +94,16 @@ static json_t *pack_study(const struct weft_study *s, const char *command, const
         return study;
     json_decref(study);
     return NULL;
+}
+
+enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65])
+{
+    json_t *study = pack_study(s, "", "");
+    if (!study)
+        return FAIL(WEFT_NOMEM, "not enough memory for the plan");
+    weft_plan_hash(study, hash);
+    json_decref(study);
+    return WEFT_OK;
 }
 
 /* ---- what was seen before */
@@ -190,9 +181,10 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
         weft_shell_words(command, to);
         fclose(to);
     }
-    json_t *study = pack_study(s, words, program, plan);
+    json_t *study = pack_study(s, words, program);
     free(words);
-    char *text = study ? json_dumps(study, JSON_INDENT(1)) : NULL;
+    bool whole = study && json_object_set_new(study, "plan_sha256", json_string(plan)) == 0;
+    char *text = whole ? json_dumps(study, JSON_INDENT(1)) : NULL;
     json_decref(study);
     enum weft_status status =
         text ? weft_file_replace(path, text, strlen(text)) : FAIL(WEFT_NOMEM, "not enough memory for %s", path);

@@ -106,6 +106,12 @@ typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
 /* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of
  * this function. `report` is called before each arm. */
 enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context);
+/* The same of one arm, whose spec and recipe are enough. */
+enum weft_status weft_arm_gates(struct weft_arm *arm, bool itself);
+/* What training a model costs, for one thread: some buffers have a part for each, and a plan must not depend on the
+ * machine. */
+enum weft_status weft_arm_account(const struct weft_spec *spec, const struct weft_recipe *recipe,
+                                  struct weft_account *account);
 /* WEFT_CHECK: a gate of an arm failed; the message names the first. */
 enum weft_status weft_study_passes(const struct weft_study *s);
 
@@ -134,7 +140,7 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
                                   int threads);
-/* Of what a plan fixes: arms with their settings, learning rates, seeds, looks (save.c). */
+/* Of what a plan fixes: arms with their settings, learning rates, seeds, looks, data, budget (plan_hash.h). */
 enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65]);
 /* Prints words with the quotes that a shell needs. */
 void weft_shell_words(const char *const *words, FILE *to);

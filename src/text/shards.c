@@ -175,8 +175,7 @@ static enum weft_status add_path(struct weft_shards *s, char *path)
     return WEFT_OK;
 }
 
-/* Whether `name` is a token file of the split, such as train.bin, train_000001.bin or fineweb_train_000001.bin. */
-static bool belongs(const char *name, const char *split)
+bool weft_is_shard(const char *name, const char *split)
 {
     size_t n = strlen(name), word = strlen(split);
     if (n < 4 || strcmp(name + n - 4, ".bin") != 0)
@@ -192,7 +191,7 @@ bool weft_shards_exist(const char *folder, const char *split)
     DIR *d = opendir(folder);
     bool found = false;
     for (const struct dirent *e; d && !found && (e = readdir(d));)
-        found = belongs(e->d_name, split);
+        found = weft_is_shard(e->d_name, split);
     if (d)
         closedir(d);
     return found;
@@ -219,7 +218,7 @@ static enum weft_status list_folder(struct weft_shards *s, const char *folder, c
         return FAIL(WEFT_IO, "%s cannot be read: %s", folder, strerror(errno));
     enum weft_status status = WEFT_OK;
     for (const struct dirent *e; status == WEFT_OK && (e = readdir(d));)
-        if (belongs(e->d_name, split))
+        if (weft_is_shard(e->d_name, split))
             status = add_path(s, join(folder, e->d_name));
     closedir(d);
     if (status != WEFT_OK)

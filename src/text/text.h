@@ -66,6 +66,8 @@ struct weft_shards;
 enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split);
 /* Whether a folder has token files of the split. */
 bool weft_shards_exist(const char *folder, const char *split);
+/* Whether the name of a file is that of a token file of the split, such as train.bin or fineweb_train_000001.bin. */
+bool weft_is_shard(const char *name, const char *split);
 void weft_shards_close(struct weft_shards *s);
 int64_t weft_shards_tokens(const struct weft_shards *s);
 int64_t weft_shards_files(const struct weft_shards *s);

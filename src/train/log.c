@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A record while it is made. Its numbers are also events for TensorBoard, "train/loss" and the like. */
@@ -133,6 +134,21 @@ static enum weft_status print(const struct draft *draft, char **text, size_t *by
     return WEFT_OK;
 }
 
+/* A log that was removed or replaced while it is written would be lost without a word. */
+static enum weft_status is_there(const struct weft_record *record)
+{
+    struct stat open, named;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/log.jsonl", record->folder);
+    if (record->replays || (fstat(fileno(record->log), &open) == 0 && stat(path, &named) == 0 &&
+                            open.st_ino == named.st_ino && open.st_dev == named.st_dev))
+        return WEFT_OK;
+    return FAIL(WEFT_IO,
+                "%s was removed or replaced while the run was writing to it. Its records up to here are lost; the "
+                "checkpoints are not enough to resume from. Train it again",
+                path);
+}
+
 static enum weft_status finish(struct draft *draft)
 {
     struct weft_record *record = draft->record;
@@ -143,11 +159,20 @@ static enum weft_status finish(struct draft *draft)
         status = compare_expected(record, text, draft->step);
     if (status == WEFT_OK && !weft_chain_write(&record->chain, text, bytes, record->log))
         status = FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
+    if (status == WEFT_OK)
+        status = is_there(record);
     free(text);
     weft_result_free(draft->r);
     TRY(status);
     TRY(draft->status);
     return WEFT_OK;
+}
+
+/* So the chain also binds the record of the gates. */
+static void add_gates_hash(struct draft *draft)
+{
+    if (*draft->record->gates_sha256)
+        weft_result_text(draft->r, "gates_sha256", draft->record->gates_sha256);
 }
 
 enum weft_status weft_log_head(struct weft_record *record, const struct weft_learner *t)
@@ -168,6 +193,9 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     weft_result_text(draft.r, "program_sha256", record->origin.text[WEFT_ORIGIN_PROGRAM]);
     weft_result_text(draft.r, "isa", weft_dnn_path());
     weft_result_int(draft.r, "threads", weft_threads());
+    if (*record->plan_sha256)
+        weft_result_text(draft.r, "plan_sha256", record->plan_sha256);
+    add_gates_hash(&draft);
     if (record->gates_checks) {
         add_int(&draft, "run", "gates_checks", record->gates_checks);
         add_int(&draft, "run", "gates_failed", record->gates_failed);
@@ -183,6 +211,7 @@ enum weft_status weft_log_change(struct weft_record *record, int64_t step)
     struct draft draft = begin_environment(record, step, "change");
     weft_result_text(draft.r, "changed", record->changes);
     weft_result_text(draft.r, "config_sha256", record->config_sha256);
+    add_gates_hash(&draft);
     return finish(&draft);
 }
 
@@ -340,19 +369,22 @@ static enum weft_status read_behind(struct reading *r, const char *line, size_t 
 static enum weft_status read_log(struct reading *r, FILE *log, int64_t step)
 {
     struct weft_record *record = r->record;
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
-    enum weft_status status = WEFT_OK;
+    rewind(log);
+    char path[4096];
+    struct weft_lines lines = {.file = log, .path = path};
+    snprintf(path, sizeof path, "%s/log.jsonl", record->folder);
+    enum weft_status status = weft_lines_next(&lines);
     r->found = !r->from;
     r->whole = true;
     record->expected_end = &record->expected;
     weft_chain_start(&record->chain);
     r->behind = record->chain;
-    rewind(log);
-    while (status == WEFT_OK && (n = getline(&line, &room, log)) > 0)
-        status = r->found ? read_behind(r, line, (size_t)n) : read_kept(r, line, (size_t)n);
-    free(line);
+    while (status == WEFT_OK && lines.bytes) {
+        status = (r->found ? read_behind : read_kept)(r, lines.text, lines.bytes);
+        if (status == WEFT_OK)
+            status = weft_lines_next(&lines);
+    }
+    weft_lines_release(&lines);
     TRY(status);
     if (!r->found)
         return FAIL(WEFT_FORMAT,

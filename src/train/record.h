@@ -67,7 +67,8 @@ struct weft_record {
     FILE *log, *events;
     int gates_checks, gates_failed; /* for the first record of the log; set before weft_record_begin. 0: not run */
     bool gates_skipped;             /* a record that was read says so */
-    struct weft_origin origin;      /* of the bits from here on */
+    char plan_sha256[65], gates_sha256[65]; /* of the study's plan, "": none; of gates.json */
+    struct weft_origin origin;              /* of the bits from here on */
     const char *changes; /* of options and origin, from what the folder says to what is asked for now; "": none */
     struct weft_chain chain;
     struct weft_expected_record *expected, **expected_end; /* records that must come again, see log.c */

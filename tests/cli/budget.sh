@@ -72,7 +72,9 @@ refuses "kept has a study with another plan" --out kept --budget 0.5 --set width
     grep -q "Steps fixed by a budget of 0.5 minutes" kept/report.md kept/report.html
 result $? "the report says so"
 sed -i 's/"of_steps": 1000000/"of_steps": -1/' kept/study.json
-"$weft" report kept 2>&1 | grep -q "of_steps"
+"$weft" report kept 2>&1 | grep -q "kept/study.json was edited"
+result $? "another number of steps without the budget is refused"
+forger plan kept && "$weft" report kept 2>&1 | grep -q '"of_steps" is not an integer'
 result $? "a number of steps that is none is refused"
 
 # An empty folder has a plan that was not run: with another budget or another model it is planned again.
@@ -83,9 +85,9 @@ study --out again --budget 0.5 --slurm && sed -i "s/^ \"steps\": .*,/ \"steps\":
 result $? "another budget, or another model, has another number"
 
 gated --out fits --budget 5 --set steps=8 --set warmup=2 && gated --out plain --set steps=8 --set warmup=2 &&
-    [[ $(planned fits) == "8 8 2 8 2" && $(plan_hash fits) == $(plan_hash plain) ]] &&
+    [[ $(planned fits) == "8 8 2 8 2" && $(planned plain) == "8 8 2 8 2" && $(plan_hash fits) != $(plan_hash plain) ]] &&
     "$weft" report fits | grep -q '^All steps fit into the budget of 5 minutes' && ! "$weft" report plain | grep -q budget
-result $? "no more steps than the config has: the same plan as without a budget"
+result $? "no more steps than the config has; the budget is part of the plan"
 
 # ---- data that stand in for others
 

@@ -180,7 +180,8 @@ begin && items set "bad/$file" 'metadata["items_sha256"] = "0" * 64' && broken "
 begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken "the same hash, but other tokens" 'not scored on the same items'
 begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of another run" 'is not the test loss of the run'
 begin && rm "bad/$file" && mkdir "bad/$file" && broken "a folder of that name" items.safetensors
-begin && rm "bad/$file" && mkfifo "bad/$file" && broken "a pipe of that name" items.safetensors
+begin && rm "bad/$file" && mkfifo "bad/$file" && ! "$weft" report bad >/dev/null 2>err && grep -q 'is neither a regular file nor a folder' err
+result $? "a pipe of that name is refused"
 for seed in 1 2; do items set "good/runs/dot/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 for seed in 1 2; do items set "good/runs/w2-full/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 says good 'w2-full: the noise of its test set is not known: only some of its seeds have the same items' &&

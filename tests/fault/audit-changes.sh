@@ -123,7 +123,8 @@ forge && sed -i '/"step": 4, "weights/{p;s/.*/{"step": 4, "environment": "change
 found "a change that was made up" 'step 3 of .* does not come out'
 forge && sed -i '/"step": 6, "environment": "change"/{p;s/"chain": "./"chain": "x/}' forged/log.jsonl && forger all forged pass
 found "a change that was recorded twice" 'two changes in a row'
-forge && sed -i '/"step": 5, "total/{p;s/.*/{"step": 5, "environment": "stopped", "weights_sha256": "1", "optimizer_sha256": "1", "chain": "1"}/}' forged/log.jsonl && forger all forged pass
+any=$(printf '1%.0s' {1..64})
+forge && sed -i '/"step": 5, "total/{p;s/.*/{"step": 5, "environment": "stopped", "weights_sha256": "'"$any"'", "optimizer_sha256": "'"$any"'", "chain": "1"}/}' forged/log.jsonl && forger all forged pass
 found "a stop that was made up" 'step 5 of .* does not come out'
 for step in 3 8 12; do
     forge && forger records forged "r.update(grad_norm=1) if r['step'] == $step and 'lr' in r else 0"

@@ -72,7 +72,7 @@ for step in 20 40; do
     found "another weight in the checkpoint of step $step" "step $step of .* does not come out"
 done
 forge && forger config "forged/$run" lr 0.002
-found "a config with another learning rate" 'step 5 of .* does not come out'
+found "a config with another learning rate" 'has lr=0.002 and seed=1'
 forge && forger config "forged/$run" dropout 0.0
 found "a config without dropout" 'step 5 of .* does not come out'
 forge && rm -r "forged/$run" && cp -r "forged/$twin" "forged/$run" && forger config "forged/$run" seed 1

@@ -7,6 +7,7 @@
     forger.py metadata RUN STEP NAME VALUE  sets an entry in the metadata of one checkpoint
     forger.py weights RUN STEP AT   flips a bit of a checkpoint's weights, in byte AT of them; prints tensor and element
     forger.py config RUN NAME VALUE sets an option in all configs
+    forger.py plan STUDY            writes the hash of the plan again, in study.json and in all runs
 """
 import glob
 import hashlib
@@ -126,6 +127,67 @@ def change_config(run, name, value):
     rewrite_log(run, replace)
 
 
+def real(x):
+    text = next(t for t in ("%.*g" % (d, x) for d in range(6, 18)) if float(t) == x)
+    return text if re.search("[.e]", text) else text + ".0"
+
+
+def plan_hash(study):
+    """The same as src/study/plan_hash.c."""
+    h = hashlib.sha256()
+
+    def add(kind, text):
+        data = text.encode()
+        h.update(f"{kind}{len(data)}:".encode() + data)
+
+    def add_object(o, without):
+        for key, value in o.items():
+            if key not in without and value is not None:
+                add("k", key)
+                add_value(value)
+        add("e", "")
+
+    def add_value(v):
+        if isinstance(v, bool):
+            add("t" if v else "f", "")
+        elif isinstance(v, str):
+            add("s", v)
+        elif isinstance(v, int):
+            add("i", str(v))
+        elif isinstance(v, float):
+            add("r", real(v))
+        elif isinstance(v, list):
+            for one in v:
+                add_value(one)
+            add("l", "")
+        else:
+            add_object(v, ())
+
+    add_object(study, ("plan_sha256", "command", "weft", "program_sha256", "machine", "arms"))
+    for arm in study["arms"]:
+        add_object(arm, ("gates", "gate_sizes", "params", "flops", "peak_bytes", "activation_bytes", "state_bytes", "cache_bytes", "tokens"))
+    return h.hexdigest()
+
+
+def edit(path, **values):
+    record = json.loads(path.read_text())
+    record.update(values)
+    path.write_text(json.dumps(record) + "\n")
+
+
+def bind_plan(folder, study):
+    """Stores a plan with its hash, and binds all runs to it: gates.json, logs, checkpoints, ledger."""
+    study["plan_sha256"] = plan_hash(study)
+    (folder / "study.json").write_text(json.dumps(study, indent=1))
+    for run in sorted(folder.glob("runs/*/lr-*")):
+        arm = next((a for a in study["arms"] if a["name"] == run.parent.name), {"gates": []})
+        checks, failed = (sum(g[name] for g in arm["gates"]) for name in ("checks", "failed"))
+        edit(run / "gates.json", plan_sha256=study["plan_sha256"], checks=checks, failed=failed)
+        new = {"plan_sha256": study["plan_sha256"], "gates_sha256": sha((run / "gates.json").read_bytes()),
+               "gates_checks": checks, "gates_failed": failed}
+        rewrite_log(run, lambda r: r.update((k, v) for k, v in new.items() if k in r))
+
+
 if __name__ == "__main__":
     command, run, *rest = sys.argv[1:]
     run = pathlib.Path(run).resolve()
@@ -133,6 +195,8 @@ if __name__ == "__main__":
         rewrite_log(run, lambda r: "environment" in r or exec(rest[0], {}, {"r": r}))
     elif command == "all":
         rewrite_log(run, lambda r: exec(rest[0], {}, {"r": r}))
+    elif command == "plan":
+        bind_plan(run, json.loads((run / "study.json").read_text()))
     elif command == "head":
         change_head(run, *rest)
     elif command == "saved":

@@ -55,6 +55,12 @@ result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never twice at o
 [[ $(field command <slots.d/study.json) == *"--launch 'env A="* ]]
 result $? "study.json has the launcher"
 
+# A plan for other computers checks small copies only: each run must check the model itself.
+WEFT_TEST_SKIP_GATES=0 launched env --out gated --set steps=5 --seeds 1 && [[ $(field gate_sizes <<<"$(python3 -c 'import json; print(json.dumps(json.load(open("gated/study.json"))["arms"][0]))')") == "" ]] &&
+    [[ -n $(field sizes <gated/runs/dot/*/gates.json) && $(field checks <gated/runs/dot/*/gates.json) -gt 0 ]] &&
+    "$weft" report gated >/dev/null 2>err && "$weft" audit gated --json >json 2>err && [[ $(field arms <json) == 2 ]]
+result $? "runs that are started elsewhere check their own gates; report and audit agree"
+
 # What a launcher does when the computer of its run fails: the run is gone at some moment, and it says something of its own.
 launcher lossy <<'END'
 "$@" &

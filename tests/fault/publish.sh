@@ -49,7 +49,7 @@ refuses 'ends in .tar.zst' text --out text.tar
 refuses 'is not the folder of a study' there --out x.tar.zst
 refuses 'cannot be written' text --out none/x.tar.zst
 for name in '' .. a/b; do
-    rm -rf named && cp -r text named && sed -i "s|\"name\": \"text\"|\"name\": \"$name\"|" named/study.json
+    rm -rf named && cp -r text named && sed -i "s|\"name\": \"text\"|\"name\": \"$name\"|" named/study.json && forger plan named
     refuses 'cannot be the name of a folder' named --out x.tar.zst
 done
 finish

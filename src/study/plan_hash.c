@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plan_hash.c - the hash that identifies a plan: everything in study.json but its own hash, the command, program and
+ * machine, and what can be computed again from the configs (costs and gates).
+ *
+ * It is a hash of values, not of text: types and lengths are part of it, numbers are written as settings are, and
+ * members of objects count in their order.
+ */
+#include "study/plan_hash.h"
+#include "base/json.h"
+
+#include <string.h>
+
+static void add_text(struct weft_sha256 *sha, char type, const char *text)
+{
+    char head[32];
+    int n = snprintf(head, sizeof head, "%c%zu:", type, strlen(text));
+    weft_sha256_add(sha, head, (size_t)n);
+    weft_sha256_add(sha, text, strlen(text));
+}
+
+static bool is_named(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
+static void add_value(struct weft_sha256 *sha, const json_t *value);
+
+/* Members with a value of null are left out as those of `without` are. */
+static void add_object(struct weft_sha256 *sha, const json_t *object, const char *const *without)
+{
+    for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at))
+        if (!is_named(json_object_iter_key(at), without) && !json_is_null(json_object_iter_value(at))) {
+            add_text(sha, 'k', json_object_iter_key(at));
+            add_value(sha, json_object_iter_value(at));
+        }
+    add_text(sha, 'e', "");
+}
+
+static void add_value(struct weft_sha256 *sha, const json_t *value)
+{
+    static const char *const none[] = {NULL};
+    char text[64];
+    if (json_is_string(value)) {
+        add_text(sha, 's', json_string_value(value));
+    } else if (json_is_integer(value)) {
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        add_text(sha, 'i', text);
+    } else if (json_is_real(value)) {
+        weft_json_real(json_real_value(value), text, sizeof text);
+        add_text(sha, 'r', text);
+    } else if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            add_value(sha, json_array_get(value, i));
+        add_text(sha, 'l', "");
+    } else if (json_is_object(value)) {
+        add_object(sha, value, none);
+    } else {
+        add_text(sha, json_is_true(value) ? 't' : 'f', "");
+    }
+}
+
+void weft_plan_hash(const json_t *study, char hash[65])
+{
+    static const char *const aside[] = {"plan_sha256", "command", "weft", "program_sha256", "machine", "arms", NULL};
+    static const char *const counted[] = {
+        "gates",       "gate_sizes",  "params", "flops", "peak_bytes", "activation_bytes",
+        "state_bytes", "cache_bytes", "tokens", NULL};
+    const json_t *arms = json_object_get(study, "arms");
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    add_object(&sha, study, aside);
+    for (size_t i = 0; i < json_array_size(arms); i++)
+        add_object(&sha, json_array_get(arms, i), counted);
+    weft_sha256_hex(&sha, hash);
+}

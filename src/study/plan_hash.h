@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plan_hash.h - the hash that identifies a plan.
+ */
+#ifndef WEFT_PLAN_HASH_H
+#define WEFT_PLAN_HASH_H
+
+#include "base/base.h"
+
+#include <jansson.h>
+
+/* Of the content of a study.json, from whatever program; any content is safe. */
+void weft_plan_hash(const json_t *study, char hash[65]);
+
+#endif
