@@ -298,8 +298,8 @@ WEFT_API enum weft_status weft_train(const struct weft_config *config, const str
 
 /* ## Studies: what `weft ablate` and `weft report` do */
 
-/* The program whose processes train the runs of a study: by default the running program, which is right only for `weft`
- * itself. For the whole process; set it before the first study. */
+/* Sets the program whose processes train the runs of a study, the path of `weft`. It holds for the whole process;
+ * weft_ablate is an error until it is set. */
 WEFT_API enum weft_status weft_program_set(const char *path);
 
 /* Zero what is not wanted. */

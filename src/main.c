@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static bool verbose;
 
@@ -80,6 +81,44 @@ static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
     return code;
 }
 
+/* ---- a stack that is large enough: settings of studies are kept there, and `ulimit -s 128` leaves too little */
+
+struct call {
+    const struct weft_cmd *cmd;
+    int argc, code;
+    char **argv;
+};
+
+static void *run_call(void *context)
+{
+    struct call *c = context;
+    c->code = run_words(c->cmd, c->argc, c->argv);
+    return NULL;
+}
+
+/* Signals are for the thread that works. */
+static int run_on_thread(struct call *c)
+{
+    pthread_t thread;
+    sigset_t all;
+    int error = weft_thread_create(&thread, run_call, c);
+    if (error) {
+        fprintf(stderr, "weft: the stack is too small (ulimit -s), and there is no memory for another: %s\n",
+                strerror(error));
+        return 1;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_join(thread, NULL);
+    return c->code;
+}
+
+static bool has_stack(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= WEFT_STACK;
+}
+
 static void print_notice(void *context, const char *text)
 {
     (void)context;
@@ -104,5 +143,7 @@ int main(int argc, char **argv)
     const struct weft_cmd *cmd = find(argv[1]);
     /* A parent that ignores SIGCHLD hands that down, and then no child could be waited for. */
     signal(SIGCHLD, SIG_DFL);
+    if (cmd && !has_stack())
+        return run_on_thread(&(struct call){.cmd = cmd, .argc = argc - 1, .argv = argv + 1});
     return cmd ? run_words(cmd, argc - 1, argv + 1) : 2;
 }

@@ -63,6 +63,9 @@ enum weft_status weft_session_feed(struct weft_session *session, const struct we
     const float *result;
     GIVEN(session);
     GIVEN(feeds);
+    if (count < 1 || count > session->sequences)
+        return FAIL(WEFT_INVALID, "%d feeds: pass 1 to %lld, at most one for each sequence", count,
+                    (long long)session->sequences);
     for (int i = 0; i < count; i++)
         GIVEN(feeds[i].tokens);
     TRY(weft_decoder_run(session->decoder, feeds, count, &result));

@@ -96,6 +96,7 @@ enum weft_status weft_ablate(const char *config, const char *folder, const struc
     const struct weft_ablate_options *o = options ? options : &none;
     GIVEN(config);
     GIVEN(folder);
+    TRY(weft_program_check());
     struct weft_settings over = {0};
     struct weft_study_ladder *l = calloc(1, sizeof *l);
     enum weft_status status = l ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a study");

@@ -68,6 +68,8 @@ static void give_result(const struct weft_run *run, struct weft_train_result *to
 static enum weft_status train(struct weft_resolved *r, const struct weft_train_options *o,
                               struct weft_train_result *result)
 {
+    if (!(o->seconds >= 0)) /* nor NAN */
+        return FAIL(WEFT_INVALID, "seconds is %g: pass 0 or more", o->seconds);
     struct weft_run run = {.spec = &r->spec,
                            .recipe = &r->recipe,
                            .settings = &r->settings,

@@ -12,6 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not known yet */
+static bool is_set;
 
 enum weft_status weft_program_set(const char *program)
 {
@@ -23,11 +24,23 @@ enum weft_status weft_program_set(const char *program)
     pthread_mutex_lock(&lock);
     snprintf(path, sizeof path, "%s", program);
     memcpy(hash, new_hash, sizeof hash);
+    is_set = true;
     pthread_mutex_unlock(&lock);
     return WEFT_OK;
 }
 
 const char *weft_program(void) { return path; }
+
+enum weft_status weft_program_check(void)
+{
+    pthread_mutex_lock(&lock);
+    bool set = is_set;
+    pthread_mutex_unlock(&lock);
+    return set ? WEFT_OK
+               : FAIL(WEFT_INVALID,
+                      "a study starts its runs as processes of the program weft, and this program is another: call "
+                      "weft_program_set with the path of weft first");
+}
 
 enum weft_status weft_program_path(char real[4096])
 {

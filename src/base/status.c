@@ -23,6 +23,8 @@ enum weft_status weft_fail(enum weft_status status, const char *file, int line, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (char *c = text; (c = strchr(c, '\n'));) /* of what it quotes: an error is one line */
+        *c = ' ';
     weft_text_escape(text, message, sizeof message);
     snprintf(trace, sizeof trace, "at %s:%d", short_name(file), line);
     return status;

@@ -217,6 +217,17 @@ static void forget_teams(void)
 
 static void survive_forks(void) { pthread_atfork(lock_list, unlock_list, forget_teams); }
 
+/* Whatever `ulimit -s` says of stacks. */
+int weft_thread_create(pthread_t *id, void *(*fn)(void *), void *context)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, WEFT_STACK);
+    int error = pthread_create(id, &attr, fn, context);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
 /* Fewer if the system refuses. Workers block all signals: those are for the program's own threads. */
 static void start_workers(struct weft_team *team)
 {
@@ -224,7 +235,7 @@ static void start_workers(struct weft_team *team)
     pthread_t id;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (team->workers < team->threads - 1 && pthread_create(&id, NULL, run_worker, team) == 0) {
+    while (team->workers < team->threads - 1 && weft_thread_create(&id, run_worker, team) == 0) {
         pthread_detach(id);
         team->workers++;
     }

@@ -243,13 +243,13 @@ static enum weft_status check_runs(const struct weft_trial *t, struct weft_rehea
 static enum weft_status rehearse(const struct weft_trial *t)
 {
     struct weft_rehearsal s;
-    char folder[256];
+    struct weft_scratch scratch;
     enum weft_status status = open_rehearsal(&s, t);
     if (status == WEFT_OK)
-        status = weft_scratch_make(folder);
+        status = weft_scratch_make(&scratch);
     if (status == WEFT_OK) {
-        status = check_runs(t, &s, folder);
-        weft_scratch_remove(folder);
+        status = check_runs(t, &s, scratch.folder);
+        weft_scratch_remove(&scratch);
     }
     weft_rehearsal_close(&s);
     return weft_trial_refused(t, status, "a whole run");

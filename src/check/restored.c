@@ -145,15 +145,15 @@ static enum weft_status save_and_load(const struct weft_trial *t, struct weft_re
 static enum weft_status with_wide(const struct weft_trial *t, const struct weft_nn *wide)
 {
     struct weft_rehearsal saved = {0}, loaded = {0};
-    char folder[256];
+    struct weft_scratch scratch;
     enum weft_status status = open_trainer(&saved, t, wide);
     if (status == WEFT_OK)
         status = open_trainer(&loaded, t, wide);
     if (status == WEFT_OK)
-        status = weft_scratch_make(folder);
+        status = weft_scratch_make(&scratch);
     if (status == WEFT_OK) {
-        status = save_and_load(t, &saved, &loaded, folder);
-        weft_scratch_remove(folder);
+        status = save_and_load(t, &saved, &loaded, scratch.folder);
+        weft_scratch_remove(&scratch);
     }
     weft_rehearsal_close(&saved);
     weft_rehearsal_close(&loaded);

@@ -66,24 +66,6 @@ static enum weft_status sync_file(void *context, const char *folder, const char 
     return WEFT_OK;
 }
 
-static enum weft_status remove_file(void *context, const char *folder, const char *name)
-{
-    char path[ROOM];
-    (void)context;
-    TRY(print(path, sizeof path, "%s/%s", folder, name));
-    if (unlink(path))
-        return FAIL(WEFT_IO, "%s cannot be removed: %s", path, strerror(errno));
-    return WEFT_OK;
-}
-
-static enum weft_status remove_folder(const char *path)
-{
-    TRY(each_name(path, remove_file, NULL));
-    if (rmdir(path))
-        return FAIL(WEFT_IO, "%s cannot be removed: %s", path, strerror(errno));
-    return WEFT_OK;
-}
-
 static enum weft_status remove_leftover(void *context, const char *run, const char *name)
 {
     char path[ROOM];
@@ -91,7 +73,7 @@ static enum weft_status remove_leftover(void *context, const char *run, const ch
     if (strncmp(name, ".writing-", 9) && strncmp(name, ".removing-", 10))
         return WEFT_OK;
     TRY(print(path, sizeof path, "%s/%s", run, name));
-    TRY(remove_folder(path));
+    TRY(weft_folder_remove(path));
     return WEFT_OK;
 }
 
@@ -177,7 +159,7 @@ static enum weft_status remove_steps(const char *run, const struct steps *s, int
         TRY(weft_path_sync(run));
     for (int i = first; i < s->count; i++) {
         TRY(name_folder(to, sizeof to, run, ".removing", s->list[i]));
-        TRY(remove_folder(to));
+        TRY(weft_folder_remove(to));
     }
     return WEFT_OK;
 }
@@ -225,7 +207,7 @@ enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
     TRY(publish(from, to, &exchanged));
     TRY(weft_path_sync(run));
     if (exchanged)
-        TRY(remove_folder(from));
+        TRY(weft_folder_remove(from));
     TRY(weft_ckpt_prune(run, step, keep));
     return WEFT_OK;
 }

@@ -118,7 +118,7 @@ static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    weft_signal_catch(SIGHUP, &action);
     action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study at once; its runs still save */
     sigaction(SIGINT, &action, NULL);
 }

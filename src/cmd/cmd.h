@@ -43,6 +43,11 @@ struct weft_cmd {
 #include "cmd/cmds.def"
 #undef CMD
 
+struct sigaction;
+/* Catches a signal unless it was ignored from the start, as SIGINT is in a shell's background jobs and SIGHUP by nohup
+ * (common.c). */
+void weft_signal_catch(int signal, const struct sigaction *action);
+
 /* All commands in the order of cmds.def; NULL past the last (registry.c). */
 const struct weft_cmd *weft_cmd_at(int i);
 /* The command of this name; NULL: there is none. */

@@ -7,10 +7,18 @@
 #include "cmd/cmd.h"
 #include "study/study.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+void weft_signal_catch(int signal, const struct sigaction *action)
+{
+    struct sigaction before;
+    if (sigaction(signal, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal, action, NULL);
+}
 
 /* The colon of STUDY:ARM; NULL: MODEL is something else. */
 static const char *find_colon(const char *model)

@@ -59,6 +59,7 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    weft_signal_catch(SIGHUP, &action);
     sigaction(SIGINT, &action, NULL);
 }
 
@@ -258,7 +259,7 @@ const struct weft_cmd weft_cmd_launch = {
            "continues from its newest checkpoint (--resume), unless there was no new one since the failure before.",
     .notes =
         "Exits with the launcher's code: 0 when the run is finished, 3 when it was stopped, 4 when a rank was lost. "
-        "On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 the ranks save and stop; another one ends them at once. "
+        "On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 the ranks save and stop; another one ends them at once. "
         "OMP_NUM_THREADS, or --threads of `weft train`, sets the threads of a rank. See docs/ranks.md.",
     .args = table,
     .check = check,

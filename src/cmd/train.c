@@ -2,6 +2,7 @@
  *
  * train - trains a model on a task and scores it on held-out samples; with --out it leaves a run's folder.
  */
+#define _GNU_SOURCE
 #include "base/json.h"
 #include "bench/bench.h"
 #include "ckpt/ckpt.h"
@@ -208,21 +209,21 @@ static void catch (int number)
     errno = error;
 }
 
-/* A second SIGINT ends the process, as it would without this. One that was ignored from the start, as in a shell's
- * background jobs, stays so. */
+/* A second SIGINT ends the process, as it would without this. */
 static void catch_signals(void)
 {
-    struct sigaction before, action = {.sa_handler = catch, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    weft_signal_catch(SIGHUP, &action);
     action.sa_flags |= SA_RESETHAND;
-    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
+    weft_signal_catch(SIGINT, &action);
 }
 
 static enum weft_status stop(const struct weft_run *run)
 {
-    const char *why = caught == SIGINT ? "SIGINT" : caught == SIGTERM ? "SIGTERM" : caught ? "SIGUSR1" : "--time";
+    char name[16] = "SIG";
+    const char *of = caught ? sigabbrev_np(caught) : NULL, *why = of ? strncat(name, of, sizeof name - 4) : "--time";
     fprintf(stderr, "stopped by %s after step %lld of %lld", why, (long long)run->progress.step,
             (long long)run->progress.steps);
     if (run->folder) {
@@ -356,7 +357,7 @@ const struct weft_cmd weft_cmd_train = {
            "verify`.",
     .notes =
         "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
-        "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM and SIGUSR1 it saves and stops; a second "
+        "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 it saves and stops; a second "
         "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3. With "
         "--init "
         "the optimiser and the schedule begin anew: see docs/finetuning.md. Started by `weft launch`, mpirun or srun "

@@ -80,7 +80,7 @@ static void *run_rank(void *context)
 
 static enum weft_status run_all(struct hub *h, struct rank *ranks)
 {
-    int started = 0;
+    int started = 0, error = 0;
     for (; started < h->size; started++) {
         struct rank *r = &ranks[started];
         *r = (struct rank){.hub = h};
@@ -88,7 +88,8 @@ static enum weft_status run_all(struct hub *h, struct rank *ranks)
         r->comm.size = h->size;
         r->comm.backend = (struct weft_comm_backend){"loopback", exchange, NULL};
         r->comm.state = r;
-        if (pthread_create(&r->thread, NULL, run_rank, r))
+        error = weft_thread_create(&r->thread, run_rank, r);
+        if (error)
             break;
     }
     if (started < h->size) {
@@ -100,7 +101,10 @@ static enum weft_status run_all(struct hub *h, struct rank *ranks)
     for (int i = 0; i < started; i++)
         pthread_join(ranks[i].thread, NULL);
     if (started < h->size)
-        return FAIL(WEFT_NOMEM, "%d threads for as many ranks could not be started", h->size);
+        return FAIL(WEFT_NOMEM,
+                    "thread %d of %d could not be started: %s. Is memory limited (ulimit -v), or the number of threads "
+                    "(ulimit -u)?",
+                    started + 1, h->size, strerror(error));
     return WEFT_OK;
 }
 

@@ -212,7 +212,7 @@ enum weft_status weft_watch_start(struct weft_comm *c, const struct weft_patienc
     w->period = patience->seconds / 8 < 1 ? patience->seconds / 8 : 1;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&w->thread, NULL, watch, w);
+    int error = weft_thread_create(&w->thread, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         free(w);

@@ -54,6 +54,10 @@ static enum weft_status check_size(const struct weft_decoder_size *size)
         size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
         return FAIL(WEFT_INVALID, "a session of %lld sequences of %lld tokens in chunks of %lld is too large",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
+    int64_t most = size->sequences * weft_div_up(size->length, WEFT_KEY_TILE);
+    if (size->pages > most)
+        return FAIL(WEFT_INVALID, "a session of %lld pages: its sequences need at most %lld", (long long)size->pages,
+                    (long long)most);
     return WEFT_OK;
 }
 

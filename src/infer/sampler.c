@@ -212,7 +212,9 @@ enum weft_status weft_sampler_draw(struct weft_sampler *s, const float *logits, 
     GIVEN(s);
     GIVEN(logits);
     GIVEN(token);
-    GIVEN(past || past_count <= 0);
+    if (past_count < 0)
+        return FAIL(WEFT_INVALID, "past_count is %lld: pass 0 or more", (long long)past_count);
+    GIVEN(past || past_count == 0);
     TRY(take_logits(s, logits, past, past_count));
     *token = choose(s, key, counter);
     if (logprob) {

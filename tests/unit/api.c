@@ -262,7 +262,11 @@ static void test_pages(void **state)
     check(weft_session_feed(s, &(struct weft_feed){1, tokens, 28}, 1, NULL));
     check(weft_session_feed(s, &(struct weft_feed){1, tokens, 1}, 1, NULL));
     check_error(weft_session_feed(s, &(struct weft_feed){2, tokens, 1}, 1, NULL), WEFT_NOMEM, "free pages");
+    check_error(weft_session_feed(s, &(struct weft_feed){2, tokens, 1}, 4, NULL), WEFT_INVALID, "pass 1 to 3");
+    check_error(weft_session_feed(s, &(struct weft_feed){2, tokens, 1}, -1, NULL), WEFT_INVALID, "pass 1 to 3");
     weft_session_free(s);
+    const struct weft_session_size many = {.sequences = 3, .chunk = 150, .pages = (int64_t)1 << 62};
+    check_error(weft_session_create(&s, m, &many), WEFT_INVALID, "need at most 9");
     weft_model_free(m);
 }
 
@@ -277,6 +281,9 @@ static void test_trainer(void **state)
     struct weft_model *m = make_model("w2", NULL, 2);
     struct weft_trainer *t;
     assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 2; i++)
+        check_error(weft_train(c, &(struct weft_train_options){.seconds = i ? NAN : -1}, NULL), WEFT_INVALID,
+                    "pass 0 or more");
     check(weft_train(c, &(struct weft_train_options){.threads = 1}, &result));
     assert_true(result.finished && result.steps == STEPS && result.gates_failed == 0);
     check(weft_trainer_create(&t, m, 0));
@@ -381,6 +388,7 @@ static void test_study(void **state)
     static const char *const settings[] = {"steps=5", "eval_samples=8", "seeds=2",         "layers=1", "width=32",
                                            "heads=2", "context=16",     "recall_length=8", "batch=4",  NULL};
     struct seen s = {0};
+    check_error(weft_ablate("configs/recall-quick", "/tmp/weft-none", NULL), WEFT_INVALID, "weft_program_set");
     check_error(weft_program_set("/nowhere/weft"), WEFT_IO, "/nowhere/weft");
     run_study(settings, &s);
     assert_true(s.done == 4 && s.runs == 4);
@@ -488,6 +496,7 @@ static void test_penalty(void **state)
     assert_true(fabs(logprob + log(exp(-1) + 2 + exp(-4))) < 1e-6);
     check(weft_sampler_draw(s, logits, (int32_t[]){1, 1, 3}, 3, 0, 0, &token, NULL));
     assert_int_equal(token, 0); /* 1.5 twice, not 0.75 */
+    check_error(weft_sampler_draw(s, logits, (int32_t[]){4}, -1, 0, 0, &token, NULL), WEFT_INVALID, "pass 0 or more");
     check_error(weft_sampler_draw(s, logits, (int32_t[]){4}, 1, 0, 0, &token, NULL), WEFT_INVALID, "past is 4");
     weft_sampler_free(s);
     check_error(weft_sampler_create(&s, &(struct weft_sampling){.top_p = 1.5}, 4), WEFT_INVALID, "top_p 1.5");

@@ -40,7 +40,7 @@ static void messages_have_no_control_characters(void **state)
         const char *raw, *shown;
     } rows[] = {
         {"plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
-        {"a\x1b[31mb\r\t\x7f\ny", "a\\x1b[31mb\\x0d\\x09\\x7f\ny"},
+        {"a\x1b[31mb\r\t\x7f\ny", "a\\x1b[31mb\\x0d\\x09\\x7f y"},
         {"\xc2\x9b"
          "31m",
          "\\xc2\\x9b31m"},
