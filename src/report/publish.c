@@ -90,11 +90,25 @@ static enum weft_status add_checkpoints(struct publishing *p, const char *run, c
     return WEFT_OK;
 }
 
+/* Records have sizes that no run of Weft exceeds; only logs and checkpoints grow with the run. */
+static enum weft_status check_size(const struct weft_finished *run, const char *name, int64_t most)
+{
+    char path[8192];
+    struct stat st;
+    snprintf(path, sizeof path, "%.4000s/%.255s", run->folder, name);
+    if (stat(path, &st) == 0 && st.st_size > most)
+        return FAIL(WEFT_FORMAT, "%s has %lld bytes, more than any run of Weft writes: it is not packed", path,
+                    (long long)st.st_size);
+    return WEFT_OK;
+}
+
 static enum weft_status add_run(struct publishing *p, const struct weft_finished *run)
 {
     static const char *const files[] = {"config.json",       "gates.json", "initial.json",
                                         "items.safetensors", "log.jsonl",  NULL};
     char folder[256];
+    for (int i = 0; strcmp(files[i], "log.jsonl") != 0; i++)
+        TRY(check_size(run, files[i], MOST_DATA));
     int64_t *steps = NULL;
     int count = 0;
     if (!*run->chain)

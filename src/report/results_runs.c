@@ -202,7 +202,7 @@ static int by_lr_and_seed(const void *a, const void *b)
     return (x->seed > y->seed) - (x->seed < y->seed);
 }
 
-/* Of several lines of the same run the last one counts. */
+/* Of several lines of the same run, the last one counts, whatever the others were. */
 static void put(struct weft_result_arm *arm, const struct weft_finished *run)
 {
     int i = 0;
@@ -216,29 +216,31 @@ static enum weft_status take(struct weft_results *r, struct weft_result_arm *arm
                              int64_t count)
 {
     int64_t mine = 0;
-    char folder[256];
     for (int64_t i = 0; i < count; i++)
-        mine += strcmp(list[i].arm, arm->name) == 0;
+        mine += strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]);
     arm->run = weft_arena_alloc(&r->arena, (size_t)mine * sizeof *arm->run);
     if (!arm->run)
         return WEFT_NOMEM;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]))
+            put(arm, &list[i]);
+    int kept = 0;
+    for (int i = 0; i < arm->run_count; i++) {
+        struct weft_finished run = arm->run[i];
+        char folder[256];
         bool same = false;
-        if (strcmp(list[i].arm, arm->name) != 0)
-            continue;
-        struct weft_finished run = list[i];
         weft_run_folder(arm->name, run.lr, run.seed, folder);
         run.folder = weft_arena_print(&r->arena, "%s/%s", r->folder, folder);
         if (!run.folder)
             return WEFT_NOMEM;
-        if (is_planned(r, arm, &run))
-            TRY(has_settings(arm, &run, &same));
+        TRY(has_settings(arm, &run, &same));
         if (same) {
             TRY(check_log(r, arm, &run));
-            put(arm, &run);
+            arm->run[kept++] = run;
         }
     }
-    r->finished += arm->run_count;
+    arm->run_count = kept;
+    r->finished += kept;
     return WEFT_OK;
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The fields of a line, for reading and for writing. */
@@ -142,7 +143,14 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
     if (access(path, F_OK) && errno == ENOENT)
         return WEFT_OK; /* nothing finished yet */
     TRY(weft_input_open(path, &file));
-    enum weft_status status = read_lines(file, path, arena, list, count);
+    enum { MOST = 1 << 26 };
+    struct stat st;
+    enum weft_status status =
+        fstat(fileno(file), &st) || st.st_size <= MOST
+            ? WEFT_OK
+            : FAIL(WEFT_FORMAT, "%s has %lld bytes, the limit is %d", path, (long long)st.st_size, MOST);
+    if (status == WEFT_OK)
+        status = read_lines(file, path, arena, list, count);
     fclose(file);
     return status;
 }

@@ -21,5 +21,5 @@ t = json.load(open("tokenizer/tokenizer.json"))
 t["model"]["vocab"] = {name[b]: b for b in range(256)}
 json.dump(t, open("tokenizer/tokenizer.json", "w"))
 END
-"$weft" export run --out hf --no-check >/dev/null 2>err || { cat err && exit 1; }
-PYTHONDONTWRITEBYTECODE=1 python3 "$here/tests/long/hostile.py" "$weft" "$scratch"
+"$weft" export run --format hf --out hf --no-check >/dev/null 2>err || { cat err && exit 1; }
+PYTHONDONTWRITEBYTECODE=1 python3 "$here/tests/long/hostile.py" "$weft" "$scratch" "$@"
