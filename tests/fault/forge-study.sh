@@ -50,6 +50,35 @@ printf '%s\n' 'import glob, json, os, shutil' 'for arm in ("dot", "w2"):' \
     'open("forged/runs.jsonl", "w").writelines(keep + new)' >choose.py
 forge_study && study more 20 RECALL_LENGTH=8 SEEDS=2 SEED=3 && python3 choose.py
 misreported "a chosen seed" 'has seed=4, but its folder and its line in runs.jsonl have lr=0.001, seed=1'
+# ---- the plan, costs and gates of study.json; make long-forgeries tries many more
+edit_study() { # PYTHON: changes the study s of `forged`
+    forge_study && python3 -c "import json
+s = json.load(open('forged/study.json'))
+$1
+json.dump(s, open('forged/study.json', 'w'), indent=1)"
+}
+edit_study 's["parent"] = "studies/first"'
+misreported "an edited plan" 'forged/study.json was edited'
+edit_study 's["parent"] = "studies/first"' && forger hash forged
+misreported "an edited plan with its own hash" 'was trained for the plan'
+edit_study 'del s["plan_sha256"]'
+misreported "a plan without its hash" 'study.json has the plan (not recorded)'
+for cost in params flops peak_bytes state_bytes cache_bytes tokens; do
+    edit_study "s['arms'][1]['$cost'] = s['arms'][1]['$cost'] // 2"
+    misreported "half of the $cost" "study.json has $cost = "
+done
+edit_study 's["arms"][1]["gates"][0]["checks"] += 1'
+misreported "a check of the gates that never ran" 'study.json says that 0 of'
+forge_study && rm "forged/$run/gates.json"
+misreported "a run without the record of its gates" 'gates.json is missing, but the log has its hash'
+forge_study && sed -i 's/"failed": 0/"failed": 1/' "forged/$run/gates.json"
+misreported "an edited record of the gates" 'gates.json does not have the hash that the log recorded'
+forge_study && mv "forged/$run/log.jsonl" log && ln -s "$PWD/log" "forged/$run/log.jsonl"
+misreported "a log that is a link" 'is a symbolic link'
+edit_study 's["arms"][1]["gates"][0]["checks"] += 1' && forger plan forged && "$weft" report forged >/dev/null 2>&1 &&
+    ! "$weft" audit forged --segments 1 >/dev/null 2>err && grep -q 'FAILED gates of w2: forged/study.json says that 0 of' err
+result $? "a check of the gates that never ran, with all hashes, fails the audit"
+
 # incomplete NAME TEXT: an audit of `forged` fails and names this
 incomplete() {
     ! "$weft" audit forged --segments 1 >json 2>err && grep -qF -- "MISSING $2" err && grep -q 'the study is not complete' err

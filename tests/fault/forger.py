@@ -7,7 +7,8 @@
     forger.py metadata RUN STEP NAME VALUE  sets an entry in the metadata of one checkpoint
     forger.py weights RUN STEP AT   flips a bit of a checkpoint's weights, in byte AT of them; prints tensor and element
     forger.py config RUN NAME VALUE sets an option in all configs
-    forger.py plan STUDY            writes the hash of the plan again, in study.json and in all runs
+    forger.py hash STUDY            writes the hash of the plan again, in study.json alone
+    forger.py plan STUDY            the same, and in all runs
 """
 import glob
 import hashlib
@@ -195,6 +196,9 @@ if __name__ == "__main__":
         rewrite_log(run, lambda r: "environment" in r or exec(rest[0], {}, {"r": r}))
     elif command == "all":
         rewrite_log(run, lambda r: exec(rest[0], {}, {"r": r}))
+    elif command == "hash":
+        study = json.loads((run / "study.json").read_text())
+        (run / "study.json").write_text(json.dumps({**study, "plan_sha256": plan_hash(study)}, indent=1))
     elif command == "plan":
         bind_plan(run, json.loads((run / "study.json").read_text()))
     elif command == "head":

@@ -32,6 +32,13 @@ seq 3000 >input.txt && "$weft" data prepare input.txt --tokenizer char --out tok
 study text 20 SEEDS=2 TASK='"text"' DATA='"tokens"' VOCAB=16
 json=$("$weft" publish text --out text.tar.zst --json) && [[ $(field data <<<"$json") == included ]]
 result $? "small data go along: $json"
+cp -r tokens more && echo secret | tee more/secret.bin more/notes.txt >/dev/null && mv tokens aside && mv more tokens &&
+    "$weft" publish text --out same.tar.zst >/dev/null && cmp text.tar.zst same.tar.zst && rm -r tokens
+result $? "other files in the folder of the data are not packed"
+seq 4000 >other.txt && "$weft" data prepare other.txt --tokenizer char --out tokens >/dev/null 2>&1 &&
+    json=$("$weft" publish text --out other.tar.zst --json 2>err) && [[ $(field data <<<"$json") == "fingerprint only" ]] &&
+    grep -q 'tokens does not have the data that the runs were trained on' err && rm -r tokens && mv aside tokens
+result $? "a folder with other data is not packed"
 unpack text.tar.zst && mv tokens gone && ! (cd there/text && "$weft" audit . >/dev/null 2>err) && checks_out text --data data
 result $? "an audit takes them from there"
 printf X | dd of=there/text/data/train_000000.bin bs=1 seek=2000 conv=notrunc 2>/dev/null
