@@ -40,9 +40,9 @@ def finish():
     sys.exit(count["failed"] > 0)
 
 
-def weft(*words):
+def weft(*words, cwd=None):
     """The answer of a command, or its error."""
-    done = subprocess.run([WEFT, *words], capture_output=True, text=True)
+    done = subprocess.run([os.path.abspath(WEFT), *words], capture_output=True, text=True, cwd=cwd)
     return json.loads(done.stdout) if done.returncode == 0 and done.stdout else done.stderr.strip().split("\n")[-1]
 
 

@@ -339,6 +339,13 @@ def checks():
     good = isinstance(answer, dict) and answer["checked_by"].startswith("onnxruntime ") and answer["tokens"] == 64
     good = good and answer["tokens_unclear"] <= 8 and answer["tokens_agree"] == 64 - answer["tokens_unclear"]
     result(good, "--check: %s" % answer)
+    trap = FOLDER + "/trap"
+    os.mkdir(trap)
+    for name in ("json", "numpy", "onnxruntime", "sys", "weft"):
+        with open("%s/%s.py" % (trap, name), "w") as file:
+            file.write("raise SystemExit('the current folder was imported')\n")
+    answer = weft("export", os.path.abspath(folder), "--format", "onnx", "--out", os.path.abspath(folder) + "-trap", "--check", "--json", cwd=trap)
+    result(isinstance(answer, dict) and answer["checked_by"].startswith("onnxruntime "), "the check imports nothing from the current folder: %s" % answer)
 
 
 def refusals():
