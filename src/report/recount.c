@@ -45,13 +45,20 @@ void weft_result_arm_release(struct weft_arm *arm)
     weft_settings_release(&arm->settings);
 }
 
+bool weft_results_same_isa(const struct weft_results *r, const char *isa)
+{
+    static const char mark[] = "instruction set ";
+    const char *at = strstr(r->machine, mark);
+    return at && strcmp(at + strlen(mark), isa) == 0;
+}
+
 /* ---- costs */
 
 /* Buffers are laid out for the instruction set. */
 static enum weft_status compare_costs(const struct weft_results *r, const struct weft_result_arm *arm,
                                       const struct weft_account *a, double tokens)
 {
-    bool same = strcmp(arm->run[0].isa, weft_dnn_path()) == 0;
+    bool same = weft_results_same_isa(r, weft_dnn_path());
     double activations = (double)(same ? a->activation_bytes : arm->activation_bytes);
     const struct {
         const char *name;
@@ -126,7 +133,7 @@ enum weft_status weft_results_recount(struct weft_results *r)
 static enum weft_status compare_gates(const struct weft_results *r, const struct weft_result_arm *arm,
                                       const struct weft_arm *as)
 {
-    bool same = strcmp(arm->run[0].isa, weft_dnn_path()) == 0;
+    bool same = weft_results_same_isa(r, weft_dnn_path());
     for (int i = 0; i < weft_max(arm->gate_count, as->gate_count); i++) {
         const struct weft_result_gate *said = i < arm->gate_count ? &arm->gate[i] : NULL;
         const struct weft_arm_gate *found = i < as->gate_count ? &as->gate[i] : NULL;

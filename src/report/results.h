@@ -17,6 +17,8 @@ void weft_results_choose_lr(struct weft_results *r);
 enum weft_status weft_result_arm_configure(const struct weft_result_arm *of, const char *data, struct weft_arm *arm,
                                            bool *there);
 void weft_result_arm_release(struct weft_arm *arm);
+/* Whether the plan was made with this instruction set: memory and the number of checks depend on it. */
+bool weft_results_same_isa(const struct weft_results *r, const char *isa);
 /* Counts what each arm costs from the config of one of its runs, and compares (recount.c). */
 enum weft_status weft_results_recount(struct weft_results *r);
 

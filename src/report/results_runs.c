@@ -66,6 +66,26 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
 
 /* ---- what ledger and plan say against the runs' own logs */
 
+/* A plan for other computers checks small copies only, and its runs check more; so do runs on a processor with more
+ * instruction sets. Otherwise they have the result of the plan. */
+static enum weft_status check_gates(const struct weft_results *r, struct weft_result_arm *arm,
+                                    const struct weft_finished *run, const struct weft_runlog *log)
+{
+    if (!arm->gates_itself || !weft_results_same_isa(r, log->isa)) {
+        arm->gates_checks = (int)weft_max(arm->gates_checks, log->gates_checks);
+        arm->gates_failed = (int)weft_max(arm->gates_failed, log->gates_failed);
+        return WEFT_OK;
+    }
+    if (log->gates_failed == arm->gates_failed && log->gates_checks == arm->gates_checks)
+        return WEFT_OK;
+    return FAIL(
+        WEFT_FORMAT,
+        "study.json says that %d of %d checks of the gates of %s failed, but the log of %s has %lld of %lld: one "
+        "of them was edited",
+        arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
+        (long long)log->gates_checks);
+}
+
 /* The log names the plan that it was trained for, and the gates are those of the arm. */
 static enum weft_status check_bound(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
@@ -80,17 +100,7 @@ static enum weft_status check_bound(const struct weft_results *r, struct weft_re
                     "%s was trained for the plan %.16s..., but study.json has the plan %.16s...: the plan was edited "
                     "after the run, or the run is of another study",
                     run->folder, log->plan_sha256, r->plan_recorded ? r->plan_sha256 : "(not recorded)");
-    if (!arm->gates_itself) { /* the runs ran more gates than the plan */
-        arm->gates_checks = (int)weft_max(arm->gates_checks, log->gates_checks);
-        arm->gates_failed = (int)weft_max(arm->gates_failed, log->gates_failed);
-    } else if (log->gates_failed != arm->gates_failed || log->gates_checks != arm->gates_checks) {
-        return FAIL(WEFT_FORMAT,
-                    "study.json says that %d of %d checks of the gates of %s failed, but the log of %s has %lld of "
-                    "%lld: one of them was edited",
-                    arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
-                    (long long)log->gates_checks);
-    }
-    return WEFT_OK;
+    return check_gates(r, arm, run, log);
 }
 
 static enum weft_status check_log(struct weft_results *r, struct weft_result_arm *arm, const struct weft_finished *run)

@@ -49,7 +49,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
-/* The processor, its cores and instruction set. */
+/* The processor, its cores and instruction set, which is read back (report/recount.c). */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";

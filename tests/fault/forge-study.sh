@@ -88,6 +88,10 @@ incomplete() {
 }
 "$weft" audit study --segments 1 --json >json 2>err && [[ $(field runs <json) == 4 && $(field missing <json) == 0 ]]
 result $? "an audit of the whole study passes"
+WEFT_ISA=v3 "$weft" ablate --config study.config --out mixed --run 0 --threads 1 >/dev/null 2>&1 &&
+    "$weft" ablate --config study.config --out mixed --threads 1 >/dev/null 2>&1 &&
+    WEFT_ISA=v3 "$weft" report mixed >/dev/null && WEFT_ISA=v3 "$weft" audit mixed --segments 1 >/dev/null 2>&1 && "$weft" audit mixed >/dev/null 2>&1
+result $? "and so does one whose runs were made on processors with different instruction sets"
 forge_study && : >forged/runs.jsonl
 incomplete "an empty ledger" 'dot: the run of seed 1 is planned, and is not in the ledger'
 forge_study && sed -i -E 's/("program_sha256": ")[0-9a-f]{4}/\1abcd/' forged/study.json
