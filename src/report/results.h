@@ -22,6 +22,11 @@ bool weft_results_same_isa(const struct weft_results *r, const char *isa);
 /* Counts what each arm costs from the config of one of its runs, and compares (recount.c). */
 enum weft_status weft_results_recount(struct weft_results *r);
 
+/* Refuses a run whose log says something else than its line in the ledger, the plan, or the gates of the arm
+ * (results_logs.c). A run without a chain is counted as unbound. */
+enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm,
+                                       const struct weft_finished *run);
+
 /* Runs of an arm that the plan has; whether a run is one of those that are judged, or that choose the learning rate;
  * and the mean validation loss by which it was chosen, NAN while runs are missing. */
 int64_t weft_result_planned(const struct weft_results *r, const struct weft_result_arm *arm);
