@@ -67,17 +67,17 @@ for cost in params flops peak_bytes state_bytes cache_bytes tokens; do
     edit_study "s['arms'][1]['$cost'] = s['arms'][1]['$cost'] // 2"
     misreported "half of the $cost" "study.json has $cost = "
 done
-edit_study 's["arms"][1]["gates"][0]["checks"] += 1'
-misreported "a check of the gates that never ran" 'study.json says that 0 of'
+edit_study 's["arms"][1]["gates"][0]["failed"] = 1'
+misreported "another result of a gate" 'study.json says that 1 of'
 forge_study && rm "forged/$run/gates.json"
 misreported "a run without the record of its gates" 'gates.json is missing, but the log has its hash'
 forge_study && sed -i 's/"failed": 0/"failed": 1/' "forged/$run/gates.json"
 misreported "an edited record of the gates" 'gates.json does not have the hash that the log recorded'
 forge_study && mv "forged/$run/log.jsonl" log && ln -s "$PWD/log" "forged/$run/log.jsonl"
 misreported "a log that is a link" 'is a symbolic link'
-edit_study 's["arms"][1]["gates"][0]["checks"] += 1' && forger plan forged && "$weft" report forged >/dev/null 2>&1 &&
-    ! "$weft" audit forged --segments 1 >/dev/null 2>err && grep -q 'FAILED gates of w2: forged/study.json says that 0 of' err
-result $? "a check of the gates that never ran, with all hashes, fails the audit"
+edit_study 's["arms"][1]["gates"][1]["failed"] = 1' && forger plan forged && "$weft" report forged >/dev/null 2>&1 &&
+    ! "$weft" audit forged --segments 1 >/dev/null 2>err && grep -q 'FAILED gates of w2: forged/study.json says that 1 of' err
+result $? "another result of a gate, with all hashes, fails the audit"
 
 # incomplete NAME TEXT: an audit of `forged` fails and names this
 incomplete() {

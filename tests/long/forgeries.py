@@ -470,11 +470,19 @@ def passing_bound():
     rebind(study)
 
 
-@forgery("audit")
+@forgery("unknowable", claim="the number of checks")
 def more_checks():
-    """more checks of the gates than there were"""
+    """more checks of a gate than there were, with all hashes"""
     study = load()
     study["arms"][0]["gates"][0]["checks"] += 1000
+    rebind(study)
+
+
+@forgery("audit")
+def skipped_gate():
+    """a gate that is said to have made no check, with all hashes"""
+    study = load()
+    study["arms"][0]["gates"][1]["checks"] = 0
     rebind(study)
 
 
