@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # forge-study.sh - what was changed in a study's folder, in its ledger or in its runs, is found by the report.
-# run-tests: 5 s
+# run-tests: 24 s
 set -u
 source tests/fault/tiny
 
