@@ -136,6 +136,10 @@ def copy_tree(tree):
         if source.exists() and not (target.exists() and target.read_bytes() == source.read_bytes()):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
+    for path in COPY.rglob("*"):
+        name = path.relative_to(COPY)
+        if path.is_file() and name.parts[0] != "build" and str(name) not in listed:
+            path.unlink()
 
 
 def apply(file, number, line, defect):
@@ -189,7 +193,7 @@ def main():
                 tests = None
                 executing = coverage.tests(file, at + 1) if coverage else None
                 if executing is not None:
-                    tests = sorted(executing)
+                    tests = [test for test in sorted(executing) if (COPY / test).exists()]
                 done, by = check(tests, environment)
                 tested += 1
                 caught += bool(by)
