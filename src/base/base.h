@@ -243,10 +243,10 @@ void weft_sha256_add(struct weft_sha256 *sha, const void *data, size_t bytes);
 void weft_sha256_bytes(struct weft_sha256 *sha, unsigned char hash[32]);
 void weft_sha256_hex(struct weft_sha256 *sha, char hex[65]);
 enum weft_status weft_sha256_file(const char *path, char hex[65]);
-/* Of a file of at most WEFT_MAX_CONFIG_BYTES; a larger one is not read. */
-enum weft_status weft_sha256_config(const char *path, char hex[65]);
-/* Path and hash of the program that trains the runs of studies (program.c): this one, or that of weft_program_set, of
- * which weft_program_check requires that it was set. */
+/* Like weft_sha256_file, but a file above the limit is an error, and is not read. */
+enum weft_status weft_sha256_within(const char *path, size_t limit, char hex[65]);
+/* The program that trains the runs of studies, and its hash (program.c). The default is the running program.
+ * weft_program_check fails unless weft_program_set was called. */
 enum weft_status weft_program_check(void);
 const char *weft_program(void);
 /* The same as an absolute path, which other processes can use. */

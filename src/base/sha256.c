@@ -175,12 +175,12 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
 
 /* The start of a run needs it more than once, so it is computed once. */
 
-enum weft_status weft_sha256_config(const char *path, char hex[65])
+enum weft_status weft_sha256_within(const char *path, size_t limit, char hex[65])
 {
     struct weft_sha256 sha;
     char *text = NULL;
     size_t bytes;
-    enum weft_status status = weft_slurp(path, WEFT_MAX_CONFIG_BYTES, &text, &bytes);
+    enum weft_status status = weft_slurp(path, limit, &text, &bytes);
     if (status == WEFT_OK) {
         weft_sha256_init(&sha);
         weft_sha256_add(&sha, text, bytes);

@@ -31,7 +31,7 @@ static void fill_chain(char chain[CHAIN + 1], uint64_t key)
         chain[i] = "0123456789abcdef"[weft_below(key, i, 16)];
 }
 
-/* Draws the state of a trainer. What is pruned is 0 in all arrays. */
+/* Draws the state of a trainer. Pruned values are 0 in all arrays. */
 static void draw_state(struct weft_learner *t)
 {
     const struct weft_params *p = &t->model->params;

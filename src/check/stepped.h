@@ -182,7 +182,7 @@ struct weft_shares weft_plain_shares(const struct weft_shares *s, const struct w
 enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
-/* What a checkpoint restores (restored.c). */
+/* Checks that a checkpoint restores what it saves (restored.c). */
 enum weft_status weft_check_restored(const struct weft_trial *t);
 /* A temporary folder, and its removal with all that is in it (scratch.c). */
 struct weft_scratch {

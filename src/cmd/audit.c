@@ -59,7 +59,7 @@ static void print_progress(void *context, const struct weft_progress *now)
                    (long long)v->last);
 }
 
-/* What needs no training, as reports check it. */
+/* Checks the records that can be compared without training, as reports do. */
 static enum weft_status check_records(const char *folder)
 {
     struct weft_results r;
@@ -199,8 +199,7 @@ const struct weft_cmd weft_cmd_audit = {
            "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
            "machine and any number of threads will do. A run that was resumed with other options is repeated with "
            "those that it had at the time. For a study, it also compares the plan, the costs of the arms and the "
-           "results of "
-           "their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
+           "results of their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
     .notes =
         "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of segments "
         "that were not repeated. No audit can show that the plan existed before the runs (publish plan_sha256 "

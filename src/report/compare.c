@@ -136,7 +136,7 @@ static enum weft_status check_config(const char *folder, const struct weft_runlo
     char path[4096], hash[65], named[256];
     const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
     snprintf(path, sizeof path, "%.4000s/config.json", folder);
-    TRY(weft_sha256_config(path, hash));
+    TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (*log->chain && *log->config_sha256 && strcmp(hash, log->config_sha256) != 0)
         return FAIL(WEFT_FORMAT, "%s does not have the hash that the log recorded: it was changed after the run", path);
     weft_run_folder("-", strtod(lr, NULL), strtoll(seed, NULL, 10), named);

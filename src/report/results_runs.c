@@ -58,7 +58,7 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
         return WEFT_OK;
     if (access(path, F_OK) != 0)
         return FAIL(WEFT_FORMAT, "%s is missing: what was trained in that folder is not known", path);
-    TRY(weft_sha256_config(path, hash));
+    TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     TRY(weft_json_load(path, compare_entry, &c));
     *same = c.count == arm->entry_count && c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
     return WEFT_OK;

@@ -115,7 +115,7 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     return f->status;
 }
 
-/* Only the newest log may have no chain from its first line on: a chain that ends was cut. */
+/* A log has a chain from its first record to its last or, as in release 0.1.0, none. */
 static enum weft_status follow_chain(struct weft_runlog *log, struct weft_chain *chain, const struct weft_lines *lines,
                                      const char *where)
 {
@@ -175,7 +175,7 @@ static enum weft_status check_gates(const struct weft_runlog *log, const char *f
     if (!*log->gates_sha256)
         return WEFT_OK;
     if (access(path, F_OK) == 0)
-        TRY(weft_sha256_config(path, hash));
+        TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (strcmp(hash, log->gates_sha256) != 0)
         return FAIL(WEFT_FORMAT, "%s %s: it was changed after the run", path,
                     *hash ? "does not have the hash that the log recorded" : "is missing, but the log has its hash");

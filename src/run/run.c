@@ -80,7 +80,7 @@ static enum weft_status check_gates_once(struct weft_run *run, struct weft_recor
         record->gates_checks = gates.checks;
         record->gates_failed = gates.failed;
         memcpy(record->plan_sha256, gates.plan_sha256, sizeof record->plan_sha256);
-        TRY(weft_sha256_config(path, record->gates_sha256));
+        TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, record->gates_sha256));
     }
     return WEFT_OK;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
+#include "text/text.h"
 #include "train/internal.h"
 #include "train/prune.h"
 #include "train/ranks.h"
@@ -121,13 +122,13 @@ const char *weft_binding_differs(const struct weft_binding *a, const struct weft
     return NULL;
 }
 
-static enum weft_status check_file(const char *folder, const char *name, const char *wanted)
+static enum weft_status check_file(const char *folder, const char *name, size_t limit, const char *wanted)
 {
     char path[ROOM + 32], hex[65];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     hash_text("", 0, hex);
     if (access(path, F_OK) == 0)
-        TRY(weft_sha256_file(path, hex));
+        TRY(weft_sha256_within(path, limit, hex));
     if (strcmp(hex, wanted) != 0)
         return FAIL(WEFT_FORMAT, "%s/%s is not the one that was saved with these weights", folder, name);
     return WEFT_OK;
@@ -135,8 +136,8 @@ static enum weft_status check_file(const char *folder, const char *name, const c
 
 enum weft_status weft_binding_check_texts(const struct weft_binding *b, const char *folder)
 {
-    TRY(check_file(folder, "config.json", b->config));
-    TRY(check_file(folder, "tokenizer.json", b->tokenizer));
+    TRY(check_file(folder, "config.json", WEFT_MAX_CONFIG_BYTES, b->config));
+    TRY(check_file(folder, "tokenizer.json", WEFT_MAX_TOKENIZER_BYTES, b->tokenizer));
     return WEFT_OK;
 }
 
