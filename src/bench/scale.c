@@ -81,8 +81,11 @@ static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
 /* Of the gradients that a backward pass completes before its end: all but those of the embedding. */
 static double early_share(const struct weft_nn *model)
 {
-    int wte = weft_params_find(&model->params, "wte");
-    return wte < 0 ? 1 : 1 - (double)model->params.list[wte].count / (double)model->params.elements;
+    int64_t late = 0;
+    for (int i = 0; i < model->params.count; i++)
+        if (model->params.list[i].layer < 0 && model->params.list[i].role == WEFT_TABLE)
+            late += model->params.list[i].count;
+    return 1 - (double)late / (double)model->params.elements;
 }
 
 /* The last bucket of what is early is complete only at the end, too. */

@@ -44,7 +44,7 @@ static void shake(const struct weft_probe *p, const float *noise)
     float *weights = p->weights;
     for (int i = 0; i < p->model->params.count; i++) {
         const struct weft_param *w = &p->model->params.list[i];
-        float size = w->ndim < 2 || w->constant ? 0.2f : 1 / sqrtf((float)w->dim[w->ndim - 1]);
+        float size = w->group >= WEFT_TRAINED_VECTOR ? 0.2f : 1 / sqrtf((float)w->dim[w->ndim - 1]);
         for (int64_t e = w->offset; e < w->offset + w->count; e++)
             weights[e] += size * noise[e % WEFT_NOISES];
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * exact.c - loss and gradients, with dropout, have the same bits with any number of threads and at every
- * instruction-set level of this processor, on the twin and, with two numbers of threads and, where there is time, at
- * two levels, on the model itself. Steps of the twin have the same bits on any number of ranks (ranked.c).
+ * instruction-set level of this processor, on the twin; steps of the twin also on any number of ranks (ranked.c). On
+ * the model itself: the recipe's own micro-batch with two numbers of threads and, where there is time, two levels.
  */
 #include "check/stepped.h"
 #include "dnn/dnn.h"
@@ -113,30 +113,67 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     return status;
 }
 
-/* The graph that trains, as it is and on another number of threads. */
+/* ---- the model itself */
+
+/* The lowest level emulates what the processor has. */
+static enum weft_status check_levels(const struct weft_trial *t)
+{
+    struct weft_itself *it = t->itself;
+    struct weft_probe *p = &it->train;
+    if (levels_below() < 2 || SLOWER * it->run_seconds >= 0.1 * it->seconds)
+        return WEFT_OK;
+    TRY(weft_itself_train(it));
+    weft_probe_fill(p, TOKENS_KEY);
+    weft_probe_run(p);
+    struct weft_net_size size = {.sequences = it->sequences, .length = it->length};
+    struct result usual = {*(const float *)weft_exec_tensor(p->exec, p->net.loss)->data, p->grads};
+    return check_level(t, it->model, size, &usual, 1, "tensors of the model itself");
+}
+
+/* All rows of a micro-batch of the recipe at once: kernels may divide more rows in another way. */
+static enum weft_status run_batch(const struct weft_itself *it, int threads, struct weft_probe *p)
+{
+    struct weft_threads_scope scope;
+    const struct weft_net_size size = {.sequences = it->model->spec->batch,
+                                       .length = it->recipe->task->length(it->recipe->task_options)};
+    weft_threads_enter(&scope, threads);
+    enum weft_status status = run(it->model, size, p);
+    weft_threads_leave(&scope);
+    return status;
+}
+
+static enum weft_status check_batch(const struct weft_trial *t, struct result *usual)
+{
+    const struct weft_itself *it = t->itself;
+    struct weft_probe p = {0};
+    char name[128];
+    int threads = weft_threads(), other = threads == 1 ? 2 : threads - 1;
+    enum weft_status status = run_batch(it, threads, &p);
+    if (status == WEFT_OK) {
+        usual->loss = *(const float *)weft_exec_tensor(p.exec, p.net.loss)->data;
+        memcpy(usual->grads, p.grads, (size_t)it->model->params.total * sizeof *usual->grads);
+    }
+    weft_probe_close(&p);
+    TRY(status);
+    status = run_batch(it, other, &p);
+    if (status == WEFT_OK) {
+        snprintf(name, sizeof name, "tensors of the model itself that differ with %d thread%s (%lld rows)", other,
+                 other == 1 ? "" : "s", (long long)weft_tensor_count(weft_exec_tensor(p.exec, p.net.tokens)));
+        compare(t, &p, usual, name);
+    }
+    weft_probe_close(&p);
+    return status;
+}
+
 enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
 {
     struct weft_itself *it = t->itself;
-    TRY(weft_itself_train(it));
-    struct weft_probe other = {0}, *p = &it->train;
-    struct weft_threads_scope scope;
-    struct weft_net_size size = {.sequences = it->sequences, .length = it->length};
-    int threads = weft_threads() == 1 ? 2 : weft_threads() - 1;
-    char name[96];
-    snprintf(name, sizeof name, "tensors of the model itself that differ with %d thread%s", threads,
-             threads == 1 ? "" : "s");
-    weft_probe_fill(p, TOKENS_KEY);
-    weft_probe_run(p);
-    struct result usual = {*(const float *)weft_exec_tensor(p->exec, p->net.loss)->data, p->grads};
-    weft_threads_enter(&scope, threads);
-    enum weft_status status = run(it->model, size, &other);
-    weft_threads_leave(&scope);
-    if (status == WEFT_OK)
-        compare(t, &other, &usual, name);
-    weft_probe_close(&other);
-    TRY(status);
-    /* The lowest emulates what the processor has. */
-    if (levels_below() > 1 && SLOWER * it->run_seconds < 0.1 * it->seconds)
-        TRY(check_level(t, it->model, size, &usual, 1, "tensors of the model itself"));
-    return WEFT_OK;
+    TRY(weft_itself_measure(it));
+    TRY(check_levels(t));
+    weft_itself_make_room(it);
+    struct result usual = {0, calloc((size_t)it->model->params.total, sizeof(float))};
+    enum weft_status status =
+        usual.grads ? check_batch(t, &usual) : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    free(usual.grads);
+    return status;
 }

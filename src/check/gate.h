@@ -146,8 +146,14 @@ void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p
 enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_nn *learned);
 /* The gradient of a whole batch is the sum of those of its parts (batches.c). */
 enum weft_status weft_check_batches(const struct weft_trial *t);
+/* The roles and groups of all weights are what this graph of the model does with them (roles.c). */
+enum weft_status weft_check_roles(const struct weft_trial *t, const struct weft_net *train);
+/* Every row of a table that a batch reaches has a gradient of its own, in the model itself (table_rows.c). */
+enum weft_status weft_check_table_rows(const struct weft_trial *t);
+/* Of so many rows that dropout may each remove whole, by an embedding: how many may be gone by chance. */
+double weft_dropped_whole(const struct weft_spec *spec, int64_t rows);
 /* Whether a part declares that the weight has no gradient by mathematics (live.c). */
-bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight);
+bool weft_weight_is_idle(const struct weft_spec *spec, const struct weft_param *w);
 
 /* ---- the model itself (itself.c): its size, context, dtype and first weights, and the graphs that train and score it.
  * Each graph is made when it is first asked for. Its batch is the model's own, and at least 2 sequences, but not more
@@ -173,6 +179,10 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
 void weft_itself_release(struct weft_itself *it);
 enum weft_status weft_itself_train(struct weft_itself *it);
 enum weft_status weft_itself_eval(struct weft_itself *it);
+/* How long training takes, and so what checks may take: by running the graph that trains, unless it is known. */
+enum weft_status weft_itself_measure(struct weft_itself *it);
+/* Closes both graphs until they are asked for again, for checks that take as much memory as training does. */
+void weft_itself_make_room(struct weft_itself *it);
 /* Whether the gate that runs now has not used up this share of the time yet, nor all of them most of it: checks that
  * sample continue while it is so. */
 bool weft_itself_has_time(const struct weft_itself *it, double share);
@@ -196,5 +206,6 @@ enum weft_status weft_gate_cached_itself(const struct weft_trial *t);
 enum weft_status weft_gate_exact_itself(const struct weft_trial *t);
 enum weft_status weft_gate_gradient_itself(const struct weft_trial *t);
 enum weft_status weft_gate_stepped_itself(const struct weft_trial *t);
+enum weft_status weft_gate_accounted_itself(const struct weft_trial *t);
 
 #endif

@@ -27,7 +27,8 @@ static const struct {
     [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, steps do as much at every width", weft_gate_scaled},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
                            weft_gate_stepped_itself},
-    [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted},
+    [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted,
+                             weft_gate_accounted_itself},
 };
 
 const char *weft_gate_at(int i, const char **summary)
@@ -98,9 +99,26 @@ static enum weft_status check_itself(const struct weft_spec *spec, const struct 
     return status;
 }
 
+/* A token that sees itself alone leaves attention nothing to choose from: most checks would fail, and none would say
+ * why. */
+static bool has_context(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
+{
+    int first = 0;
+    while (first < WEFT_GATE_COUNT - 1 && !(which >> first & 1))
+        first++;
+    if (spec->context < 2)
+        weft_trial_report(&(struct weft_trial){gates[first].name, NULL, NULL, report}, false, (double)spec->context, 2,
+                          "tokens of the context",
+                          "context=1: a token sees itself alone, so neither attention nor the order of tokens can be "
+                          "checked: set context=2 or more");
+    return spec->context >= 2;
+}
+
 enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
                                 struct weft_gates *report)
 {
+    if (!has_context(spec, which, report))
+        return WEFT_OK;
     TRY(check_twin(spec, which, report));
     if (recipe)
         TRY(check_itself(spec, recipe, which, report));

@@ -30,8 +30,7 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
 
 void weft_itself_release(struct weft_itself *it)
 {
-    weft_probe_close(&it->train);
-    weft_probe_close(&it->eval);
+    weft_itself_make_room(it);
     weft_nn_free(it->model);
     *it = (struct weft_itself){0};
 }
@@ -71,11 +70,24 @@ enum weft_status weft_itself_train(struct weft_itself *it)
     if (it->train.exec)
         return WEFT_OK;
     TRY(open_graph(it, &it->train, WEFT_TRAIN));
+    if (it->seconds > 0)
+        return WEFT_OK;
     it->run_seconds = run_graph(&it->train);
     if (it->run_seconds < 1)
         it->run_seconds = run_graph(&it->train); /* the first also touched its memory */
     allow_time(it);
     return WEFT_OK;
+}
+
+enum weft_status weft_itself_measure(struct weft_itself *it)
+{
+    return it->seconds > 0 ? WEFT_OK : weft_itself_train(it);
+}
+
+void weft_itself_make_room(struct weft_itself *it)
+{
+    weft_probe_close(&it->train);
+    weft_probe_close(&it->eval);
 }
 
 enum weft_status weft_itself_eval(struct weft_itself *it)

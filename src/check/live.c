@@ -2,6 +2,7 @@
  *
  * live.c - everything in the model has an effect, in f64:
  *   - every weight has a gradient (except where it is 0 by mathematics, which the part declares);
+ *   - every weight is what it is declared to be (roles.c);
  *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is, in all layers
  *     and in each of them (switches.c);
  *   - every option that is not at its default changes something: weights, their first values, logits or gradients, or
@@ -38,22 +39,15 @@ static enum weft_status run(struct weft_probe *p, const struct weft_nn *model, e
 
 /* ---- weights */
 
-/* A weight is named "blocks.N.SCOPE.NAME". */
-bool weft_weight_is_idle(const struct weft_spec *spec, const char *weight)
+bool weft_weight_is_idle(const struct weft_spec *spec, const struct weft_param *w)
 {
-    static const enum weft_part_kind in_attn[] = {WEFT_ATTN, WEFT_GEOM, WEFT_POS};
-    const char *dot = strrchr(weight, '.'), *name = dot ? dot + 1 : weight;
-    for (int i = 0; i < 3; i++)
-        if (strstr(weight, ".attn.") && weft_chosen_idle(&spec->part[in_attn[i]], spec, name))
+    const char *dot = strrchr(w->name, '.'), *name = dot ? dot + 1 : w->name;
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
+        if (spec->part[kind].part == w->part && weft_chosen_idle(&spec->part[kind], spec, name))
             return true;
-    if (strstr(weight, ".ffn.") && weft_chosen_idle(&spec->part[WEFT_FFN], spec, name))
-        return true;
-    for (int i = 0; i < spec->mechanism_count; i++) {
-        char scope[64];
-        snprintf(scope, sizeof scope, ".%s.", spec->mechanism[i].part->name);
-        if (strstr(weight, scope) && weft_chosen_idle(&spec->mechanism[i], spec, name))
+    for (int i = 0; i < spec->mechanism_count; i++)
+        if (spec->mechanism[i].part == w->part && weft_chosen_idle(&spec->mechanism[i], spec, name))
             return true;
-    }
     return false;
 }
 
@@ -72,7 +66,7 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
         largest = fmax(largest, norm(weft_probe_grad(trained, i)));
     for (int i = 0; i < p->count; i++) {
         double share = norm(weft_probe_grad(trained, i)) / largest;
-        if (weft_weight_is_idle(t->model->spec, p->list[i].name))
+        if (weft_weight_is_idle(t->model->spec, &p->list[i]))
             continue;
         dead += !(share > limit);
         if (!(share >= least)) {
@@ -298,6 +292,7 @@ static enum weft_status check(const struct weft_trial *t, struct base *base)
     TRY(run(&base->trained, t->model, WEFT_TRAIN, NULL, -1));
     TRY(run(&base->forward, t->model, WEFT_FORWARD, NULL, -1));
     check_weights(t, &base->trained);
+    TRY(weft_check_roles(t, &base->trained.net));
     TRY(check_switches(t, base));
     TRY(check_defaults(t, base));
     TRY(check_positions(t, base));

@@ -90,7 +90,7 @@ static void check_gradients(const struct weft_trial *t, const struct learner *l,
     int dead = 0, first = 0;
     char name[160];
     for (int i = 0; i < p->count; i++)
-        if (!weft_weight_is_idle(&l->spec, p->list[i].name) && is_zero(grads + p->list[i].offset, p->list[i].count) &&
+        if (!weft_weight_is_idle(&l->spec, &p->list[i]) && is_zero(grads + p->list[i].offset, p->list[i].count) &&
             dead++ == 0)
             first = i;
     snprintf(name, sizeof name, "%s: weights without a gradient (of %d)", when, p->count);
@@ -105,7 +105,7 @@ static void check_moved(const struct weft_trial *t, const struct learner *l)
     char name[160];
     for (int i = 0; i < p->count; i++) {
         int64_t at = p->list[i].offset;
-        if (weft_weight_is_idle(&l->spec, p->list[i].name) ||
+        if (weft_weight_is_idle(&l->spec, &p->list[i]) ||
             memcmp(p->weights + at, first->weights + at, (size_t)p->list[i].count * sizeof(float)) != 0)
             continue;
         if (still++ == 0)
@@ -144,6 +144,7 @@ enum weft_status weft_gate_live_itself(const struct weft_trial *t)
     struct learner l = {.recipe = *t->itself->recipe};
     bool learned = false;
     TRY(weft_itself_train(t->itself)); /* for the time that checks may take */
+    TRY(weft_check_table_rows(t));
     enum weft_status status = open_learner(&l, t->itself);
     if (status == WEFT_OK)
         status = learn(t, &l, &learned);

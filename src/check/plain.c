@@ -6,6 +6,7 @@
  * has no others, and with beta2 near 1 that is the largest of its roundings.
  */
 #include "check/plain.h"
+#include "check/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,10 +65,13 @@ double weft_plain_lr(const struct weft_recipe *r, int64_t step)
 
 /* ---- optimisers */
 
+/* Of parts that were added, what they declare is all there is to know. */
 bool weft_plain_decays(const struct weft_param *w)
 {
     const char *dot = strrchr(w->name, '.');
-    return w->ndim >= 2 && !w->constant && strcmp(dot ? dot + 1 : w->name, "relative") != 0;
+    bool added = w->part && !weft_part_is_defined(w->part);
+    return w->ndim >= 2 && strcmp(dot ? dot + 1 : w->name, "relative") != 0 &&
+           !(added && w->group >= WEFT_TRAINED_VECTOR);
 }
 
 void weft_plain_init(struct weft_plain *p, const struct weft_optim *optim, const void *options)

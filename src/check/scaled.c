@@ -153,7 +153,7 @@ static void report(const struct weft_trial *t, const struct effects *e)
     main.aux = false;
     for (int i = 0; i < p->count; i++) {
         double x = exponent(e->weight[i]);
-        if (weft_weight_is_idle(&main, p->list[i].name))
+        if (weft_weight_is_idle(&main, &p->list[i]))
             continue;
         if (!(x <= most)) {
             most = x;

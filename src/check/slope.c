@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 enum { DIRECTION_KEY = 91 };
+#define SHORT_STEP 3e-6
 
 static double loss_along(struct weft_probe *eval, const double *weights, const double *direction, double h)
 {
@@ -37,20 +38,26 @@ static double choose_direction(const struct weft_probe *p, double *direction)
     return slope;
 }
 
-/* The relative error of the predicted slope by differences of fourth order. A choice may still change within a step,
- * less likely within a shorter one; a wrong gradient is wrong at all of them. */
+/* The difference of the loss over 2 h, by h. */
+static double difference(struct weft_probe *train, struct weft_probe *eval, const double *direction, double h)
+{
+    return loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
+}
+
+/* The relative error of the predicted slope: by the cheapest difference and, where that is not close enough, by those
+ * of fourth order. A choice may still change within a step, less likely within a shorter one; a wrong gradient is wrong
+ * at all of them. */
 static double error_along(struct weft_probe *train, struct weft_probe *eval, double *direction)
 {
-    double error = INFINITY;
+    double error;
     weft_tensor_set(weft_exec_tensor(train->exec, train->net.share), 0, 0);
     if (eval->net.share)
         weft_tensor_set(weft_exec_tensor(eval->exec, eval->net.share), 0, 0);
     weft_probe_run(train);
     double predicted = choose_direction(train, direction);
+    error = fabs(difference(train, eval, direction, SHORT_STEP) / (2 * SHORT_STEP) / predicted - 1);
     for (double h = 1e-4; h > 1e-9 && !(error <= WEFT_SLOPE_LIMIT); h /= 100) {
-        double near = loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
-        double far =
-            loss_along(eval, train->weights, direction, 2 * h) - loss_along(eval, train->weights, direction, -2 * h);
+        double near = difference(train, eval, direction, h), far = difference(train, eval, direction, 2 * h);
         error = fmin(error, fabs((8 * near - far) / (12 * h) / predicted - 1));
     }
     return error;

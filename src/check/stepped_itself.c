@@ -92,7 +92,7 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     struct weft_itself *it = t->itself;
     struct weft_recipe recipe = *it->recipe;
     recipe.micro_batches = weft_min(MICRO_BATCHES, recipe.micro_batches);
-    TRY(weft_itself_train(it)); /* measures the time that there is */
+    TRY(weft_itself_measure(it));
     TRY(weft_check_first_weights(t));
     if (it->recipe->micro_batches > 1)
         TRY(weft_trial_on_twin(t, check_division));
@@ -100,8 +100,7 @@ enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)
     TRY(weft_check_targets(t));
     if (it->model->spec->dropout > 0)
         TRY(weft_check_dropout(t, it->model, it->model->spec->dropout, 2, it->length, 4));
-    weft_probe_close(&it->train);
-    weft_probe_close(&it->eval);
+    weft_itself_make_room(it);
     enum weft_status status = check_updates(t, &recipe);
     TRY(weft_nn_init(it->model));
     TRY(status);

@@ -76,13 +76,6 @@ void weft_switches_release(struct weft_switches *all)
 
 /* ---- layers */
 
-static bool in_layer(const char *weight, int layer)
-{
-    char scope[32];
-    int n = snprintf(scope, sizeof scope, "blocks.%d.", layer);
-    return strncmp(weight, scope, (size_t)n) == 0;
-}
-
 static bool same_shape(const struct weft_param *a, const struct weft_param *b)
 {
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
@@ -103,8 +96,8 @@ bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model)
 static bool has_weights(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     for (int i = 0; i < model->params.count; i++) {
-        const char *name = model->params.list[i].name;
-        if (in_layer(name, layer) && weft_params_find(&s->without->params, name) < 0)
+        const struct weft_param *w = &model->params.list[i];
+        if (w->layer == layer && weft_params_find(&s->without->params, w->name) < 0)
             return true;
     }
     return false;
@@ -158,7 +151,7 @@ static double shift(const struct weft_switch *s, const struct weft_param *own)
 bool weft_switch_starts(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     for (int i = 0; i < model->params.count; i++)
-        if (in_layer(model->params.list[i].name, layer) && shift(s, &model->params.list[i]) != 0)
+        if (model->params.list[i].layer == layer && shift(s, &model->params.list[i]) != 0)
             return true;
     return false;
 }
@@ -167,7 +160,7 @@ void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p
 {
     for (int i = 0; i < p->model->params.count; i++) {
         const struct weft_param *own = &p->model->params.list[i];
-        double by = p->net.weights[i] && (layer < 0 || in_layer(own->name, layer)) ? shift(s, own) : 0;
+        double by = p->net.weights[i] && (layer < 0 || own->layer == layer) ? shift(s, own) : 0;
         struct weft_tensor *w = by != 0 ? weft_exec_tensor(p->exec, p->net.weights[i]) : NULL;
         for (int64_t e = 0; w && e < own->count; e++)
             weft_tensor_set(w, e, weft_tensor_get(w, e) + by);

@@ -194,7 +194,7 @@ const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, con
                                         char theirs[128])
 {
     char name[128];
-    int layer = strncmp(w->name, "blocks.", 7) == 0 ? (int)strtol(w->name + 7, NULL, 10) : 0;
+    int layer = (int)weft_max(0, w->layer);
     if (family == &weft_hf_own)
         return weft_hf_own_name(w, theirs);
     for (const struct weft_hf_name *rule = family->names; rule->ours; rule++) {

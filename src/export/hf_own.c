@@ -27,7 +27,8 @@ const struct weft_hf_name *weft_hf_own_name(const struct weft_param *w, char the
 {
     static const struct weft_hf_name as_it_is;
     snprintf(theirs, 128, "%.100s", w->name);
-    if (strcmp(theirs, "head") == 0)
+    bool is_linear = w->ndim == 2 && w->group <= WEFT_TRAINED_HEAD && !w->init_blocks;
+    if (w->role == WEFT_HEAD)
         snprintf(theirs, 128, "lm_head.weight");
     else if (weft_ends_in(theirs, "_bias"))
         replace_end(theirs, "_bias", ".bias");
@@ -35,7 +36,7 @@ const struct weft_hf_name *weft_hf_own_name(const struct weft_param *w, char the
         replace_end(theirs, "_gain", "_norm.weight");
     else if (weft_ends_in(theirs, ".gain"))
         replace_end(theirs, ".gain", ".weight");
-    else if (w->ndim == 2 && !weft_ends_in(theirs, ".relative") && !weft_ends_in(theirs, ".wz"))
+    else if (is_linear)
         replace_end(theirs, "", ".weight");
     return &as_it_is;
 }

@@ -19,11 +19,14 @@ static void attn_params(struct weft_params *p, const struct weft_spec *spec)
     int64_t heads = spec->heads * spec->head;
     weft_chosen_params(&spec->part[WEFT_ATTN], p, spec);
     weft_chosen_params(&spec->part[WEFT_GEOM], p, spec);
+    p->part = spec->part[WEFT_POS].part;
     if (weft_spec_pos(spec)->bias_params)
         weft_spec_pos(spec)->bias_params(p, spec, spec->part[WEFT_POS].options);
+    p->part = NULL;
     if (spec->output_gate)
         weft_params_matrix(p, "wg", weft_grows(spec, heads), weft_grows(spec, spec->width), WEFT_DEVIATION);
     weft_params_project(p, spec, "wo", spec->width, heads);
+    weft_params_units(p, "wo", NULL, "heads");
 }
 
 static struct weft_value *attn(struct weft_build *b, struct weft_value *x)
@@ -49,6 +52,7 @@ static void ffn_params(struct weft_params *p, const struct weft_spec *spec)
 {
     weft_chosen_params(&spec->part[WEFT_FFN], p, spec);
     weft_params_project(p, spec, output_of(spec), spec->width, spec->ffn_width);
+    weft_params_units(p, output_of(spec), NULL, "ffn_width");
 }
 
 static void mechanism_params(struct weft_params *p, const struct weft_spec *spec)
@@ -79,20 +83,23 @@ static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 static const struct {
     enum weft_site site;
     enum weft_group group;
+    enum weft_half half;
     const char *name, *norm;
     void (*params)(struct weft_params *p, const struct weft_spec *spec);
     struct weft_value *(*build)(struct weft_build *b, struct weft_value *x);
-} halves[] = {{WEFT_SITE_ATTN, WEFT_GROUP_ATTN, "attn", "norm1", attn_params, attn},
-              {WEFT_SITE_FFN, WEFT_GROUP_FFN, "ffn", "norm2", ffn_params, ffn}};
+} halves[] = {{WEFT_SITE_ATTN, WEFT_GROUP_ATTN, WEFT_HALF_ATTN, "attn", "norm1", attn_params, attn},
+              {WEFT_SITE_FFN, WEFT_GROUP_FFN, WEFT_HALF_FFN, "ffn", "norm2", ffn_params, ffn}};
 
 void weft_block_params(struct weft_params *p, const struct weft_spec *spec, int layer)
 {
-    p->layer = layer;
+    p->layer = p->rows_layer = layer;
     for (int i = 0; i < 2; i++) {
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].norm);
         weft_chosen_params(&spec->part[WEFT_NORM], p, spec);
         weft_params_scope(p, "blocks.%d.%s", layer, halves[i].name);
+        p->half = halves[i].half;
         halves[i].params(p, spec);
+        p->half = WEFT_HALF_NONE;
     }
     mechanism_params(p, spec);
 }

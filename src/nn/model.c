@@ -11,17 +11,24 @@
 
 static void declare(struct weft_params *p, const struct weft_spec *spec)
 {
-    weft_params_table(p, "wte", spec->vocab, spec->width);
+    p->layer = p->rows_layer = -1;
+    weft_params_add(p, (struct weft_param){.name = "wte",
+                                           .ndim = 2,
+                                           .dim = {spec->vocab, spec->width},
+                                           .role = WEFT_TABLE,
+                                           .tied = spec->tie,
+                                           .init_value = WEFT_DEVIATION});
     weft_chosen_params(&spec->part[WEFT_POS], p, spec);
     for (int layer = 0; layer < spec->layers; layer++)
         weft_block_params(p, spec, layer);
+    p->layer = p->rows_layer = -1;
     if (!spec->post) {
         weft_params_scope(p, "norm");
         weft_chosen_params(&spec->part[WEFT_NORM], p, spec);
     }
     weft_params_scope(p, "%s", "");
     if (!spec->tie)
-        weft_params_table(p, "head", spec->vocab, spec->width);
+        weft_params_head(p, "head", spec->vocab, spec->width);
 }
 
 enum weft_status weft_nn_create(struct weft_nn **model, const struct weft_spec *spec)

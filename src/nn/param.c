@@ -35,6 +35,37 @@ static enum weft_status grow(struct weft_params *p)
     return WEFT_OK;
 }
 
+/* ---- declaring */
+
+const char *weft_role_name(enum weft_role role)
+{
+    static const char *const names[] = {"vector", "table", "head", "matrix", "matrix into the stream", "taps"};
+    return names[role];
+}
+
+static enum weft_trained_as group_of(const struct weft_param *w)
+{
+    static const enum weft_trained_as by_role[] = {
+        [WEFT_VECTOR] = WEFT_TRAINED_VECTOR,      [WEFT_TABLE] = WEFT_TRAINED_EMBEDDING,
+        [WEFT_HEAD] = WEFT_TRAINED_HEAD,          [WEFT_MATRIX] = WEFT_TRAINED_MATRIX,
+        [WEFT_INTO_STREAM] = WEFT_TRAINED_MATRIX, [WEFT_TAPS] = WEFT_TRAINED_MATRIX};
+    if (w->group != WEFT_TRAINED_BY_ROLE)
+        return w->group;
+    return w->role == WEFT_VECTOR && w->count == 1 ? WEFT_TRAINED_SCALAR : by_role[w->role];
+}
+
+/* What follows from the declaration, and who declares. */
+static void record(const struct weft_params *p, struct weft_param *w)
+{
+    w->group = group_of(w);
+    w->decay = w->group <= WEFT_TRAINED_HEAD;
+    w->rate = w->rate > 0 ? w->rate : 1;
+    w->part = p->part;
+    w->half = p->half;
+    w->layer = p->layer;
+    w->rows_layer = p->rows_layer;
+}
+
 static enum weft_status declare(struct weft_params *p, struct weft_param w)
 {
     TRY(grow(p));
@@ -48,9 +79,11 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
         TRY(weft_size_mul(count, (size_t)w.dim[i], &count));
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
     TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference execution holds them as f64 */
-    w.decay = w.ndim >= 2 && !w.constant;
-    w.rate = w.rate > 0 ? w.rate : 1;
+    if ((w.ndim < 2) != (w.role == WEFT_VECTOR))
+        return FAIL(WEFT_INVALID, "%s has %d dimension%s, but its role is %s: declare what it is", w.name, w.ndim,
+                    w.ndim == 1 ? "" : "s", weft_role_name(w.role));
     w.count = (int64_t)count;
+    record(p, &w);
     w.offset = p->total;
     p->elements += w.count;
     p->total = weft_round_up(w.offset + w.count, ALIGN);
@@ -78,44 +111,75 @@ void weft_param_scale(struct weft_param *w, double out_wider, double in_wider)
     w->rate = 1 / in_wider;
 }
 
-void weft_params_matrix(struct weft_params *p, const char *name, struct weft_fan out, struct weft_fan in,
-                        double deviation)
+static void matrix(struct weft_params *p, enum weft_role role, const char *name, struct weft_fan out,
+                   struct weft_fan in, double deviation)
 {
-    struct weft_param w = {.name = name, .ndim = 2, .dim = {out.size, in.size}, .init_value = deviation};
+    struct weft_param w = {.name = name, .ndim = 2, .dim = {out.size, in.size}, .role = role, .init_value = deviation};
     weft_param_scale(&w, out.wider, in.wider);
     weft_params_add(p, w);
 }
 
-void weft_params_table(struct weft_params *p, const char *name, int64_t rows, int64_t width)
+void weft_params_matrix(struct weft_params *p, const char *name, struct weft_fan out, struct weft_fan in,
+                        double deviation)
 {
-    weft_params_add(p,
-                    (struct weft_param){.name = name, .ndim = 2, .dim = {rows, width}, .init_value = WEFT_DEVIATION});
+    matrix(p, WEFT_MATRIX, name, out, in, deviation);
 }
 
-static void linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
-                   double deviation, bool biased)
+static void rows(struct weft_params *p, enum weft_role role, const char *name, int64_t count, int64_t width)
+{
+    weft_params_add(p, (struct weft_param){
+                           .name = name, .ndim = 2, .dim = {count, width}, .role = role, .init_value = WEFT_DEVIATION});
+}
+
+void weft_params_table(struct weft_params *p, const char *name, int64_t count, int64_t width)
+{
+    rows(p, WEFT_TABLE, name, count, width);
+}
+
+void weft_params_head(struct weft_params *p, const char *name, int64_t count, int64_t width)
+{
+    rows(p, WEFT_HEAD, name, count, width);
+}
+
+static void linear(struct weft_params *p, const struct weft_spec *spec, enum weft_role role, const char *name,
+                   int64_t out, int64_t in, double deviation, bool biased)
 {
     char bias[64];
     snprintf(bias, sizeof bias, "%s_bias", name);
-    weft_params_matrix(p, name, weft_grows(spec, out), weft_grows(spec, in), deviation);
+    matrix(p, role, name, weft_grows(spec, out), weft_grows(spec, in), deviation);
     if (biased)
         weft_params_vector(p, bias, out, 0);
 }
 
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
 {
-    linear(p, spec, name, out, in, WEFT_DEVIATION, spec->bias);
+    linear(p, spec, WEFT_MATRIX, name, out, in, WEFT_DEVIATION, spec->bias);
 }
 
 void weft_params_biased(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
                         bool bias)
 {
-    linear(p, spec, name, out, in, WEFT_DEVIATION, bias);
+    linear(p, spec, WEFT_MATRIX, name, out, in, WEFT_DEVIATION, bias);
 }
 
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in)
 {
-    linear(p, spec, name, out, in, WEFT_DEVIATION / sqrt(2.0 * (double)spec->layers), spec->bias);
+    linear(p, spec, WEFT_INTO_STREAM, name, out, in, WEFT_DEVIATION / sqrt(2.0 * (double)spec->layers), spec->bias);
+}
+
+void weft_params_units(struct weft_params *p, const char *name, const char *rows_of, const char *columns_of)
+{
+    struct weft_param *w = NULL;
+    size_t scope = strlen(p->scope) + (*p->scope ? 1 : 0);
+    for (int i = p->count - 1; i >= 0 && !w; i--)
+        if (strcmp(p->list[i].name + weft_min(scope, strlen(p->list[i].name)), name) == 0)
+            w = &p->list[i];
+    if (p->status == WEFT_OK && !w)
+        p->status = FAIL(WEFT_INVALID, "%s has units, but was not declared before", name);
+    if (p->status != WEFT_OK)
+        return;
+    w->unit[0] = rows_of;
+    w->unit[1] = columns_of;
 }
 
 float *weft_params_array(const struct weft_params *p) { return weft_pages_alloc((size_t)p->total * sizeof(float)); }

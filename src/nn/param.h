@@ -14,6 +14,26 @@
 /* What becomes of a weight whose size follows the context when it is taken into a model of another one: rows of
  * positions that it lacks repeat from the first on; columns of distances repeat the last. */
 enum weft_extend { WEFT_EXTEND_NOT, WEFT_EXTEND_ROWS, WEFT_EXTEND_COLUMNS };
+/* What a weight is to the graph. The gate live derives it from the ops that read the weight, and compares. */
+enum weft_role {
+    WEFT_VECTOR,      /* one dimension: gains, biases, factors */
+    WEFT_TABLE,       /* rows or columns that are looked up: embeddings, numbers by position or distance */
+    WEFT_HEAD,        /* makes the logits; a tied table is a table */
+    WEFT_MATRIX,      /* multiplied with activations */
+    WEFT_INTO_STREAM, /* likewise, and the product is added to the residual stream */
+    WEFT_TAPS,        /* of a convolution over tokens */
+};
+/* The weights that an optimiser treats alike. Those of the first three are decayed. */
+enum weft_trained_as {
+    WEFT_TRAINED_BY_ROLE, /* in a declaration only: the group follows from the role */
+    WEFT_TRAINED_EMBEDDING,
+    WEFT_TRAINED_MATRIX,
+    WEFT_TRAINED_HEAD,
+    WEFT_TRAINED_VECTOR,
+    WEFT_TRAINED_SCALAR,
+};
+/* The half of a block that declares a weight. The norms before the halves belong to none. */
+enum weft_half { WEFT_HALF_NONE, WEFT_HALF_ATTN, WEFT_HALF_FFN };
 enum weft_init { WEFT_INIT_NORMAL, WEFT_INIT_CONSTANT, WEFT_INIT_UNIFORM };
 enum { WEFT_PARAM_ALIGN = 64 }; /* bytes */
 #define WEFT_DEVIATION 0.02     /* the default standard deviation */
@@ -34,17 +54,29 @@ static inline struct weft_fan weft_stays(const struct weft_spec *spec, int64_t s
     return (struct weft_fan){size, spec->mup ? (double)size / (double)usual : 1};
 }
 
+struct weft_part; /* part.h */
+
 struct weft_param {
     const char *name;
     int ndim;
     int64_t dim[WEFT_MAX_DIMS];
+    enum weft_role role;
+    enum weft_trained_as group;
+    bool tied; /* a table that makes the logits, too */
+    /* The options that count the units (heads, channels, ranks) whose activations are this weight's rows or columns,
+     * for the importance of a unit (units.h); NULL: none. */
+    const char *unit[2];
     enum weft_init init;
     double init_value;   /* standard deviation, the constant, or the bound of the uniform distribution */
     int64_t init_blocks; /* not 0: only so many square blocks on the diagonal are drawn, the rest is 0 */
     enum weft_extend extend;
-    bool constant; /* never decayed, whatever its dimensions */
-    bool decay;    /* decayed: it has two or more dimensions */
-    double rate;   /* factor of its learning rate; 0 stands for 1 */
+    double rate; /* factor of its learning rate; 0 stands for 1 */
+    /* Recorded when the weight is declared. */
+    const struct weft_part *part; /* that declares it; NULL: the model itself */
+    enum weft_half half;
+    int layer;      /* of its block; -1: outside the blocks */
+    int rows_layer; /* the block whose units its rows belong to; usually its own */
+    bool decay;     /* by its group */
     int64_t count;
     int64_t offset; /* of its first element in the flat arrays; a multiple of WEFT_PARAM_ALIGN */
 };
@@ -54,7 +86,10 @@ struct weft_params {
     struct weft_arena arena;
     enum weft_status status;
     char scope[64];
-    int layer; /* of the block that declares its weights now */
+    /* Who declares weights now, as it is recorded with each. */
+    int layer, rows_layer;
+    enum weft_half half;
+    const struct weft_part *part;
     struct weft_param *list;
     int count, room;
     int64_t elements; /* of all weights */
@@ -68,8 +103,10 @@ void weft_params_vector(struct weft_params *p, const char *name, int64_t n, doub
 /* A matrix [out, in] whose initial values have this standard deviation in the model of the usual width. */
 void weft_params_matrix(struct weft_params *p, const char *name, struct weft_fan out, struct weft_fan in,
                         double deviation);
-/* Rows that are looked up, one vector as wide as the model for each: the same at every width. */
+/* Rows that are looked up, or, as the head, multiplied: one vector as wide as the model for each, the same at every
+ * width. */
 void weft_params_table(struct weft_params *p, const char *name, int64_t rows, int64_t width);
+void weft_params_head(struct weft_params *p, const char *name, int64_t rows, int64_t width);
 /* The weight as maximal update parametrisation wants it, as wide as the model's axes say: its initial values and its
  * learning rate. */
 void weft_param_scale(struct weft_param *w, double out_wider, double in_wider);
@@ -84,6 +121,10 @@ void weft_params_biased(struct weft_params *p, const struct weft_spec *spec, con
 /* The same for a projection into the residual stream: its standard deviation falls with depth. */
 void weft_params_project(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out,
                          int64_t in);
+
+/* The options that count the units of rows and columns of a weight that was just declared; NULL: none. */
+void weft_params_units(struct weft_params *p, const char *name, const char *rows, const char *columns);
+const char *weft_role_name(enum weft_role role);
 
 /* One flat zeroed array as large as all weights; freed by weft_params_array_free. */
 float *weft_params_array(const struct weft_params *p);

@@ -33,6 +33,8 @@ struct weft_part {
     void (*shrink)(const struct weft_spec *spec, void *options);
     void (*params)(struct weft_params *p, const struct weft_spec *spec, const void *options);
     bool (*idle)(const struct weft_spec *spec, const void *options, const char *name);
+    /* Optional, for pruning: why none of the units that this option counts can be left out; NULL: they can. */
+    const char *(*keeps_all)(const struct weft_spec *spec, const void *options, const char *unit);
     /* Optional, for the gate live, too: whether it does nothing in this layer by design. */
     bool (*skips)(const struct weft_spec *spec, const void *options, int layer);
 };

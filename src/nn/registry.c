@@ -120,8 +120,10 @@ const struct weft_part *weft_part_in_use(const struct weft_part *part)
 
 void weft_chosen_params(const struct weft_chosen *c, struct weft_params *p, const struct weft_spec *spec)
 {
+    p->part = c->part;
     if (c->part->params)
         c->part->params(p, spec, c->options);
+    p->part = NULL;
 }
 
 bool weft_chosen_idle(const struct weft_chosen *c, const struct weft_spec *spec, const char *name)

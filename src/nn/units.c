@@ -4,8 +4,9 @@
  *
  * Every layer loses as many units, so that what is left is a model like any other, with other sizes. Which ones is for
  * each layer to choose: those of the least importance, which is the product of the norms of a unit's rows and columns
- * in the weights that it goes through (the table below). What a unit writes is at most as large as that, and a unit
- * that writes nothing goes first. Of equally important ones those go first whose weights are all 0, then the last.
+ * in the weights whose rows or columns it is (`unit` in nn/param.h). What a unit writes is at most as large as that,
+ * and a unit that writes nothing goes first. Of equally important ones those go first whose weights are all 0, then the
+ * last.
  *
  * The weights of the smaller model say which of their sides are shorter. Such a side is a row of units, each as wide as
  * the others. Heads that share a key and value are one unit, unless all do.
@@ -17,18 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WEIGHTS = 5 };
-
 static const struct axis {
-    const char *option;           /* that has their number */
-    const char *weights[WEIGHTS]; /* that a unit goes through, without "blocks.N." */
-    bool alike;                   /* all layers lose the same, because they pass units to each other */
+    const char *option; /* that has their number */
+    bool alike;         /* all layers lose the same, because they pass units to each other */
 } axes[WEFT_UNITS] = {
-    [WEFT_UNITS_HEADS] = {"heads", {"attn.wo", "attn.wv", "attn.wb"}},
-    [WEFT_UNITS_CHANNELS] = {"ffn_width", {"ffn.proj", "ffn.fc", "ffn.w1", "ffn.w2", "ffn.w3"}},
-    [WEFT_UNITS_M1] = {"m1_width", {"m1.w1", "m1.w2"}},
-    [WEFT_UNITS_M2] = {"m2_rank", {"m2.p", "m2.q"}},
-    [WEFT_UNITS_M3] = {"m3_width", {"m3.wc", "m3.w"}, .alike = true},
+    [WEFT_UNITS_HEADS] = {"heads"}, [WEFT_UNITS_CHANNELS] = {"ffn_width"},         [WEFT_UNITS_M1] = {"m1_width"},
+    [WEFT_UNITS_M2] = {"m2_rank"},  [WEFT_UNITS_M3] = {"m3_width", .alike = true},
 };
 
 /* ---- units */
@@ -53,40 +48,37 @@ static int64_t option(const struct weft_spec *spec, const char *name)
     return v.value;
 }
 
-static int find(const struct weft_nn *model, int64_t layer, const char *weight)
+/* Whether a unit's activations are the rows or columns of the weight. */
+static bool passes(const struct weft_param *w, int side, enum weft_units what)
 {
-    char name[128];
-    snprintf(name, sizeof name, "blocks.%lld.%s", (long long)layer, weight);
-    return weft_params_find(&model->params, name);
+    return side < 2 && w->unit[side] && strcmp(w->unit[side], axes[what].option) == 0;
 }
-
-static bool has(const struct weft_nn *model, const char *weight) { return find(model, 0, weight) >= 0; }
 
 int64_t weft_nn_units(const struct weft_nn *model, enum weft_units what)
 {
     const struct weft_spec *spec = model->spec;
+    bool any = false;
     if (what == WEFT_UNITS_HEADS)
         return spec->kv_heads > 1 ? spec->kv_heads : spec->heads;
-    if (what == WEFT_UNITS_CHANNELS)
-        return spec->ffn_width;
-    return has(model, axes[what].weights[0]) ? option(spec, axes[what].option) : 0;
+    for (int i = 0; i < model->params.count; i++)
+        any |= passes(&model->params.list[i], 0, what) || passes(&model->params.list[i], 1, what);
+    return any ? option(spec, axes[what].option) : 0;
+}
+
+static enum weft_status refuse_of(const struct weft_chosen *c, const struct weft_spec *spec, enum weft_units what)
+{
+    const char *why = c->part->keeps_all ? c->part->keeps_all(spec, c->options, axes[what].option) : NULL;
+    return why ? FAIL(WEFT_UNSUPPORTED, "%s", why) : WEFT_OK;
 }
 
 /* What depends on the number of a unit, which changes when those before it go. */
 static enum weft_status refuse(const struct weft_nn *model, enum weft_units what)
 {
-    const struct weft_pos *pos = weft_spec_pos(model->spec);
-    if (what == WEFT_UNITS_HEADS && pos->bias && !pos->bias_params)
-        return FAIL(WEFT_UNSUPPORTED, "pos=%s gives every head a number by its place: no head can be left out",
-                    pos->part.name);
-    if (what <= WEFT_UNITS_CHANNELS && has(model, "m3.gamma"))
-        return FAIL(WEFT_UNSUPPORTED,
-                    "m3_tying=per_head_scalar couples heads and channels by their places: neither can "
-                    "be left out");
-    if (what == WEFT_UNITS_CHANNELS && has(model, "ffn.wz"))
-        return FAIL(WEFT_UNSUPPORTED, "ffn=ws divides the channels into heads by their places: none can be left out");
-    if (what == WEFT_UNITS_M3 && has(model, "m3.gamma"))
-        return FAIL(WEFT_UNSUPPORTED, "m3_tying=per_head_scalar has no ranks");
+    const struct weft_spec *spec = model->spec;
+    for (int i = 0; i < spec->mechanism_count; i++)
+        TRY(refuse_of(&spec->mechanism[i], spec, what));
+    for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
+        TRY(refuse_of(&spec->part[kind], spec, what));
     return WEFT_OK;
 }
 
@@ -127,6 +119,9 @@ enum weft_status weft_shares_check(const struct weft_shares *s, const struct wef
 }
 
 /* ---- the elements of a unit */
+
+/* The layer whose units a side of a weight has; -1: outside the blocks. */
+static int layer_of(const struct weft_param *w, int side) { return side == 0 ? w->rows_layer : w->layer; }
 
 static bool is_shorter(const struct weft_smaller *s, int i, int d)
 {
@@ -181,10 +176,11 @@ static void find_importance(void *context, int64_t layer, int thread)
     struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
         list[u] = (struct weft_unit){u, 1};
-    for (int k = 0; k < WEIGHTS && axes[s->what].weights[k]; k++) {
-        int i = find(s->from, layer, axes[s->what].weights[k]);
-        for (int d = 0; i >= 0 && d < s->from->params.list[i].ndim; d++)
-            for (int64_t u = 0; is_shorter(s, i, d) && u < s->units; u++)
+    for (int i = 0; i < s->from->params.count; i++) {
+        const struct weft_param *w = &s->from->params.list[i];
+        for (int d = 0; d < w->ndim; d++)
+            for (int64_t u = 0; layer_of(w, d) == layer && passes(w, d, s->what) && is_shorter(s, i, d) && u < s->units;
+                 u++)
                 list[u].importance *= sum_squares(s, i, d, u);
     }
 }
@@ -248,27 +244,17 @@ void weft_smaller_choose(struct weft_smaller *s, int64_t count)
 
 /* ---- sizes */
 
-/* The layer whose units a weight has; -1: outside the blocks. M1 gates the heads of the next layer. */
-static int layer_of(const struct weft_smaller *s, const char *name)
-{
-    int layer;
-    char part[64];
-    if (sscanf(name, "blocks.%d.%63[^.]", &layer, part) != 2)
-        return -1;
-    return layer + (s->what == WEFT_UNITS_HEADS && strcmp(part, "m1") == 0);
-}
-
 /* Each side that differs is a whole number of equal units. */
 static enum weft_status find_sides(struct weft_smaller *s)
 {
     const struct weft_params *p = &s->from->params, *q = &s->model->params;
     bool fits = p->count == q->count;
     for (int i = 0; fits && i < p->count; i++) {
-        int layer = layer_of(s, p->list[i].name);
         s->layer[i] = -1;
         fits = strcmp(p->list[i].name, q->list[i].name) == 0 && p->list[i].ndim == q->list[i].ndim;
         for (int d = 0; fits && d < p->list[i].ndim; d++) {
             int64_t width = p->list[i].dim[d] / s->units;
+            int layer = layer_of(&p->list[i], d);
             if (!is_shorter(s, i, d))
                 continue;
             fits = width > 0 && layer >= 0 && layer < s->layers && width * s->units == p->list[i].dim[d] &&

@@ -21,7 +21,7 @@
 #include "ops/dot_inl.h"
 #include "ops/ops.h"
 
-enum { X, P, B, ADDEND, W, INPUTS };
+enum { X, P, B, ADDEND = WEFT_LINEAR_ADDEND, W, INPUTS };
 
 struct attr {
     enum weft_dtype out;

@@ -31,6 +31,8 @@ enum weft_op_id {
 #include "ops/ops.def"
 #undef OP
 
+/* The input of linear that is added to the product: where it is the residual stream, the matrix writes into it. */
+enum { WEFT_LINEAR_ADDEND = 3 };
 /* The descriptor that runs on this machine (the highest compiled level the processor has). */
 const struct weft_op *weft_op(enum weft_op_id id);
 /* Replaces a descriptor; NULL restores the original. For tests that break an op on purpose. */

@@ -10,24 +10,29 @@
 
 #include <string.h>
 
-static int64_t count_weights(const struct weft_params *p, const char *part)
+static int64_t count_half(const struct weft_params *p, enum weft_half half)
 {
     int64_t n = 0;
     for (int i = 0; i < p->count; i++)
-        if (strstr(p->list[i].name, part))
-            n += p->list[i].count;
+        n += p->list[i].half == half ? p->list[i].count : 0;
+    return n;
+}
+
+static int64_t count_part(const struct weft_params *p, const struct weft_part *part)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->count; i++)
+        n += p->list[i].part == part ? p->list[i].count : 0;
     return n;
 }
 
 static void count_parts(const struct weft_nn *m, const struct weft_recipe *recipe, struct weft_account *a)
 {
     a->params = m->params.elements;
-    a->attn_params = count_weights(&m->params, ".attn.");
-    a->ffn_params = count_weights(&m->params, ".ffn.");
+    a->attn_params = count_half(&m->params, WEFT_HALF_ATTN);
+    a->ffn_params = count_half(&m->params, WEFT_HALF_FFN);
     for (int i = 0; i < m->spec->mechanism_count; i++) {
-        char part[64];
-        snprintf(part, sizeof part, ".%s.", m->spec->mechanism[i].part->name);
-        a->mechanism_params[i] = count_weights(&m->params, part);
+        a->mechanism_params[i] = count_part(&m->params, m->spec->mechanism[i].part);
         a->other_params -= a->mechanism_params[i];
     }
     a->other_params += a->params - a->attn_params - a->ffn_params;
@@ -90,11 +95,11 @@ static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, s
     return status;
 }
 
-/* A weight of the blocks, or the output's, is multiplied once for each token that is decoded, if it is used then. */
+/* A matrix is multiplied once for each token that is decoded, if it is used then; and so is a tied table. */
 static bool is_multiplied(const struct plan *p, const struct weft_nn *m, int i)
 {
-    const char *name = m->params.list[i].name;
-    return p->net.weights[i] && (strncmp(name, "blocks.", 7) == 0 || strcmp(name, m->spec->tie ? "wte" : "head") == 0);
+    const struct weft_param *w = &m->params.list[i];
+    return p->net.weights[i] && (w->tied || (w->role != WEFT_TABLE && w->role != WEFT_VECTOR));
 }
 
 /* Of the model that is left when all units that are pruned are cut: its single weights that are 0 besides. */

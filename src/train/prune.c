@@ -19,18 +19,18 @@
 
 /* ---- what is pruned, and when */
 
-static bool is_chosen(const struct weft_pruning *p, const char *name)
+static bool is_chosen(const struct weft_pruning *p, const struct weft_param *w)
 {
-    if (strncmp(name, "blocks.", 7) != 0)
+    if (w->layer < 0)
         return p->embedding;
-    if (strstr(name, ".attn."))
+    if (w->half == WEFT_HALF_ATTN)
         return p->attention;
-    return strstr(name, ".ffn.") ? p->ffn : p->mechanisms;
+    return w->half == WEFT_HALF_FFN ? p->ffn : p->mechanisms;
 }
 
 bool weft_prunes(const struct weft_recipe *r, const struct weft_param *w)
 {
-    return r->prune.target > 0 && w->decay && is_chosen(&r->prune, w->name);
+    return r->prune.target > 0 && w->decay && is_chosen(&r->prune, w);
 }
 
 static int64_t step_at(const struct weft_recipe *r, double share) { return (int64_t)(share * (double)r->steps); }

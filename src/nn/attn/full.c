@@ -60,6 +60,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_biased(p, spec, "wk_spread", K * spec->spread, spec->width, bias);
     }
     weft_params_biased(p, spec, "wv", K * spec->head, spec->width, bias);
+    weft_params_units(p, "wv", "heads", NULL);
     if (o->qk_norm) {
         weft_params_vector(p, "q_gain", spec->mean, 1);
         weft_params_vector(p, "k_gain", spec->mean, 1);

@@ -86,6 +86,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wdv", L, C, WEFT_DEVIATION);
     weft_params_matrix(p, "wa", weft_grows(spec, K * spec->mean), L, up);
     weft_params_matrix(p, "wb", weft_grows(spec, K * spec->head), L, up);
+    weft_params_units(p, "wb", "heads", NULL);
     if (spec->spread) {
         weft_params_linear(p, spec, "wq_spread", H * spec->spread, C.size);
         weft_params_matrix(p, "ws", weft_grows(spec, spec->spread), C, WEFT_DEVIATION);

@@ -8,6 +8,7 @@
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
     weft_params_linear(p, spec, "fc", spec->ffn_width, spec->width);
+    weft_params_units(p, "fc", "ffn_width", NULL);
 }
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)

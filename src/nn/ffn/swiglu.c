@@ -9,6 +9,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 {
     weft_params_linear(p, spec, "w1", spec->ffn_width, spec->width);
     weft_params_linear(p, spec, "w3", spec->ffn_width, spec->width);
+    weft_params_units(p, "w1", "ffn_width", NULL);
+    weft_params_units(p, "w3", "ffn_width", NULL);
 }
 
 static struct weft_value *build(struct weft_build *b, const void *opts, struct weft_value *x)

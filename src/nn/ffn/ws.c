@@ -77,8 +77,10 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
 {
     const struct ws *o = opts;
     int64_t F = spec->ffn_width, wide = F / o->heads;
-    struct weft_param wz = {
-        .name = "wz", .init = WEFT_INIT_UNIFORM, .init_value = 1 / sqrt((double)wide / spec->wider)};
+    struct weft_param wz = {.name = "wz",
+                            .role = WEFT_MATRIX,
+                            .init = WEFT_INIT_UNIFORM,
+                            .init_value = 1 / sqrt((double)wide / spec->wider)};
     weft_ffn_swiglu.part.params(p, spec, NULL);
     if (o->form == FORM_BLOCK) {
         wz.ndim = 3;
@@ -103,6 +105,13 @@ static bool idle(const struct weft_spec *spec, const void *opts, const char *nam
     if (strcmp(name, "wl") == 0)
         return !spec->aux || !logits;
     return strcmp(name, "wz") == 0 && (!spec->aux || (o->lambda_z == 0 && o->lambda_c == 0 && !logits));
+}
+
+static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
+{
+    return strcmp(unit, "ffn_width") == 0
+               ? "ffn=ws divides the channels into heads by their places: none can be left out"
+               : NULL;
 }
 
 /* Through the model's own head; a mean over the scored tokens of the micro-batch. */
@@ -157,7 +166,8 @@ const struct weft_ffn weft_ffn_ws = {
              .resolve = resolve,
              .shrink = shrink,
              .params = params,
-             .idle = idle},
+             .idle = idle,
+             .keeps_all = keeps_all},
     .build = build,
     .output = "w2",
     .gated = true,

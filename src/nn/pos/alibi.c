@@ -6,15 +6,24 @@
 #include "nn/build.h"
 #include "ops/ops.h"
 
+#include <string.h>
+
 static struct weft_value *bias(struct weft_build *b, const void *opts)
 {
     return weft_alibi(b->g, b->spec->heads, b->spec->context);
+}
+
+static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
+{
+    return strcmp(unit, "heads") == 0 ? "pos=alibi gives every head a slope by its place: no head can be left out"
+                                      : NULL;
 }
 
 const struct weft_pos weft_pos_alibi = {
     .part = {.kind = WEFT_POS,
              .name = "alibi",
              .summary = "score - slope_h * distance",
-             .owner = {.name = "pos=alibi"}},
+             .owner = {.name = "pos=alibi"},
+             .keeps_all = keeps_all},
     .bias = bias,
 };

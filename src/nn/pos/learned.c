@@ -10,6 +10,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     weft_params_add(p, (struct weft_param){.name = "wpe",
                                            .ndim = 2,
                                            .dim = {spec->context, spec->width},
+                                           .role = WEFT_TABLE,
                                            .init_value = WEFT_DEVIATION,
                                            .extend = WEFT_EXTEND_ROWS});
 }

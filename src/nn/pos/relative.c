@@ -39,7 +39,8 @@ static void bias_params(struct weft_params *p, const struct weft_spec *spec, con
                                            .dim = {spec->heads, offsets(spec, opts)},
                                            .init = WEFT_INIT_CONSTANT,
                                            .extend = WEFT_EXTEND_COLUMNS,
-                                           .constant = true});
+                                           .role = WEFT_TABLE,
+                                           .group = WEFT_TRAINED_VECTOR});
 }
 
 static struct weft_value *bias(struct weft_build *b, const void *opts) { return weft_build_weight(b, "relative"); }

@@ -56,8 +56,12 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     if (is_last(spec, p->layer))
         return;
     weft_params_matrix(p, "w1", G, weft_grows(spec, spec->ffn_width), WEFT_DEVIATION);
+    weft_params_units(p, "w1", "m1_width", NULL);
+    p->rows_layer = p->layer + 1; /* the heads of the next layer are gated */
     weft_params_matrix(p, "w2", weft_grows(spec, spec->heads), G, WEFT_DEVIATION);
+    weft_params_units(p, "w2", NULL, "m1_width");
     weft_params_vector(p, "bias", spec->heads, 2);
+    p->rows_layer = p->layer;
     if (spec->learn_alpha)
         weft_params_vector(p, "alpha", 1, o->alpha);
 }

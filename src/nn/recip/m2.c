@@ -68,6 +68,10 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     if (o->form == FORM_LOW)
         weft_params_matrix(p, "p", r, F, WEFT_DEVIATION);
     weft_params_matrix(p, "q", F, r, WEFT_DEVIATION);
+    if (o->form == FORM_LOW) {
+        weft_params_units(p, "p", "m2_rank", NULL);
+        weft_params_units(p, "q", NULL, "m2_rank");
+    }
     if (spec->learn_alpha)
         weft_params_vector(p, "alpha", 1, o->alpha);
 }

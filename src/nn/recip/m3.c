@@ -81,10 +81,25 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     if (spec->latent)
         return;
     weft_params_matrix(p, "wc", L, weft_grows(spec, spec->width), WEFT_DEVIATION);
+    weft_params_units(p, "wc", "m3_width", NULL);
+    if (o->tying != SCALARS)
+        weft_params_units(p, "w", NULL, "m3_width");
     if (p->layer > 0)
         weft_params_matrix(p, "wu", weft_grows(spec, K * spec->mean), L, WEFT_DEVIATION);
     if (p->layer > 0 && spec->spread)
         weft_params_matrix(p, "wu_spread", weft_grows(spec, K * spec->spread), L, WEFT_DEVIATION);
+}
+
+/* Scalars per head join heads, channels and ranks by their places. */
+static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
+{
+    bool joined = strcmp(unit, "heads") == 0 || strcmp(unit, "ffn_width") == 0;
+    if (((const struct m3 *)opts)->tying != SCALARS)
+        return NULL;
+    if (strcmp(unit, "m3_width") == 0)
+        return "m3_tying=per_head_scalar has no ranks";
+    return joined ? "m3_tying=per_head_scalar couples heads and channels by their places: neither can be left out"
+                  : NULL;
 }
 
 /* A latent of its own that is read without gradient. */
@@ -148,7 +163,8 @@ const struct weft_mechanism weft_recip_m3 = {
              .resolve = resolve,
              .shrink = shrink,
              .params = params,
-             .idle = idle},
+             .idle = idle,
+             .keeps_all = keeps_all},
     .hidden = hidden,
     .reads = reads,
     .symbol = "RA_MLA_MLP_LATENT_RECIP",
