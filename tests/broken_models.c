@@ -20,6 +20,7 @@ static void is_noticed(void **state)
     print_message("%s\n", result.message);
     assert_false(result.alarm);
     assert_true(result.caught);
+    assert_true(result.named || !result.asked);
 }
 
 /* With an argument, the mutants whose names match it. */

@@ -147,6 +147,7 @@ struct weft_mutant {
     const char *training; /* settings of the recipe; NULL: defaults that fit the model */
     /* What is broken; each may be NULL. */
     const struct weft_place *place;
+    const char *culprit; /* what the failure must name, such as "m1=yes in layer"; NULL: part and layer of the place */
     void (*install)(void);
     void (*change_recipe)(struct weft_recipe *recipe);
 };
@@ -155,6 +156,7 @@ int weft_mutant_count(void);
 struct weft_mutant_result {
     bool caught;       /* its gate fails, in its check */
     bool alarm;        /* a gate fails on the sound model; then the mutant is not run */
+    bool asked, named; /* whether the failure must name a part and a layer, and does so rightly */
     char message[400]; /* of the failure, or says that there was none */
 };
 /* Runs gates on the sound model and on the mutant: all of them, or only its own. */

@@ -74,6 +74,13 @@ const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);
 #define WEFT_SLOPE_LIMIT 1e-6
 enum weft_status weft_slope_error(struct weft_probe *train, struct weft_probe *loss, double *error);
 
+typedef enum weft_status weft_gate_fn(const struct weft_trial *t);
+/* Where a failure of a gate comes from: the same gate is run with layers and halves left out and with parts replaced,
+ * until the time is up. Writes ", through ffn=mine in layer 1", or "" where nothing is known (culprit.c). */
+void weft_culprit_find(const struct weft_trial *t, weft_gate_fn *gate, const char *check, char text[128]);
+/* Why a weight has no gradient in this graph of a model: which input of its op is 0, say (dead.c). */
+void weft_dead_explain(const struct weft_nn *model, struct weft_net_size size, int weight, char text[160]);
+
 /* Of float tensors: the root mean square, and the largest difference between two of the same shape. */
 double weft_tensor_rms(const struct weft_tensor *x);
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
@@ -152,6 +159,8 @@ enum weft_status weft_check_roles(const struct weft_trial *t, const struct weft_
 enum weft_status weft_check_table_rows(const struct weft_trial *t);
 /* Of so many rows that dropout may each remove whole, by an embedding: how many may be gone by chance. */
 double weft_dropped_whole(const struct weft_spec *spec, int64_t rows);
+/* Scores that a geometry declares to be distances are such (metric.c). */
+enum weft_status weft_check_metric(const struct weft_trial *t);
 /* Whether a part declares that the weight has no gradient by mathematics (live.c). */
 bool weft_weight_is_idle(const struct weft_spec *spec, const struct weft_param *w);
 

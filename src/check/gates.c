@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum weft_status gate_fn(const struct weft_trial *t);
-
 static const struct {
     const char *name, *summary;
-    gate_fn *twin, *itself; /* itself may be NULL */
+    weft_gate_fn *twin, *itself; /* itself may be NULL */
 } gates[WEFT_GATE_COUNT] = {
     [WEFT_GATE_LIVE] = {"live", "every weight, mechanism and loss has an effect", weft_gate_live,
                         weft_gate_live_itself},
@@ -45,13 +43,67 @@ bool weft_gates_skipped(void)
     return asked && strcmp(asked, "1") == 0;
 }
 
-/* Runs inside a gate return nothing: what failed there is found afterwards. */
-static enum weft_status run_gate(gate_fn *gate, const struct weft_trial *t)
+/* ---- failures, with where they come from */
+
+enum { HELD = 16 };
+
+/* The checks of a gate on their way to the report: those that fail wait until the gate has ended. */
+struct held {
+    struct weft_gates *report;
+    struct weft_check failed[HELD];
+    int count;
+};
+
+static void pass_on(struct weft_gates *report, const struct weft_check *c)
 {
-    if (gate)
-        TRY(gate(t));
-    TRY(weft_deferred());
-    return WEFT_OK;
+    report->checks++;
+    report->failed += !c->passed;
+    if (report->on_check)
+        report->on_check(report->context, c);
+}
+
+static void hold(void *context, const struct weft_check *c)
+{
+    struct held *held = context;
+    if (c->passed || held->count == HELD)
+        pass_on(held->report, c);
+    else
+        held->failed[held->count++] = *c;
+}
+
+/* Of a gate whose failures depend on what one part does with its rows. */
+static bool has_culprit(const char *gate)
+{
+    static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT};
+    for (size_t i = 0; i < sizeof those / sizeof *those; i++)
+        if (strcmp(gate, gates[those[i]].name) == 0)
+            return true;
+    return false;
+}
+
+static void release(struct held *held, const struct weft_trial *t, weft_gate_fn *gate)
+{
+    char culprit[128] = "";
+    if (held->count > 0 && has_culprit(t->gate))
+        weft_culprit_find(t, gate, held->failed[0].name, culprit);
+    for (int i = 0; i < held->count; i++) {
+        struct weft_check *c = &held->failed[i];
+        size_t length = strlen(c->where);
+        snprintf(c->where + length, sizeof c->where - length, "%s", culprit);
+        pass_on(held->report, c);
+    }
+}
+
+/* Runs inside a gate return nothing: what failed there is found afterwards. */
+static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
+{
+    struct held held = {.report = t->report};
+    struct weft_gates inner = {.on_check = hold, .context = &held};
+    enum weft_status status = gate ? gate(&(struct weft_trial){t->gate, t->model, t->itself, &inner}) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = weft_deferred();
+    release(&held, t, gate);
+    return status;
 }
 
 /* `accounted`, the last, comes first: memory that a process takes once is seen only when nothing has run yet. */

@@ -74,9 +74,12 @@ static void check_weights(const struct weft_trial *t, const struct weft_probe *t
             worst = i;
         }
     }
+    char why[160] = "";
+    struct weft_net_size size = {.sequences = SEQUENCES, .length = weft_min(LENGTH, t->model->spec->context)};
+    if (dead > 0)
+        weft_dead_explain(t->model, size, worst, why);
     weft_trial_report(t, dead == 0, least, limit, "every weight has a gradient", "%s %s (%d of %d weights)",
-                      p->list[worst].name, trained->net.weights[worst] ? "has none" : "is not in the graph", dead,
-                      p->count);
+                      p->list[worst].name, why, dead, p->count);
 }
 
 /* ---- mechanisms */
@@ -296,6 +299,7 @@ static enum weft_status check(const struct weft_trial *t, struct base *base)
     TRY(check_switches(t, base));
     TRY(check_defaults(t, base));
     TRY(check_positions(t, base));
+    TRY(weft_check_metric(t));
     check_losses(t, &base->trained);
     return WEFT_OK;
 }

@@ -359,8 +359,10 @@ static enum weft_status check_two_layers(const struct weft_trial *t, double seco
         status = weft_nn_create(&model, &shallow);
     if (status == WEFT_OK)
         status = weft_nn_init(model);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        model->left_out = t->itself->model->left_out;
         status = check_part(t, model, seconds_per_row);
+    }
     weft_nn_free(model);
     weft_spec_release(&shallow);
     weft_spec_release(&narrow);

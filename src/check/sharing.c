@@ -55,14 +55,6 @@ static bool do_the_same(const struct weft_spec *spec, int a, int b)
     return true;
 }
 
-/* The next weight of a layer from an index on; NULL: none. */
-static const struct weft_param *next_of(const struct weft_params *p, int layer, int *at)
-{
-    while (*at < p->count && p->list[*at].layer != layer)
-        ++*at;
-    return *at < p->count ? &p->list[(*at)++] : NULL;
-}
-
 /* Without "blocks.N." */
 static const char *local_name(const struct weft_param *w)
 {
@@ -76,16 +68,25 @@ static bool same_weight(const struct weft_param *a, const struct weft_param *b)
            a->group == b->group && strcmp(local_name(a), local_name(b)) == 0;
 }
 
-/* The first weight in which two layers differ, of either; NULL: they declare the same. */
+/* The first weight of a layer that another layer lacks, perhaps of another model; NULL: none. */
+static const struct weft_param *missing(const struct weft_nn *a, int layer_a, const struct weft_nn *b, int layer_b)
+{
+    for (int i = 0; i < a->params.count; i++) {
+        const struct weft_param *w = &a->params.list[i];
+        bool found = w->layer != layer_a;
+        for (int j = 0; j < b->params.count && !found; j++)
+            found = b->params.list[j].layer == layer_b && same_weight(w, &b->params.list[j]);
+        if (!found)
+            return w;
+    }
+    return NULL;
+}
+
+/* The first weight that one of two layers lacks; NULL: they declare the same. */
 static const struct weft_param *differing(const struct weft_nn *a, int layer_a, const struct weft_nn *b, int layer_b)
 {
-    for (int i = 0, j = 0;;) {
-        const struct weft_param *x = next_of(&a->params, layer_a, &i), *y = next_of(&b->params, layer_b, &j);
-        if (!x && !y)
-            return NULL;
-        if (!x || !y || !same_weight(x, y))
-            return x ? x : y;
-    }
+    const struct weft_param *w = missing(a, layer_a, b, layer_b);
+    return w ? w : missing(b, layer_b, a, layer_a);
 }
 
 struct unlike {
@@ -117,8 +118,8 @@ static void compare_layers(const struct weft_trial *t, const struct weft_nn *dee
         note(&u, last > 1 ? differing(model, 1, deeper, last) : NULL, last, 1);
     }
     weft_trial_report(t, u.layers == 0, u.layers, 0, "layers that do not declare the same weights as others",
-                      "%s is not in both layer %d and layer %d, or not with the same shape", u.layers ? u.weight : "",
-                      u.first, u.as);
+                      "layers %d and %d do not both have %s, or not of the same shape", u.first, u.as,
+                      u.layers ? u.weight : "");
 }
 
 static enum weft_status check_layers(const struct weft_trial *t)

@@ -74,7 +74,7 @@ struct tally {
     struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
-    int mutants, caught;
+    int mutants, caught, culprits, culprits_named; /* failures that must name a part and layer, and do */
     int false_alarms; /* sound models that failed a gate: combinations, presets, and those that mutants are made of */
     char undefined[400]; /* parts of MODEL without a definition */
 };
@@ -255,11 +255,14 @@ static void add_mutant(void *context, const struct weft_mutant *m, const struct 
     struct tally *t = context;
     t->mutants++;
     t->caught += r->caught;
+    t->culprits += r->asked;
+    t->culprits_named += r->named;
     t->false_alarms += r->alarm;
-    if (!t->json || !r->caught) {
+    bool passed = r->caught && (r->named || !r->asked);
+    if (!t->json || !passed) {
         weft_line_end(&t->line);
-        weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s\n", r->caught ? "PASSED" : "FAILED", m->name,
-                 r->message);
+        weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s%s\n", passed ? "PASSED" : "FAILED", m->name, r->message,
+                 r->caught && !passed ? " (which names another part or layer than the one that is broken)" : "");
     }
     weft_line_show(&t->line, t->mutants, weft_mutant_count(), "mutant %d of %d", t->mutants, weft_mutant_count());
 }
@@ -304,6 +307,8 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
     if (a->mutants) {
         weft_result_int(r, "mutants", t->mutants);
         weft_result_int(r, "caught", t->caught);
+        weft_result_int(r, "culprits", t->culprits);
+        weft_result_int(r, "culprits_named", t->culprits_named);
         weft_result_int(r, "false_alarms", t->false_alarms);
     }
     if (a->common.model)
@@ -328,6 +333,9 @@ static enum weft_status run(void *args)
         return FAIL(WEFT_CHECK, "%d of %d checks failed; the lines above name them", t.failed, t.checks);
     if (t.caught < t.mutants)
         return FAIL(WEFT_CHECK, "%d of %d mutants were not noticed", t.mutants - t.caught, t.mutants);
+    if (t.culprits_named < t.culprits)
+        return FAIL(WEFT_CHECK, "%d of %d failures name another part or layer than the one that is broken",
+                    t.culprits - t.culprits_named, t.culprits);
     return WEFT_OK;
 }
 

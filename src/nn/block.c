@@ -133,6 +133,8 @@ struct weft_value *weft_block(struct weft_build *b, struct weft_value *x, int la
     b->layer = layer;
     use_spec(b, model->other && model->other_layer == layer ? model->other : model->spec);
     for (int i = 0; i < (b->only_attention ? 1 : 2); i++) {
+        if (model->left_out && model->left_out[layer] >> i & 1)
+            continue;
         b->residual = x;
         b->site = halves[i].site;
         struct weft_value *in = b->spec->post ? weft_cast(b->g, x, b->spec->compute)

@@ -11,6 +11,9 @@
 #include "nn/param.h"
 #include "ops/types.h"
 
+/* Halves of a block, as a set. */
+enum { WEFT_WITHOUT_ATTN = 1, WEFT_WITHOUT_FFN = 2, WEFT_WITHOUT_BOTH = 3 };
+
 struct weft_nn {
     const struct weft_spec *spec;
     struct weft_params params;
@@ -18,6 +21,8 @@ struct weft_nn {
      * the model's sizes, and no weights in the layer that the model lacks. */
     const struct weft_spec *other;
     int other_layer;
+    /* Likewise, by layer: the halves that graphs leave out, so that the stream passes them unchanged; NULL: none. */
+    const unsigned char *left_out;
     char origin[65]; /* SHA-256 of the file that weft_nn_adopt took weights from; "": none */
 };
 

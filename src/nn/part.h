@@ -69,6 +69,7 @@ struct weft_geom {
     bool own_scale; /* that factor does not depend on scale_width */
     bool linear;    /* a key is linear in its mean: it can be absorbed into the queries */
     bool normed;    /* queries and keys have norms */
+    bool metric;    /* scores are minus squared distances between queries and keys, which the gate live compares */
 };
 
 /* ---- attention: what queries, keys and values are made of, and what is cached */

@@ -11,6 +11,7 @@
  */
 #include "check/mutants/mutants.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the op */
@@ -152,6 +153,17 @@ static struct weft_value *norm(struct weft_build *b, const void *options, struct
 {
     bool last = strcmp(b->scope.text, "norm") == 0;
     return spoil(b, weft_norm_layernorm.build(b, options, x), last ? WEFT_AT_LAST_NORM : WEFT_AT_NORMS);
+}
+
+void weft_defect_name(const struct weft_place *where, char text[64])
+{
+    static const char *const parts[] = {
+        [WEFT_AT_HIDDEN] = "ffn=gelu", [WEFT_AT_HEADS] = "attn=full",      [WEFT_AT_QUERIES] = "geom=dot",
+        [WEFT_AT_KEYS] = "geom=dot",   [WEFT_AT_NORMS] = "norm=layernorm", [WEFT_AT_LAST_NORM] = "norm=layernorm"};
+    if (where->site == WEFT_AT_LAST_NORM)
+        snprintf(text, 64, "%s outside the layers", parts[where->site]);
+    else
+        snprintf(text, 64, "%s in layer %d", parts[where->site], where->layer);
 }
 
 void weft_defect_install(const struct weft_place *where)

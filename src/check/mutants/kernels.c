@@ -46,6 +46,27 @@ static void depend_on_threads(const struct weft_call *call)
 
 static void unorder(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_threads; }
 
+/* Likewise, but only where there are many rows; and in the derivative alone. */
+enum { MANY_ROWS = 1500, MORE_ROWS = 1100 };
+
+static void depend_on_many(const struct weft_call *call)
+{
+    weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
+    if (weft_tensor_rows(call->out[0]) > MANY_ROWS)
+        scale_by(call->out[0], 1 + 1e-6 * weft_threads());
+}
+
+static void unorder_many(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_many; }
+
+static void depend_on_more(const struct weft_call *call)
+{
+    weft_sound_op(WEFT_OP_swiglu)->bwd.run(call);
+    if (call->gin[0] && weft_tensor_rows(call->gin[0]) > MORE_ROWS)
+        scale_by(call->gin[0], 1 + 1e-6 * (weft_threads() > 1));
+}
+
+static void unorder_more(void) { weft_break_op(WEFT_OP_swiglu)->bwd.run = depend_on_more; }
+
 /* Like a kernel that is written once for each level. */
 static void depend_on_level(const struct weft_call *call)
 {
@@ -156,6 +177,10 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = shift_cache},
     {"a sum in the order of threads", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "tensors that differ",
      .install = unorder},
+    {"a sum in the order of threads, of more than 1500 rows", "ffn=gelu context=40 batch=72", .gate = WEFT_GATE_EXACT,
+     .check = "of the model itself that differ with", .install = unorder_many},
+    {"a derivative in the order of threads, of more than 1100 rows", "ffn=swiglu context=24 batch=64",
+     .gate = WEFT_GATE_EXACT, .check = "of the model itself that differ with", .install = unorder_more},
     {"a sum that depends on the instruction set", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "differ at level",
      .install = divide_levels, .levels = true},
     {"a derivative a thousandth off", "ffn=gelu", .gate = WEFT_GATE_GRADIENT, .check = "against differences",

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct weft_mutant *const lists[] = {weft_mutants_wired,   weft_mutants_masks,    weft_mutants_rows,
-                                                  weft_mutants_layers,  weft_mutants_training, weft_mutants_kernels,
-                                                  weft_mutants_loading, weft_mutants_scaled};
+static const struct weft_mutant *const lists[] = {
+    weft_mutants_wired,   weft_mutants_masks,   weft_mutants_rows,   weft_mutants_layers,   weft_mutants_training,
+    weft_mutants_kernels, weft_mutants_loading, weft_mutants_scaled, weft_mutants_declared, weft_mutants_tables};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const struct weft_mutant *weft_mutant_at(int i)
@@ -80,6 +80,20 @@ static enum weft_status look(const struct weft_mutant *m, unsigned gates, const 
     return status;
 }
 
+/* Whether the failure names the part and the layer that have the defect. */
+static void check_name(const struct weft_mutant *m, struct weft_mutant_result *result)
+{
+    static const unsigned naming =
+        1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_ISOLATED | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT;
+    char name[64] = "";
+    if (m->culprit)
+        snprintf(name, sizeof name, "%s", m->culprit);
+    else if (m->place)
+        weft_defect_name(m->place, name);
+    result->asked = *name && naming >> m->gate & 1;
+    result->named = result->asked && strstr(result->message, name);
+}
+
 enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, struct weft_mutant_result *result)
 {
     char settings[256];
@@ -97,6 +111,7 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, st
     enum weft_status status = look(m, gates, settings, true, &broken);
     weft_mutants_restore();
     result->caught = broken.found;
+    check_name(m, result);
     if (status == WEFT_OK && broken.failed == 0 && !broken.found)
         snprintf(result->message, sizeof result->message, "nothing failed");
     return status;

@@ -13,7 +13,8 @@
 /* ---- the lists, each ends with a NULL name */
 
 extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft_mutants_rows[], weft_mutants_layers[],
-    weft_mutants_kernels[], weft_mutants_training[], weft_mutants_loading[], weft_mutants_scaled[];
+    weft_mutants_kernels[], weft_mutants_training[], weft_mutants_loading[], weft_mutants_scaled[],
+    weft_mutants_declared[], weft_mutants_tables[];
 
 /* ---- replacing (replace.c). All of it is undone by weft_mutants_restore. */
 
@@ -69,5 +70,7 @@ struct weft_place {
 };
 /* Puts it into gpt2's parts: gelu, full attention, dot geometry, layernorm. The place must outlive the mutant. */
 void weft_defect_install(const struct weft_place *place);
+/* The part that has it, and the first layer: "ffn=gelu in layer 3". */
+void weft_defect_name(const struct weft_place *place, char text[64]);
 
 #endif

@@ -57,4 +57,5 @@ const struct weft_geom weft_geom_w2 = {
     .scale = scale,
     .linear = true,
     .normed = true,
+    .metric = true,
 };
