@@ -7,6 +7,7 @@
 #include "train/record.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -151,15 +152,21 @@ struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i)
     return run;
 }
 
+enum weft_status weft_study_run_vary(const struct weft_study *s, const struct weft_study_run *run,
+                                     struct weft_arm_twin *twin)
+{
+    char seed[40], lr[64] = "lr=";
+    snprintf(seed, sizeof seed, "seed=%" PRId64, run->seed);
+    weft_json_real(run->lr, lr + 3, sizeof lr - 3);
+    return weft_arm_vary(twin, &s->arm[run->arm], (const char *const[]){seed, isnan(run->lr) ? NULL : lr, NULL});
+}
+
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
                                        char hash[65])
 {
-    char seed[40], lr[64] = "lr=";
     struct weft_arm_twin twin;
     *text = NULL;
-    snprintf(seed, sizeof seed, "seed=%" PRId64, run->seed);
-    weft_json_real(run->lr, lr + 3, sizeof lr - 3);
-    enum weft_status status = weft_arm_vary(&twin, &s->arm[run->arm], (const char *const[]){seed, lr, NULL});
+    enum weft_status status = weft_study_run_vary(s, run, &twin);
     if (status == WEFT_OK)
         status = weft_record_config(&twin.settings, text, hash);
     weft_arm_twin_release(&twin);

@@ -133,6 +133,25 @@ void weft_arm_twin_release(struct weft_arm_twin *twin);
 /* Gives the arm itself such settings. */
 enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 
+/* Compares the first samples that each arm's runs would read with those of the first arm's runs with the same seed
+ * (first_samples.c). WEFT_CHECK: they differ; the message names both arms. Sends a notice for each arm that begins with
+ * the same samples but reads another number of them, so that its runs are not pairs. */
+struct weft_first_samples {
+    int64_t training, held_out; /* samples compared per run; held_out: of validation and of the test together */
+    int64_t seeds;              /* seeds compared: the first of the plan */
+    char sha256[65];            /* of the samples of the first seed */
+};
+enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found);
+
+/* The record of simulated studies in a study's folder (simulated.c). */
+#define WEFT_SIMULATED_FILE "simulated.json"
+struct weft_simulated {
+    int checks, failed; /* checks: 0: there is no record */
+    char program_sha256[65];
+};
+enum weft_status weft_simulated_load(const char *folder, struct weft_simulated *s);
+enum weft_status weft_simulated_save(const char *folder, const struct weft_simulated *s);
+
 /* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
  * command that runs the study again. Refuses a folder with finished runs of another plan, and a parent with the same
  * seeds: whoever has seen results must not choose by them what is judged on the same runs. */
@@ -177,6 +196,10 @@ int64_t weft_study_runs(const struct weft_study *s);
 double weft_arm_tokens(const struct weft_arm *arm);       /* that a run of it is trained on */
 int64_t weft_study_screening(const struct weft_study *s); /* how many of them choose */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
+/* Its model and recipe: those of its arm, with its seed and, once that is chosen, its learning rate. Release also after
+ * a failure. */
+enum weft_status weft_study_run_vary(const struct weft_study *s, const struct weft_study_run *run,
+                                     struct weft_arm_twin *twin);
 /* The text of its config.json, which the caller frees, and the SHA-256 of the text. */
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
                                        char hash[65]);

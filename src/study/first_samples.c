@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * first_samples.c - compares, before a study trains, the samples that runs of different arms with the same seed read.
+ *
+ * The samples come from the model and recipe that a run's config gives, with the functions that training uses. So a
+ * difference that the configs do not show, such as a seed that is wrong for one arm, is found before training and not
+ * only by the report, which compares the hashes of all samples that runs have read (report/pairing.c).
+ */
+#include "study/study.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs compared at most, beside those of the first seed: each opens its data. */
+enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
+
+/* The samples of one run. */
+struct reading {
+    const struct weft_arm_twin *run;
+    int64_t training, validation, test; /* numbers of samples */
+    int32_t *memory;                    /* of one sample: tokens, then targets */
+    char (*sha256)[65];                 /* of every sample: training, validation, test */
+};
+
+static int64_t count_samples(const struct reading *r) { return r->training + r->validation + r->test; }
+
+static void hash_sample(const struct reading *r, uint64_t index, char sha256[65])
+{
+    const struct weft_recipe *recipe = &r->run->recipe;
+    size_t length = (size_t)recipe->task->length(recipe->task_options);
+    struct weft_sha256 sha;
+    recipe->task->sample(&r->run->spec, recipe->task_options, index, r->memory, r->memory + length);
+    weft_sha256_init(&sha);
+    weft_sha256_add(&sha, r->memory, 2 * length * sizeof *r->memory);
+    weft_sha256_hex(&sha, sha256);
+}
+
+static enum weft_status hash_samples(struct reading *r)
+{
+    const struct weft_recipe *recipe = &r->run->recipe;
+    for (int64_t i = 0; i < r->training; i++)
+        hash_sample(r, (uint64_t)i, r->sha256[i]);
+    for (int64_t i = 0; i < r->validation; i++)
+        hash_sample(r, WEFT_HELD_OUT + (uint64_t)i, r->sha256[r->training + i]);
+    for (int64_t i = 0; i < r->test; i++)
+        hash_sample(r, WEFT_TEST + (uint64_t)i, r->sha256[r->training + r->validation + i]);
+    return recipe->task->failure ? recipe->task->failure(recipe->task_options) : WEFT_OK;
+}
+
+/* `training` is the number of samples to read of those that train. Free memory and sha256 also after a failure. */
+static enum weft_status read_samples(struct reading *r, struct weft_arm_twin *run, int64_t training)
+{
+    struct weft_recipe *recipe = &run->recipe;
+    TRY(weft_recipe_open(recipe, &run->spec));
+    *r = (struct reading){.run = run, .training = training};
+    r->validation = weft_recipe_held_out(recipe, WEFT_HELD_OUT, weft_min(HELD_OUT, recipe->eval_samples));
+    r->test = weft_recipe_held_out(recipe, WEFT_TEST, weft_min(HELD_OUT, recipe->eval_samples));
+    r->memory = calloc(2 * (size_t)recipe->task->length(recipe->task_options), sizeof *r->memory);
+    r->sha256 = calloc((size_t)count_samples(r), sizeof *r->sha256);
+    if (!r->memory || !r->sha256)
+        return FAIL(WEFT_NOMEM, "not enough memory to compare the first samples of the arms");
+    return hash_samples(r);
+}
+
+static enum weft_status read_run(const struct weft_study *s, const struct weft_study_run *run, int64_t training,
+                                 struct reading *r)
+{
+    struct weft_arm_twin twin;
+    *r = (struct reading){0};
+    enum weft_status status = weft_study_run_vary(s, run, &twin);
+    if (status == WEFT_OK)
+        status = read_samples(r, &twin, training);
+    weft_arm_twin_release(&twin);
+    r->run = NULL;
+    return status;
+}
+
+static void release(struct reading *r)
+{
+    free(r->memory);
+    free(r->sha256);
+}
+
+/* ---- comparing */
+
+static enum weft_status refuse(const struct weft_study *s, const struct weft_study_run *run, const char *kind,
+                               int64_t index)
+{
+    return FAIL(WEFT_CHECK,
+                "the first samples of arm %s are not those of arm %s: with seed %lld, %s %lld differs. Arms with "
+                "different samples cannot be compared seed by seed: give both the same data, vocabulary and settings "
+                "of the task. If they have these, samples of this task depend on the model. With --unsafe both are "
+                "trained, and the report has no verdict (not paired)",
+                s->arm[run->arm].name, s->arm[0].name, (long long)run->seed, kind, (long long)index);
+}
+
+static enum weft_status compare(const struct weft_study *s, const struct weft_study_run *run, const struct reading *a,
+                                const struct reading *base)
+{
+    if (a->validation != base->validation || a->test != base->test)
+        return refuse(s, run, "the number of held-out samples,", a->validation + a->test);
+    for (int64_t i = 0; i < count_samples(base); i++) {
+        int64_t validation = i - base->training, test = validation - base->validation;
+        if (strcmp(a->sha256[i], base->sha256[i]) != 0)
+            return refuse(s, run,
+                          test >= 0         ? "sample of the test"
+                          : validation >= 0 ? "sample of validation"
+                                            : "sample of training",
+                          test >= 0         ? test
+                          : validation >= 0 ? validation
+                                            : i);
+    }
+    return WEFT_OK;
+}
+
+/* Whether runs of the arm are compared with runs of the first arm that have the same seed. */
+static bool is_paired(const struct weft_study *s, int arm)
+{
+    return s->arm[arm].repeats < 0 || s->repeat_seeds == WEFT_REPEAT_SAME;
+}
+
+/* The arm's run of the seed number `seed`, counted from 0, with the seed that the first arm has. */
+static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t seed, const struct reading *base)
+{
+    struct reading r;
+    int64_t first = weft_study_screening(s) + seed * s->arm_count;
+    struct weft_study_run run = weft_study_run_at(s, first + arm), of_base = weft_study_run_at(s, first);
+    if (run.seed != of_base.seed)
+        return FAIL(WEFT_CHECK,
+                    "the first samples of arm %s are not those of arm %s: run %lld of the first has seed %lld, of the "
+                    "second seed %lld",
+                    s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
+    enum weft_status status = read_run(s, &run, base->training, &r);
+    if (status == WEFT_OK)
+        status = compare(s, &run, &r, base);
+    release(&r);
+    return status;
+}
+
+static void hash_all(const struct reading *r, char sha256[65])
+{
+    struct weft_sha256 sha;
+    weft_sha256_init(&sha);
+    for (int64_t i = 0; i < count_samples(r); i++)
+        weft_sha256_add(&sha, r->sha256[i], 64);
+    weft_sha256_hex(&sha, sha256);
+}
+
+static enum weft_status compare_seed(const struct weft_study *s, int64_t seed, struct weft_first_samples *found)
+{
+    struct reading base;
+    struct weft_study_run run = weft_study_run_at(s, weft_study_screening(s) + seed * s->arm_count);
+    enum weft_status status = read_run(s, &run, found->training, &base);
+    found->held_out = base.validation + base.test;
+    if (status == WEFT_OK && seed == 0)
+        hash_all(&base, found->sha256);
+    for (int i = 1; i < s->arm_count && status == WEFT_OK; i++)
+        if (is_paired(s, i))
+            status = compare_arm(s, i, seed, &base);
+    release(&base);
+    return status;
+}
+
+/* ---- how many samples runs read */
+
+static int64_t count_read(const struct weft_arm *arm)
+{
+    return arm->recipe.steps * arm->recipe.micro_batches * arm->spec.batch;
+}
+
+/* Such arms are legitimate: the report says that they are not paired, and here it is said before they are trained. */
+static void note_numbers(const struct weft_study *s)
+{
+    char key[160];
+    for (int i = 1; i < s->arm_count; i++) {
+        snprintf(key, sizeof key, "not paired: %.63s", s->arm[i].name);
+        if (is_paired(s, i) && count_read(&s->arm[i]) != count_read(&s->arm[0]))
+            weft_note_once(key,
+                           "arm %s will not be paired with arm %s: it is trained on %lld samples, not %lld. The report "
+                           "will have no verdict for it (not paired). Give both arms the same product of steps, batch "
+                           "and micro_batches to compare them seed by seed",
+                           s->arm[i].name, s->arm[0].name, (long long)count_read(&s->arm[i]),
+                           (long long)count_read(&s->arm[0]));
+    }
+}
+
+enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found)
+{
+    int64_t batch = s->arm[0].recipe.micro_batches * s->arm[0].spec.batch;
+    *found = (struct weft_first_samples){.training = weft_max(LEAST_TRAINING, weft_min(MOST_TRAINING, batch))};
+    int64_t seeds = weft_min(s->seeds, weft_max(1, MOST_RUNS / s->arm_count));
+    note_numbers(s);
+    for (; found->seeds < seeds; found->seeds++)
+        TRY(compare_seed(s, found->seeds, found));
+    return WEFT_OK;
+}
