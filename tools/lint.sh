@@ -18,9 +18,10 @@ declare -A floor=(
     [run]=9 [bench]=9 [launch]=9
     [study]=10
     [report]=11
-    [api]=12
-    [cmd]=13
-    [main]=14
+    [simulate]=12
+    [api]=13
+    [cmd]=14
+    [main]=15
 )
 
 c_files() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }

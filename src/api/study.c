@@ -4,6 +4,7 @@
  */
 #include "api/api.h"
 #include "report/report.h"
+#include "simulate/simulate.h"
 #include "study/ladder.h"
 #include "study/queue.h"
 
@@ -32,11 +33,12 @@ static enum weft_status check_jobs(const struct weft_queue *q)
     return WEFT_OK;
 }
 
-static enum weft_status run_queue(struct weft_queue *q, const char *path)
+static enum weft_status run_queue(struct weft_queue *q, const char *path, const struct weft_simulated *simulated)
 {
     const char *const command[] = {"ablate", "--config", path, "--out", q->folder, NULL};
     TRY(weft_queue_init(q));
     TRY(weft_study_save(q->study, q->folder, command));
+    TRY(weft_simulate_record(q->folder, simulated));
     TRY(weft_queue_run_looks(q));
     TRY(check_jobs(q));
     if (!weft_gates_skipped())
@@ -44,14 +46,28 @@ static enum weft_status run_queue(struct weft_queue *q, const char *path)
     return WEFT_OK;
 }
 
+static enum weft_status check_samples(const struct weft_study *s, bool unsafe)
+{
+    struct weft_first_samples found;
+    enum weft_status status = weft_study_first_samples(s, &found);
+    if (status != WEFT_CHECK || !unsafe)
+        return status;
+    weft_note_once(weft_error(), "%s", weft_error());
+    weft_error_clear();
+    return WEFT_OK;
+}
+
 static enum weft_status run(struct weft_study *s, const char *folder, const struct weft_ablate_options *o)
 {
     struct weft_estimate e;
+    struct weft_simulated simulated;
     TRY(weft_study_plan(s));
     TRY(weft_study_estimate(s, false, &e));
     if (*e.obstacle)
         return FAIL(WEFT_INVALID, "the study cannot run here; %s", e.obstacle);
     TRY(weft_study_fix_steps(s, folder, &e));
+    TRY(weft_simulate_once(folder, o->unsafe, &simulated));
+    TRY(check_samples(s, o->unsafe));
     TRY(weft_study_gates(s, true, NULL, NULL));
     if (!o->unsafe)
         TRY(weft_study_passes(s));
@@ -63,7 +79,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
                            .signal = o->cancel ? &o->cancel->set : NULL,
                            .report = report_jobs,
                            .context = (void *)o};
-    enum weft_status status = run_queue(&q, s->path);
+    enum weft_status status = run_queue(&q, s->path, &simulated);
     weft_queue_release(&q);
     return status;
 }

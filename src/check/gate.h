@@ -35,6 +35,14 @@ struct weft_trial {
 void weft_trial_report(const struct weft_trial *t, bool passed, double figure, double limit, const char *name,
                        const char *where, ...) __attribute__((format(printf, 6, 7)));
 
+/* A temporary folder, and its removal with all that is in it (scratch.c). */
+struct weft_scratch {
+    char folder[256];
+    int lock;
+};
+enum weft_status weft_scratch_make(struct weft_scratch *s);
+void weft_scratch_remove(const struct weft_scratch *s);
+
 /* A model with noise on its weights. Freed like any. */
 enum weft_status weft_twin_create(struct weft_nn **model, const struct weft_spec *spec);
 /* Runs a check on a small twin of the model itself, with one thread: the trial that it gets has this twin. */

@@ -5,7 +5,7 @@
  * A folder is locked while its process lives. One that a killed process left behind is removed when the next is made.
  */
 #define _GNU_SOURCE
-#include "check/stepped.h"
+#include "check/gate.h"
 
 #include <dirent.h>
 #include <errno.h>

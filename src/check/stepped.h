@@ -184,13 +184,6 @@ enum weft_status weft_check_pruned(const struct weft_trial *t);
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 /* Checks that a checkpoint restores what it saves (restored.c). */
 enum weft_status weft_check_restored(const struct weft_trial *t);
-/* A temporary folder, and its removal with all that is in it (scratch.c). */
-struct weft_scratch {
-    char folder[256];
-    int lock;
-};
-enum weft_status weft_scratch_make(struct weft_scratch *s);
-void weft_scratch_remove(const struct weft_scratch *s);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 

@@ -131,7 +131,8 @@ struct rung {
     const char *const *words; /* the command that runs it again */
     const char *const *again; /* the command that was given: the same, or that of the whole ladder */
     int slots, threads;
-    bool only; /* no other rungs */
+    bool only;                       /* no other rungs */
+    struct weft_simulated simulated; /* what is to be recorded */
 };
 
 static enum weft_status print_result(const struct rung *g, const struct weft_queue *q)
@@ -200,6 +201,8 @@ static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
     TRY(weft_queue_init(q));
     if (all_runs)
         TRY(weft_study_save(q->study, g->folder, g->words));
+    if (all_runs)
+        TRY(weft_simulate_record(g->folder, &g->simulated));
     double done, all;
     struct showing *s = q->context;
     add_up(q, s->run, &done, &all);
@@ -270,6 +273,7 @@ static enum weft_status write_job(const struct rung *g)
 {
     char path[4096];
     TRY(weft_study_save(g->study, g->folder, g->words));
+    TRY(weft_simulate_record(g->folder, &g->simulated));
     snprintf(path, sizeof path, "%s/study.sbatch", g->folder);
     TRY(weft_study_slurm(g->study, path, g->words, g->threads));
     printf("%s\n", path);
@@ -305,7 +309,7 @@ static enum weft_status do_rung(const struct args *a, struct work *w, int i)
     if (!g.only)
         weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
     TRY(make_command(a, g.folder, &w->ladder.rung[i].settings, &w->own[i]));
-    TRY(weft_planning_check(&a->plan, s));
+    TRY(weft_planning_check(&a->plan, s, g.folder, &g.simulated));
     if (a->plan.dry_run)
         return WEFT_OK;
     return a->slurm ? write_job(&g) : run_rung(&g);
@@ -339,6 +343,7 @@ static enum weft_status run_single(const struct args *a, struct work *w)
                      .only = true};
     TRY(weft_study_plan(s));
     TRY(weft_study_fix_steps(s, g.folder, NULL));
+    TRY(weft_simulate_once(g.folder, a->plan.unsafe, &g.simulated));
     return run_rung(&g);
 }
 

@@ -5,6 +5,7 @@
 #ifndef WEFT_PLANNING_H
 #define WEFT_PLANNING_H
 
+#include "simulate/simulate.h"
 #include "study/ladder.h"
 
 struct weft_planning {
@@ -18,8 +19,10 @@ struct weft_planning {
 enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
                                         const char folder[WEFT_MAX_RUNGS][4096],
                                         struct weft_estimate estimate[WEFT_MAX_RUNGS]);
-/* Runs the gates of a planned study and prints its arms. */
-enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s);
+/* Runs simulated studies once for each program, compares the first samples of the arms of a planned study, runs its
+ * gates and prints its arms. */
+enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s, const char *folder,
+                                     struct weft_simulated *simulated);
 /* Prints the plan as one flat object. */
 enum weft_status weft_planning_json(const struct weft_study_ladder *l, const struct weft_estimate *estimate);
 

@@ -8,6 +8,7 @@
 #include "cmd/progress.h"
 #include "dnn/dnn.h"
 #include "nn/part.h"
+#include "simulate/simulate.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static const char *gate_at(int i)
 struct args {
     struct weft_common common;
     int gate;
-    bool pairs, triples, mutants;
+    bool pairs, triples, mutants, study;
     int64_t random, seed;
     const char *reference, *reference_inputs;
 };
@@ -42,6 +43,8 @@ static const struct weft_arg table[] = {
      .initial = "1", .max = INFINITY},
     {"mutants", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, mutants),
      .help = "Also break models on purpose, which the gates must notice; with --pairs"},
+    {"study", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, study),
+     .help = "Only run simulated studies with known answers through queue, ledger and report; needs no MODEL"},
     {"reference", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference),
      .help = "Also compare MODEL with logits, loss and gradients in FILE, from your own definition of it"},
     {"reference-inputs", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference_inputs),
@@ -59,6 +62,10 @@ static enum weft_status check(const void *args)
     if (!c->model && (a->reference || a->reference_inputs))
         return FAIL(WEFT_INVALID, "--reference%s: of which MODEL? `weft help models` lists presets",
                     a->reference ? "" : "-inputs");
+    if (a->study && (c->model || a->gate >= 0 || a->pairs || a->triples || a->mutants || a->random))
+        return FAIL(WEFT_INVALID,
+                    "--study checks no models: pass it without MODEL, --gate, --pairs, --triples, --random "
+                    "and --mutants");
     if (a->reference && a->reference_inputs)
         return FAIL(WEFT_INVALID, "--reference and --reference-inputs: first write the inputs, compute the reference "
                                   "from them, then compare");
@@ -275,12 +282,21 @@ static enum weft_status check_mutants(struct tally *t)
     return status;
 }
 
+static enum weft_status check_study(struct tally *t)
+{
+    struct weft_gates report = {.on_check = print_check, .context = t};
+    snprintf(t->subject, sizeof t->subject, "simulated");
+    return weft_simulate(&report);
+}
+
 /* ---- all of it */
 
 /* Combinations and mutants first: their processes are copies of this one before it has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;
+    if (a->study)
+        return check_study(t);
     if (a->pairs || a->mutants)
         TRY(cover(t, 2, (uint64_t)a->seed));
     if (a->triples)

@@ -126,6 +126,16 @@ static void note_gates(const struct weft_results *r, const struct noting *n)
                 r->arm[i].name, r->arm[i].gates_failed, r->arm[i].gates_checks);
 }
 
+/* The study was trained with --unsafe. */
+static void note_simulated(const struct weft_results *r, const struct noting *n)
+{
+    if (r->simulated.failed)
+        say(n, true,
+            "%d of %d checks of simulated studies failed before this study was trained (`weft verify --study`): its "
+            "queue, ledger or report may be wrong.",
+            r->simulated.failed, r->simulated.checks);
+}
+
 /* The noise of the test set, where it matters. */
 static void note_test(const struct weft_results *r, const struct noting *n)
 {
@@ -239,6 +249,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
             "%lld line%s of the ledger left out: other settings, another program, or replaced by a later run.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
+    note_simulated(r, &n);
     note_unbound(r, &n);
     note_pairing(r, &n);
     note_test(r, &n);

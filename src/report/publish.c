@@ -4,7 +4,7 @@
  *
  *     AUDIT.md             what this is, and the commands that check it
  *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
- *     study.json, runs.jsonl, report.*
+ *     study.json, runs.jsonl, simulated.json, report.*
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
  *     data/                the token files, if they are small and those that the logs name
  *
@@ -287,7 +287,8 @@ static enum weft_status check_name(const struct weft_results *r)
 
 static enum weft_status add_study(struct publishing *p)
 {
-    static const char *const files[] = {"study.json", "runs.jsonl", "report.html", "report.md", "report.csv", NULL};
+    static const char *const files[] = {"study.json", "runs.jsonl",        "report.html", "report.md",
+                                        "report.csv", WEFT_SIMULATED_FILE, NULL};
     TRY(add_all(p, "", files));
     for (int i = 0; i < p->r->arm_count; i++)
         for (int k = 0; k < p->r->arm[i].run_count; k++)

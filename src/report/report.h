@@ -89,7 +89,8 @@ struct weft_results {
             } test;
         } found;
     } * arm;
-    const char *not_comparable; /* NULL, or how the samples differ that the arms were scored on */
+    struct weft_simulated simulated; /* the record of simulated studies; no checks: there is none */
+    const char *not_comparable;      /* NULL, or how the samples differ that the arms were scored on */
     int reproduced; /* repeats with the same seeds have the same weights: 1 all, 0 not all; -1: there are none */
 };
 /* Of an unfinished study the finished runs are read. */

@@ -255,6 +255,7 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
     enum weft_status status = read_study(r, path, object);
     json_decref(object);
     TRY(status);
+    TRY(weft_simulated_load(folder, &r->simulated));
     TRY(weft_results_take_runs(r));
     TRY(weft_results_recount(r));
     TRY(weft_results_judge(r));

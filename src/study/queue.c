@@ -242,7 +242,10 @@ static enum weft_status start(struct weft_queue *q, struct weft_job *job)
     TRY(folder_of(q, job, folder));
     TRY(prepare(q, job, folder));
     job->slot = free_slot(q);
-    TRY(weft_launch(&q->launching, folder, job->threads, job->slot, &job->pid));
+    if (q->simulate)
+        job->how = q->simulate(q->simulation, job, folder);
+    else
+        TRY(weft_launch(&q->launching, folder, job->threads, job->slot, &job->pid));
     job->state = WEFT_RUNNING;
     job->started = true;
     report(q, job);
@@ -327,6 +330,13 @@ static void give_up(struct weft_queue *q, struct weft_job *job)
     report(q, job);
 }
 
+/* Like waitpid, without waiting. A simulated run has ended when it has started. */
+static pid_t wait_for(const struct weft_queue *q, const struct weft_job *job, int *how)
+{
+    *how = job->how;
+    return q->simulate ? job->pid : waitpid(job->pid, how, WNOHANG);
+}
+
 static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end, int *running)
 {
     char folder[4096];
@@ -336,7 +346,7 @@ static enum weft_status collect(struct weft_queue *q, int64_t first, int64_t end
         int how = 0;
         if (job->state != WEFT_RUNNING)
             continue;
-        pid_t ended = waitpid(job->pid, &how, WNOHANG);
+        pid_t ended = wait_for(q, job, &how);
         if (ended == job->pid) {
             --*running;
             enum weft_status finished = finish(q, job, how);

@@ -37,6 +37,7 @@ struct weft_job {
     enum weft_job_state state;
     int threads, slot;
     pid_t pid;
+    int how;      /* how a simulated run ended, as waitpid gives it */
     bool started; /* by this process, and not to be started again */
     int losses;   /* how often its launcher lost it since its last progress */
     int64_t lost_at;
@@ -47,6 +48,9 @@ struct weft_job {
     struct weft_finished finished;
     char message[600]; /* why it failed */
 };
+
+/* Instead of starting a process: writes the files that a run leaves in its folder, and returns how it ended. */
+typedef int weft_simulate_fn(void *simulation, const struct weft_job *job, const char *folder);
 
 /* All runs of a study; those in the ledger are done already. A run's folder that another program or config left behind
  * is removed. `report` is called when the state of a job has changed, and with NULL several times a second. */
@@ -59,6 +63,8 @@ struct weft_queue {
     atomic_int *signal; /* when it is not 0, all runs save and end */
     void (*report)(void *context, const struct weft_queue *q, const struct weft_job *job);
     void *context;
+    weft_simulate_fn *simulate; /* for simulated studies (room `simulate`); NULL: runs are processes */
+    void *simulation;
     /* Filled in: */
     struct weft_job *job;
     int64_t count;

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * once.c - the simulated studies before a study is trained, once for each program and folder of a study.
+ *
+ * The record is in the study's folder, which must be writable anyway, and not in a cache of the user: so it needs no
+ * home folder and is published with the study. Only the process that has the folder writes it.
+ */
+#include "simulate/simulate.h"
+
+#include <string.h>
+
+struct failure {
+    char text[400]; /* of the first check that failed */
+};
+
+static void note(void *context, const struct weft_check *c)
+{
+    struct failure *f = context;
+    if (!c->passed && !*f->text)
+        snprintf(f->text, sizeof f->text, "%s: %.3g, limit %.3g; %s", c->name, c->figure, c->limit, c->where);
+}
+
+/* A record that cannot be read does not count. */
+static bool is_recorded(const char *folder, const char *program)
+{
+    struct weft_simulated s;
+    if (weft_simulated_load(folder, &s) != WEFT_OK) {
+        weft_error_clear();
+        return false;
+    }
+    return strcmp(s.program_sha256, program) == 0 && s.checks > 0 && s.failed == 0;
+}
+
+static enum weft_status conclude(const struct weft_simulated *s, const struct failure *first, bool unsafe)
+{
+    static const char format[] = "%d of %d checks of simulated studies failed, the first of them %s. Queue, ledger or "
+                                 "report of this program do not do what they claim to: run `weft verify --study`, and "
+                                 "install a build that passes, or pass --unsafe";
+    if (!s->failed)
+        return WEFT_OK;
+    if (!unsafe)
+        return FAIL(WEFT_CHECK, format, s->failed, s->checks, first->text);
+    weft_note_once("simulated studies", format, s->failed, s->checks, first->text);
+    return WEFT_OK;
+}
+
+enum weft_status weft_simulate_once(const char *folder, bool unsafe, struct weft_simulated *s)
+{
+    static _Thread_local struct weft_simulated known; /* the rungs of a ladder have a folder each */
+    static _Thread_local struct failure first;
+    struct weft_gates report = {.on_check = note, .context = &first};
+    char program[65];
+    *s = (struct weft_simulated){0};
+    if (weft_gates_skipped())
+        return WEFT_OK;
+    TRY(weft_program_hash(program));
+    if (is_recorded(folder, program))
+        return WEFT_OK;
+    if (!known.checks || known.failed || strcmp(known.program_sha256, program) != 0) {
+        *first.text = '\0';
+        TRY(weft_simulate(&report));
+        known = (struct weft_simulated){.checks = report.checks, .failed = report.failed};
+        memcpy(known.program_sha256, program, sizeof program);
+    }
+    *s = known;
+    return conclude(s, &first, unsafe);
+}
+
+enum weft_status weft_simulate_record(const char *folder, const struct weft_simulated *s)
+{
+    return s->checks ? weft_simulated_save(folder, s) : WEFT_OK;
+}
