@@ -113,7 +113,7 @@ static void compare_lines(const struct weft_sim_case *c, FILE *from)
         json_decref(object);
     }
     weft_sim_note(&w, i, m->count, "all arms", "runs up to the last with a line");
-    weft_sim_note(&w, more, c->of->strays ? WEFT_SIM_STRAYS : 0, "all arms", "number of other lines");
+    weft_sim_note(&w, more, weft_sim_count_strays(c->of), "all arms", "number of other lines");
     weft_sim_report(c, "lines of the ledger", &w);
 }
 

@@ -40,7 +40,7 @@ static void compare_counts(const struct weft_sim_case *c, const struct weft_resu
     weft_sim_note(&w, r->arm_count, s->arm_count, "all arms", "number of arms");
     weft_sim_note(&w, (double)r->planned, (double)planned, "all arms", "runs planned");
     weft_sim_note(&w, (double)r->finished, (double)finished, "all arms", "runs finished");
-    weft_sim_note(&w, (double)r->left_out, s->strays ? WEFT_SIM_STRAYS : 0, "all arms", "lines left out");
+    weft_sim_note(&w, (double)r->left_out, weft_sim_count_strays(s), "all arms", "lines left out");
     for (int i = 0; i < s->arm_count && i < r->arm_count; i++)
         weft_sim_note_text(&w, r->arm[i].name, s->arm[i].name, s->arm[i].name, "name");
     weft_sim_report(c, "arms and runs that the report counts", &w);

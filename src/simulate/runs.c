@@ -230,14 +230,21 @@ static void make_stray(const struct weft_simulation *m, int i, struct weft_finis
         hash_text(f->program_sha256, "a different program");
     else if (i == 1)
         f->steps--;
-    else
+    else if (i < 4)
         f->seed += i == 2 ? m->of->seeds : -1;
+    else if (i == 4)
+        f->seed += WEFT_SIM_SCREENING + m->of->screen_seeds;
+    else
+        f->lr = 0.5;
 }
+
+/* Without learning rates to choose from, each arm may have any. */
+int weft_sim_count_strays(const struct weft_sim_study *s) { return !s->strays ? 0 : s->rate_count ? 6 : 4; }
 
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder)
 {
     struct weft_finished f;
-    for (int i = 0; i < WEFT_SIM_STRAYS; i++) {
+    for (int i = 0; i < weft_sim_count_strays(m->of); i++) {
         make_stray(m, i, &f);
         TRY(weft_ledger_add(folder, &f));
     }

@@ -38,6 +38,7 @@ static const struct weft_sim_study studies[] = {
      .screen_seeds = 3,
      .rate_count = 5,
      .rate = {1e-3, 3e-3, 3e-4, 2e-3, 1e-2},
+     .strays = true,
      .trained = 4},
     {.name = "edge of grid",
      .arm_count = 3,
@@ -103,11 +104,35 @@ static const struct weft_sim_study studies[] = {
      .failing_arm = 2,
      .failing_seed = 2,
      .trained = 4},
+    {.name = "a failed run of base",
+     .arm_count = 2,
+     .arm = {{"base", .verdict = "base"}, {"whole", 0.03, 0.005, .verdict = "unfinished"}},
+     .first_seed = 1,
+     .seeds = 3,
+     .fails = true,
+     .failing_arm = 0,
+     .failing_seed = 3,
+     .trained = 3},
+    {.name = "a tie of rates",
+     .arm_count = 2,
+     .arm = {{"base", 0, 0, 1, "base", .tie = 3}, {"gain", -0.1, 0.01, 2, "better", .tie = 4}},
+     .first_seed = 1,
+     .seeds = 3,
+     .screen_seeds = 2,
+     .rate_count = 5,
+     .rate = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2},
+     .trained = 3},
+    {.name = "samples drawn twice",
+     .arm_count = 2,
+     .arm = {{"base", 0, 0, 0, "base", WEFT_SIM_SAME_SAMPLES},
+             {"gain", -0.1, 0.01, 0, "not paired", WEFT_SIM_SAME_SAMPLES}},
+     .first_seed = 1,
+     .seeds = 3,
+     .trained = 3},
     {.name = "not paired",
-     .arm_count = 5,
+     .arm_count = 4,
      .arm = {{"base", .verdict = "base"},
              {"shifted", -0.1, 0.01, 0, "not paired", WEFT_SIM_OTHER_SAMPLES},
-             {"drawn-twice", -0.1, 0.01, 0, "not paired", WEFT_SIM_SAME_SAMPLES},
              {"weights", -0.1, 0.01, 0, "not paired", WEFT_SIM_OTHER_WEIGHTS},
              {"idle", 0, 0, 0, "failed", WEFT_SIM_NO_EFFECT}},
      .first_seed = 1,
@@ -118,10 +143,13 @@ static const struct weft_sim_study studies[] = {
      .arm_count = 4,
      .arm = {{"step0", 0, 0, 1, "base"},
              {"step1", -0.01, 0.02, 2, "not resolved"},
-             {"step2", -0.05, 0.01, 1, "better"},
-             {"step4", -0.05, 0.01, 1, "reproduced", .repeats = 3}},
+             {"step2", -0.05, 0.01, 2, "better"},
+             {"step4", -0.05, 0.01, 2, "reproduced", .repeats = 3}},
      .first_seed = 1,
      .seeds = 3,
+     .fails = true, /* so that the next queue finds the same config in the ledger, of step2 */
+     .failing_arm = 3,
+     .failing_seed = 2,
      .screen_seeds = 1,
      .rate_count = 4,
      .rate = {3e-4, 1e-3, 3e-3, 1e-2},
@@ -177,10 +205,12 @@ static int source(const struct weft_sim_study *s, int arm)
 /* What all arms have in common with this seed. */
 static double of_seed(int64_t seed) { return shorten(2.5 + 0.3 * weft_sim_normal(1, (uint64_t)seed, 0)); }
 
-/* Steps in the grid between a rate and the arm's best. */
+/* Steps in the grid between a rate and the arm's best; a rate that ties with the best is as good. */
 static int steps_off(const struct weft_sim_study *s, int arm, double rate)
 {
     int off = 0;
+    if (s->arm[arm].tie && rate == s->rate[s->arm[arm].tie - 1])
+        return 0;
     for (int i = 0; i < s->rate_count; i++) {
         double low = fmin(rate, s->rate[s->arm[arm].best]), high = fmax(rate, s->rate[s->arm[arm].best]);
         off += s->rate[i] > low && s->rate[i] <= high;

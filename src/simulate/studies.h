@@ -28,6 +28,7 @@ struct weft_sim_arm {
     int best;            /* index of the learning rate with the smallest mean validation loss */
     const char *verdict; /* the known answer of the report */
     enum weft_sim_quirk quirk;
+    int tie;     /* index plus 1 of a later learning rate that is exactly as good as the best; 0: none */
     int repeats; /* index plus 1 of the arm that it repeats; 0: none */
 };
 
@@ -116,7 +117,7 @@ struct weft_job;
 int weft_sim_run(void *simulation, const struct weft_job *job, const char *folder);
 /* Adds lines to the ledger that the report must leave out. */
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder);
-enum { WEFT_SIM_STRAYS = 4 };
+int weft_sim_count_strays(const struct weft_sim_study *s);
 
 /* ---- comparing */
 

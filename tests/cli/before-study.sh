@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# before-study.sh - what `weft ablate` checks before it trains, besides gates: simulated studies, once for each program, and
+# the first samples of all arms.
+# run-tests: 15 s
+set -u
+source tests/fault/tiny
+
+"$weft" verify --study >out && ! grep -v '^PASSED simulated  *study ' out | grep -E '^(PASSED|FAILED)' &&
+    grep -q 'five arms: intervals and p values: ' out
+result $? "the simulated studies pass"
+"$weft" verify --study --json >json && (($(field checks <json) > 250 && $(field failed <json) == 0))
+result $? "as JSON: $(field checks <json) checks"
+! "$weft" verify gpt2 --study >/dev/null 2>err && grep -q -- '--study checks no models' err
+result $? "they need no model: $(cat err)"
+
+# ablate STUDY ARGUMENTS...: the study in STUDY.config
+ablate() { "$weft" ablate --config "$1.config" --out "$1" --threads 2 "${@:2}" >/dev/null 2>err; }
+printf 'CONFIG_%s\n' WEFT_ARMS='"narrow: ffn_width=32 | wide: ffn_width=33 | more: batch=8"' WEFT_LAYERS=1 WEFT_WIDTH=16 \
+    WEFT_HEADS=2 WEFT_CONTEXT=16 WEFT_BATCH=4 WEFT_WARMUP=5 WEFT_EVAL_SAMPLES=8 WEFT_RECALL_LENGTH=8 WEFT_SEEDS=3 \
+    GPT2_MAX_ITERS=10 >study.config
+ablate study
+result $? "a study of three arms"
+grep -q '^simulated studies: [0-9]* of [0-9]* checks of queue, ledger and report passed$' err &&
+    grep -q '^first samples: the same for all 3 arms (3 seeds: 8 of training, 16 held out)$' err
+result $? "is checked before: $(grep -E '^(simulated studies|first samples)' err | tr '\n' ' ')"
+grep -q 'arm more will not be paired with arm narrow: it is trained on 80 samples, not 40' err &&
+    [[ $(grep -c 'will not be paired' err) == 1 ]] && grep -q '| more .* no verdict: not paired' study/report.md
+result $? "an arm that reads another number of samples is named before it is trained, and not paired in the report"
+[[ $(field program_sha256 <study/simulated.json) == $(sha256sum "$weft" | cut -c-64) && $(field failed <study/simulated.json) == 0 ]]
+result $? "the record names the program"
+cp study/simulated.json record
+ablate study && ! grep -q '^simulated studies' err && cmp -s record study/simulated.json
+result $? "the same program does not simulate again"
+for change in 's/sha256": "..../sha256": "0000/' 's/"failed": 0/"failed": 1/' 's/"checks": [0-9]*/"checks": 0/' 's/}//'; do
+    sed "$change" record >study/simulated.json
+    ablate study && grep -q '^simulated studies' err && cmp -s record study/simulated.json
+    result $? "a record that does not count is replaced: $change"
+done
+rm study/simulated.json
+WEFT_TEST_SKIP_GATES=1 ablate study && grep -q '^gates: not run' err && ! grep -q '^simulated studies' err && [[ ! -e study/simulated.json ]]
+result $? "nothing is simulated where gates are skipped"
+
+sed 's/"failed": 0/"failed": 2/' record >study/simulated.json
+"$weft" report study >/dev/null && grep -q '2 of [0-9]* checks of simulated studies failed before this study was trained' study/report.md
+result $? "a report says that checks failed before an unsafe study"
+cp record study/simulated.json
+"$weft" publish study --out study.tar.zst >/dev/null && zstd -dc study.tar.zst | tar -t | grep -q '/simulated.json$'
+result $? "the record is published"
+finish

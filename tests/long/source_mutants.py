@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""source_mutants.py - breaks one line of the source at a time, and checks that the named check notices it.
+
+`weft verify --mutants` replaces parts and ops of a running program. What is not in their tables, such as the queue and the
+report, is broken here: each mutant is applied in a copy of the tree (build/source-mutants), built, and its command is run,
+which must fail and name the check. Before, the command must pass in the sound copy. Prints a TAP line for each mutant.
+
+    tests/long/source_mutants.py                 all mutants
+    tests/long/source_mutants.py --only looks    those with this text in their file or title
+    tests/long/source_mutants.py --list          only print them
+
+To add one, append a Mutant to a list below: a title, the edits (file, text, new text; the text must occur exactly once in the
+file), part of what the failing command prints, and the command if it is not `weft verify --study`. Commands are run by bash
+in an empty folder; `weft` is the program that was built from the mutant, and $TREE is its tree.
+"""
+import argparse
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, "tools")
+import defects  # noqa: E402 (it copies the tree)
+
+VERIFY_STUDY = "weft verify --study"
+# Two arms that differ in width, so that a defect can be of one of them; nothing is trained before the samples are compared.
+ABLATE = r"""
+printf 'CONFIG_%s\n' WEFT_ARMS='"narrow: ffn_width=32 | wide: ffn_width=33"' WEFT_LAYERS=1 WEFT_WIDTH=16 WEFT_HEADS=2 \
+    WEFT_CONTEXT=16 WEFT_BATCH=4 WEFT_RECALL_LENGTH=8 WEFT_EVAL_SAMPLES=8 WEFT_WARMUP=1 GPT2_MAX_ITERS=2 >config
+WEFT_TEST_SKIP_GATES=1 weft ablate --config config --out study --threads 1
+"""
+SECONDS = 300  # that a command may take
+
+
+@dataclasses.dataclass
+class Mutant:
+    title: str
+    edits: list  # of (file, text, new text)
+    caught_by: str
+    command: str = VERIFY_STUDY
+
+
+def edit(file, text, new):
+    return [(f"src/{file}", text, new)]
+
+
+QUEUE_TAKES = "s->arm[arm].lr = s->lr[k];"
+REPORT_TAKES = "arm->lr = r->lr[k];"
+STUDY = [
+    # ---- the plan and the queue
+    Mutant("screening takes the neighbour of the best rate, in the queue", edit("study/queue.c", QUEUE_TAKES,
+           "s->arm[arm].lr = s->lr[k ? k - 1 : 0];"), "learning rates that the queue chooses"),
+    Mutant("screening takes the neighbour of the best rate, in the report", edit("report/results_runs.c", REPORT_TAKES,
+           "arm->lr = r->lr[k ? k - 1 : 0];"), "learning rates in the report"),
+    Mutant("screening takes the neighbour of the best rate, in queue and report alike",
+           edit("study/queue.c", QUEUE_TAKES, "s->arm[arm].lr = s->lr[k ? k - 1 : 0];") +
+           edit("report/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k ? k - 1 : 0];"), "learning rates in the report"),
+    Mutant("screening takes the next rate, in queue and report alike",
+           edit("study/queue.c", QUEUE_TAKES, "s->arm[arm].lr = s->lr[k + 1 < s->lr_count ? k + 1 : k];") +
+           edit("report/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k + 1 < r->lr_count ? k + 1 : k];"),
+           "learning rates in the report"),
+    Mutant("the queue takes the last of equal rates, the report the first", edit("study/queue.c",
+           "        if (loss < least) {", "        if (loss <= least) {"), "learning rates that the queue chooses"),
+    Mutant("the report takes the last of equal rates, the queue the first", edit("report/results_runs.c",
+           "        if (loss < least) {", "        if (loss <= least) {"), "learning rates in the report"),
+    Mutant("the queue chooses by the test loss", edit("study/queue.c", "q->job[i].finished.val_loss : INFINITY",
+           "q->job[i].finished.test_loss : INFINITY"), "learning rates that the queue chooses"),
+    Mutant("the queue chooses by the last screening seed", edit("study/queue.c",
+           "sum += q->job[i].state == WEFT_DONE ?", "sum = q->job[i].state == WEFT_DONE ?"),
+           "learning rates that the queue chooses"),
+    Mutant("the queue chooses by the runs of the first arm", edit("study/queue.c",
+           "if (q->job[i].run.arm == arm && q->job[i].run.lr == lr)", "if (q->job[i].run.arm == 0 && q->job[i].run.lr == lr)"),
+           "learning rates that the queue chooses"),
+    Mutant("a failed screening run counts as a loss of 0", edit("study/queue.c", "finished.val_loss : INFINITY",
+           "finished.val_loss : 0"), "learning rates that the queue chooses"),
+    Mutant("the last seed is not trained", edit("study/queue.c", "screening + seeds * q->study->arm_count));",
+           "screening + (seeds - 1) * q->study->arm_count));"), "runs that the queue trains"),
+    Mutant("a line of the ledger counts for every arm with the same config", edit("study/queue.c",
+           "return strcmp(a->arm, b->arm) == 0 && a->seed == b->seed &&", "return a->seed == b->seed &&"),
+           "runs that the queue trains"),
+    Mutant("seeds are one higher for the second arm", edit("study/plan.c", "run.seed = arm->spec.seed + i / s->arm_count +",
+           "run.seed = arm->spec.seed + i / s->arm_count + (run.arm == 1) +"), "runs that the queue trains"),
+    Mutant("all arms are judged at the rate of the first", edit("study/plan.c", "run.lr = s->lr_count > 1 ? of->lr :",
+           "run.lr = s->lr_count > 1 ? s->arm[0].lr :"), "runs that the queue trains"),
+    Mutant("screening uses the seeds that are judged", edit("study/plan.c", "WEFT_SCREEN_OFFSET + i / arms / s->lr_count",
+           "i / arms / s->lr_count"), "runs that the queue trains"),
+    Mutant("one screening seed less", edit("study/plan.c", "return s->lr_count > 1 ? s->screen_seeds * s->lr_count",
+           "return s->lr_count > 1 ? (s->screen_seeds + 1) / 2 * s->lr_count"), "runs that the queue trains"),
+    Mutant("a run has the config of a different rate", edit("study/plan.c", "weft_json_real(run->lr, lr + 3,",
+           "weft_json_real(1.5 * run->lr, lr + 3,"), "runs and is reported"),
+    Mutant("test and validation loss are exchanged between result and ledger", edit("study/launch.c",
+           '{"test_loss", &r->f->test_loss}', '{"test_loss", &r->f->val_loss}'), "lines of the ledger"),
+    Mutant("a repeat is screened, too", edit("study/plan.c", "n += s->arm[i].repeats < 0;", "n++;"), "repeats:"),
+    # ---- which runs the report takes
+    Mutant("the report chooses by the test loss", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+           "sum += arm->run[i].test_loss;"), "learning rates in the report"),
+    Mutant("the report chooses by the last screening seed", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+           "sum = arm->run[i].val_loss;"), "learning rates in the report"),
+    Mutant("the report chooses by the runs that are judged", edit("report/results_runs.c",
+           "(!r->screen_seeds || weft_result_is_screening(r, arm, &arm->run[i]))", "true"), "learning rates in the report"),
+    Mutant("a repeat has the rate of the first arm", edit("report/results_runs.c", "arm->lr = of->lr;",
+           "arm->lr = r->arm[0].lr;"), "learning rates in the report"),
+    Mutant("the highest rate is not at the edge", edit("report/results_runs.c", "(arm->lr == low || arm->lr == high)",
+           "(arm->lr == low)"), "learning rates in the report"),
+    Mutant("the first seed is not judged", edit("report/results_runs.c", "return run->seed >= arm->first_seed &&",
+           "return run->seed > arm->first_seed &&"), "arms and runs that the report counts"),
+    Mutant("a seed past the plan is judged", edit("report/results_runs.c", "run->seed - arm->first_seed < r->seed_count",
+           "run->seed - arm->first_seed <= r->seed_count"), "runs and is reported"),
+    Mutant("a screening seed past the plan counts", edit("report/results_runs.c", "run->seed - first < r->screen_seeds",
+           "run->seed - first <= r->screen_seeds"), "runs and is reported"),
+    Mutant("runs with any number of steps count", edit("report/results_runs.c",
+           "run->steps == weft_result_steps(r, arm) && ", ""), "runs and is reported"),
+    Mutant("runs of a different program count", edit("report/results_runs.c",
+           " && strcmp(run->program_sha256, r->program_sha256) == 0;", ";"), "runs and is reported"),
+    Mutant("runs with a rate that is not in the plan count", edit("report/results_runs.c", "lr = r->lr[i] == run->lr;",
+           "lr = true;"), "runs and is reported"),
+    Mutant("runs of all rates are judged together", edit("report/results_runs.c",
+           "if (arm->run[i].lr == arm->lr && weft_result_is_judged(r, arm, &arm->run[i])) {",
+           "if (weft_result_is_judged(r, arm, &arm->run[i])) {"), "losses of the arms"),
+    Mutant("runs are sorted by falling seeds", edit("report/results_runs.c",
+           "return (x->seed > y->seed) - (x->seed < y->seed);", "return (x->seed < y->seed) - (x->seed > y->seed);"),
+           "pairs and their differences"),
+    Mutant("lines of the ledger go to the next arm", edit("report/results_runs.c",
+           "mine += strcmp(list[i].arm, arm->name) == 0 && is_planned", "mine += strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned") +
+           edit("report/results_runs.c", "        if (strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]))",
+           "        if (strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned(r, arm, &list[i]))"),
+           "study"),
+    # ---- means and pairs
+    Mutant("the mean of an arm is its middle seed", edit("report/findings.c", "f->loss += f->run[i].test_loss / f->seeds;",
+           "f->loss = f->run[f->seeds / 2].test_loss;"), "losses of the arms"),
+    Mutant("the mean is that of the validation losses", edit("report/findings.c",
+           "f->loss += f->run[i].test_loss / f->seeds;", "f->loss += f->run[i].val_loss / f->seeds;"), "losses of the arms"),
+    Mutant("the standard deviation divides by n", edit("report/findings.c", "sqrt(squares / (f->seeds - 1))",
+           "sqrt(squares / f->seeds)"), "losses of the arms"),
+    Mutant("pairs are rotated by one seed", edit("report/findings.c",
+           "losses[f->seeds + f->against.seeds++] = base->run[k].test_loss;",
+           "losses[f->seeds + f->against.seeds++] = base->run[(k + 1) % base->seeds].test_loss;"),
+           "pairs and their differences"),
+    Mutant("the sign of the difference", edit("report/findings.c", ".arm = losses, .base = losses + f->seeds",
+           ".base = losses, .arm = losses + f->seeds"), "pairs and their differences"),
+    Mutant("the first pair is dropped", edit("report/findings.c", "for (int i = 0, k = 0; i < f->seeds; i++) {",
+           "for (int i = 1, k = 0; i < f->seeds; i++) {"), "pairs and their differences"),
+    Mutant("the second pair is counted twice", edit("report/findings.c", "losses[f->against.seeds] = f->run[i].test_loss;",
+           "losses[f->against.seeds] = f->run[i < 2 ? 1 : i].test_loss;"), "pairs and their differences"),
+    Mutant("pairs are compared by validation losses", edit("report/findings.c",
+           "losses[f->against.seeds] = f->run[i].test_loss;", "losses[f->against.seeds] = f->run[i].val_loss;"),
+           "pairs and their differences"),
+    Mutant("the last complete pair does not count", edit("report/findings.c", "while (n < r->seed_count && find_seed",
+           "while (n + 1 < r->seed_count && find_seed"), "pairs and their differences"),
+    Mutant("runs of the first arm need not be complete", edit("report/findings.c",
+           "find_seed(&r->arm[0].found, first + n) && ", ""), "a failed run of base:"),
+    Mutant("the edge of the first arm's grid is not noticed", edit("report/findings.c",
+           "r->arm[0].lr_at_edge ? &r->arm[0] : arm->lr_at_edge ? arm : NULL", "arm->lr_at_edge ? arm : NULL"),
+           "edge of base: verdicts"),
+    Mutant("an arm whose settings have no effect is compared", edit("report/findings.c",
+           "if (r->name && is_same(base, f)) {", "if (!r->name && is_same(base, f)) {"), "not paired: verdicts"),
+    # ---- statistics
+    Mutant("n degrees of freedom in the interval", edit("stats/stats.c", "-weft_t_quantile(alpha / 2, n - 1) * c->sd",
+           "-weft_t_quantile(alpha / 2, n) * c->sd"), "intervals and p values"),
+    Mutant("n degrees of freedom in p", edit("stats/stats.c", "c->sd / sqrt(n)), n - 1);", "c->sd / sqrt(n)), n);"),
+           "intervals and p values"),
+    Mutant("the standard deviation of differences divides by n", edit("stats/stats.c",
+           "double freedom = (double)(c->seeds - 1), arm, base;", "double freedom = (double)c->seeds, arm, base;"),
+           "pairs and their differences"),
+    Mutant("a one-sided interval", edit("stats/stats.c", "-weft_t_quantile(alpha / 2, n - 1) * c->sd",
+           "-weft_t_quantile(alpha, n - 1) * c->sd"), "intervals and p values"),
+    Mutant("no correction for the number of arms", edit("report/findings.c",
+           "weft_compare(family, count, r->name ? r->looks.comparisons : count)", "weft_compare(family, count, 1)"),
+           "levels of the intervals"),
+    Mutant("the correction is for the arms that are left", edit("report/findings.c",
+           "weft_compare(family, count, r->name ? r->looks.comparisons : count)", "weft_compare(family, count, count)"),
+           "levels of the intervals"),
+    Mutant("repeats count as comparisons", edit("report/results.c", "r->looks.comparisons += !r->arm[i].repeats;",
+           "r->looks.comparisons++;"), "repeats: levels of the intervals"),
+    Mutant("Holm's factor does not fall", edit("stats/stats.c", "(double)(planned - smaller) * family[i].p",
+           "(double)planned * family[i].p"), "intervals and p values"),
+    Mutant("the verdict is by the interval alone", edit("report/verdict.c",
+           "return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ?",
+           "return c->alone.high < 0 ? WEFT_BETTER : c->alone.low > 0 ?"), "five arms: verdicts"),
+    Mutant("better and worse are exchanged", edit("report/verdict.c",
+           "return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE",
+           "return c->family.high < 0 ? WEFT_WORSE : c->family.low > 0 ? WEFT_BETTER"), "verdicts"),
+    Mutant("better and worse are exchanged in the sentence", edit("report/verdict.c", "bool better = c->mean < 0;",
+           "bool better = c->mean > 0;"), "sentences"),
+    # ---- looks
+    Mutant("every look has the level of the first", edit("stats/looks.c",
+           "c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the family's own comparison */",
+           "c->alpha = l->count > 1 ? l->alpha[0] : 0;"), "levels of the intervals"),
+    Mutant("a look has the level of the next", edit("stats/looks.c",
+           "c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the family's own comparison */",
+           "c->alpha = l->count > 1 ? l->alpha[k + 1 < l->count ? k + 1 : k] : 0;"), "levels of the intervals"),
+    Mutant("every look spends all of alpha", edit("stats/looks.c", "double share = alpha / l->count;",
+           "double share = alpha;"), "levels of the intervals"),
+    Mutant("the number of a look is one less", edit("stats/looks.c", "*look = k + 1;", "*look = k;"), "looks, "),
+    Mutant("a look after a decision decides again", edit("stats/looks.c", "l->seeds[k] <= seeds && !decided; k++",
+           "l->seeds[k] <= seeds; k++"), "looks, decided: pairs and their differences"),
+    Mutant("a look needs one seed more", edit("stats/looks.c", "l->seeds[k] <= seeds && !decided; k++",
+           "l->seeds[k] < seeds && !decided; k++"), "verdicts"),
+    Mutant("the looks of the queue are one late", edit("report/looks.c", "weft_queue_run(q, q->study->look[k])",
+           "weft_queue_run(q, q->study->look[k + 1 < q->study->look_count ? k + 1 : k])"),
+           "looks, decided: runs that the queue trains"),
+    Mutant("a study goes on after all is decided", edit("report/looks.c", "for (int k = 0; k < q->study->look_count && open; k++) {",
+           "for (int k = 0; k < q->study->look_count; k++) {"), "looks, decided: runs that the queue trains"),
+    Mutant("a study stops while arms are open", edit("report/findings.c",
+           '= {"not resolved", "too few seeds", "unfinished", "not run"};', '= {"too few seeds", "unfinished", "not run"};'),
+           "runs that the queue trains"),
+    Mutant("the ends of an interval are exchanged in looks.jsonl", edit("report/looks.c",
+           "{c->alpha, c->mean, c->family.low, c->family.high}", "{c->alpha, c->mean, c->family.high, c->family.low}"),
+           "lines of looks.jsonl"),
+    # ---- pairing
+    Mutant("the samples of pairs are not compared", edit("report/pairing.c",
+           "if (!*run->stream_sha256 || !*base->stream_sha256 ||", "if (*run->stream_sha256 || !*base->stream_sha256 ||"),
+           "not paired: verdicts"),
+    Mutant("the samples of seeds are not compared", edit("report/pairing.c", "for (int k = 0; k < i; k++)",
+           "for (int k = 1; k < i; k++)"), "samples drawn twice: verdicts"),
+    Mutant("the initial weights of the last pair are not compared", edit("report/pairing.c",
+           "    for (int i = 0; i < arm->found.seeds; i++)\n        for (int k = 0; k < base->seeds && !*reason; k++)",
+           "    for (int i = 0; i < arm->found.seeds - 1; i++)\n        for (int k = 0; k < base->seeds && !*reason; k++)"),
+           "not paired: verdicts"),
+    # ---- files of the report
+    Mutant("arms are exchanged in report.html", edit("report/verdict_table.c",
+           "const struct weft_result_arm *arm = &r->arm[i], *first = &r->arm[0];",
+           "const struct weft_result_arm *arm = &r->arm[r->arm_count - 1 - i], *first = &r->arm[0];"),
+           "verdicts of report.html"),
+    Mutant("verdicts of arms are exchanged in report.html", edit("report/verdict_table.c",
+           "put_class(arm->found.verdict, to);", "put_class(r->arm[r->arm_count - 1 - i].found.verdict, to);"),
+           "verdicts of report.html"),
+    Mutant("report.md has the standard deviation for the mean", edit("report/files.c", "weft_loss_text(f->loss).text, f->seeds);",
+           "weft_loss_text(f->loss_sd).text, f->seeds);"), "report.md"),
+    Mutant("report.md has the sentence of the arm before", edit("report/files.c", "weft_markdown(to, f->text);",
+           "weft_markdown(to, arm[*f->verdict == 'b' ? 0 : -1].found.text);"), "report.md"),
+    Mutant("report.csv exchanges test and validation loss", edit("report/files.c", "print_real(to, run->val_loss);",
+           "print_real(to, run->test_loss);"), "report.csv"),
+    Mutant("report.csv marks the rates that were not chosen", edit("report/files.c",
+           'run->lr == arm->lr ? "yes" : "no"', 'run->lr != arm->lr ? "yes" : "no"'), "report.csv"),
+    Mutant("the headline has the standard deviation", edit("report/headline.c",
+           "r->arm[0].name,\n                fabs(f->against.mean));", "r->arm[0].name,\n                f->against.sd);"), "headline"),
+]
+SAMPLES = [
+    Mutant("the data seed is one higher for one arm", edit("study/plan.c", '"seed=%" PRId64, run->seed);',
+           '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arm wide are not those of arm narrow", ABLATE),
+    Mutant("samples of training are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
+           'draw_begin(spec, "task.recall", index + (spec->ffn_width == 33));'), "sample of training 0 differs", ABLATE),
+    Mutant("samples of the test are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
+           'draw_begin(spec, "task.recall", index + (index >= (uint64_t)1 << 41 && spec->ffn_width == 33));'),
+           "sample of the test 0 differs", ABLATE),
+    Mutant("the targets of one arm differ", edit("train/task/recall.c", "targets[i] = i < s ? -1 : tokens[i - s + 1];",
+           "targets[i] = i < s + (spec->ffn_width == 33) ? -1 : tokens[i - s + 1];"), "sample of training 0 differs", ABLATE),
+]
+MUTANTS = STUDY + SAMPLES
+
+
+# ---- the copy of the tree
+
+def build(environment):
+    return defects.run("make", f"-j{os.cpu_count()}", "-C", defects.COPY, "WERROR=", "build/release/weft", env=environment)
+
+
+def run_command(command, environment):
+    """Status and output of a command in an empty folder; the status is None if it took too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = defects.run("bash", "-c", command, cwd=folder, env=environment, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return None, f"it took more than {SECONDS} s"
+        return done.returncode, done.stdout
+
+
+def apply(mutant):
+    """Writes the mutant into the copy; returns the files as they were."""
+    before = {}
+    for file, text, new in mutant.edits:
+        path = defects.COPY / file
+        content = path.read_text()
+        before.setdefault(path, content)
+        if content.count(text) != 1:
+            restore(before)
+            raise ValueError(f"{file} has {content.count(text)} times \"{text}\"")
+        path.write_text(content.replace(text, new))
+    return before
+
+
+def restore(before):
+    for path, content in before.items():
+        path.write_text(content)
+
+
+def try_mutant(mutant, environment):
+    """What is wrong; "" if the mutant was caught."""
+    try:
+        before = apply(mutant)
+    except ValueError as error:
+        return str(error)
+    try:
+        built = build(environment)
+        if built.returncode:
+            return "it does not compile: " + " ".join(built.stdout.split("\n")[-8:])
+        status, output = run_command(mutant.command, environment)
+    finally:
+        restore(before)
+    lines = [line for line in output.split("\n") if "PASSED" not in line]
+    if status is None:
+        return output
+    if status == 0:
+        return "NOT CAUGHT: the command passed"
+    if not any(mutant.caught_by in line for line in lines):
+        failed = [line for line in lines if line.strip()]
+        return f"failed, but not in \"{mutant.caught_by}\": " + " / ".join(failed[:3])
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", help="try only mutants with this text in their file or title")
+    parser.add_argument("--list", action="store_true", help="only print the mutants")
+    args = parser.parse_args()
+    chosen = [m for m in MUTANTS if not args.only or args.only in m.title or any(args.only in e[0] for e in m.edits)]
+    if args.list:
+        for mutant in chosen:
+            print(f"{mutant.edits[0][0]}: {mutant.title}")
+        return 0
+    defects.COPY = pathlib.Path(os.environ.get("WEFT_BUILD", "build")).absolute() / "source-mutants"
+    defects.COPY.mkdir(parents=True, exist_ok=True)
+    defects.copy_tree(".")
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "WEFT", "WEFT_BUILD", "BUILD")}
+    environment |= {"PATH": f"{defects.COPY}/build/release:{os.environ['PATH']}", "TREE": str(defects.COPY)}
+    built = build(environment)
+    if built.returncode:
+        sys.exit(built.stdout)
+    number = failures = 0
+
+    def result(wrong, title):
+        nonlocal number, failures
+        number += 1
+        failures += bool(wrong)
+        print(f"{'not ok' if wrong else 'ok'} {number} - {title}", *([f"\n# {wrong}"] if wrong else []), flush=True)
+
+    for command in dict.fromkeys(m.command for m in chosen):
+        status, output = run_command(command, environment)
+        result("" if status == 0 else output, f"without a mutant: {' '.join(command.split())[-60:]}")
+    for mutant in chosen:
+        result(try_mutant(mutant, environment), f"{mutant.edits[0][0]}: {mutant.title}")
+    print(f"1..{number}")
+    print(f"# {number - failures} of {number} passed")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
