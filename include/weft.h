@@ -305,7 +305,7 @@ WEFT_API enum weft_status weft_program_set(const char *path);
 /* Zero what is not wanted. */
 struct weft_ablate_options {
     const char *const *settings; /* that override the config's, up to a NULL */
-    bool unsafe;                 /* train even if a gate fails */
+    bool unsafe;                 /* train even if a gate, a simulated study or the comparison of first samples fails */
     struct weft_cancel *cancel;
     void *context;
     void (*on_progress)(void *context, int64_t runs_done, int64_t runs); /* several times a second */

@@ -50,7 +50,7 @@ static const struct weft_arg table[] = {
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
      .help = "Write the report again after every run; its page reloads itself"},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.unsafe),
-     .help = "Train even if a gate fails; the report says so"},
+     .help = "Train even if a gate, the simulated studies or the first samples fail; the report says so"},
     {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.endless),
      .help = "Run although it would take more than a day"},
     {0},
@@ -410,7 +410,9 @@ const struct weft_cmd weft_cmd_ablate = {
     .name = "ablate",
     .summary = "a study: arms x learning rates x seeds, gated, trained, reported",
     .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
-           "it prints how long everything takes, checks every arm's gates, and prints what each arm takes. With a "
+           "it prints how long everything takes, runs simulated studies (once for each program), compares the first "
+           "samples "
+           "of all arms, checks every arm's gates, and prints what each arm takes. With a "
            "ladder it does so at every size, and says whether a gain survives scale.",
     .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
              "not trained again. With --launch they run on other computers, and are started again when these fail. "

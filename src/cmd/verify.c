@@ -365,7 +365,8 @@ const struct weft_cmd weft_cmd_verify = {
         "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
         "the same bits with any number of threads and at any instruction set; gradient, derivatives are those of the "
         "loss; stepped, the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, "
-        "memory and cache are as predicted.",
+        "memory and cache are as predicted. --study checks no model but what is around models: plan, queue, ledger, "
+        "looks, pairs, statistics and report of simulated studies.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

@@ -104,6 +104,8 @@ static void compare_lines(const struct weft_sim_case *c, FILE *from)
     const struct weft_simulation *m = c->runs;
     char line[4096];
     int i = next_finished(m, 0), more = 0;
+    while (c->of->strays && more < WEFT_SIM_STRAYS_BEFORE && fgets(line, sizeof line, from))
+        more++;
     for (; fgets(line, sizeof line, from); i = i < m->count ? next_finished(m, i + 1) : i) {
         json_t *object = json_loads(line, 0, NULL);
         if (i < m->count)

@@ -148,6 +148,8 @@ static void compare_verdicts(const struct weft_sim_case *c, const struct weft_re
     for (int i = 0; i < c->of->arm_count; i++) {
         struct arm a = arm_at(c, r, i);
         weft_sim_note_text(&w, a.found->found.verdict, a.expected->verdict, a.found->name, "verdict");
+        if (c->of->arm[i].close) /* else the correction for several arms would not show */
+            weft_sim_note(&w, a.expected->alone < fabs(a.expected->mean), 1, a.found->name, "resolved alone");
         if (!c->runs->retried)
             weft_sim_note_text(&w, a.found->found.verdict, c->of->arm[i].verdict, a.found->name, "known verdict");
     }

@@ -206,9 +206,10 @@ int weft_sim_run(void *simulation, const struct weft_job *job, const char *folde
     return status == WEFT_OK ? 0 : EXIT_WITH_1;
 }
 
-/* ---- lines that are no runs of the plan: of a different program, seed, rate or number of steps, with very good scores
- */
+/* ---- lines that are no runs of the plan, with very good scores */
 
+/* The first is before the run that has its place: of settings that the arm no longer has. The others are of a different
+ * program, number of steps, seed or rate. */
 static void make_stray(const struct weft_simulation *m, int i, struct weft_finished *f)
 {
     *f = (struct weft_finished){.lr = WEFT_SIM_RATE,
@@ -226,25 +227,21 @@ static void make_stray(const struct weft_simulation *m, int i, struct weft_finis
     hash_text(f->weights_sha256, "weights of stray %d", i);
     hash_text(f->stream_sha256, "samples of seed %lld", (long long)f->seed);
     hash_text(f->chain, "chain of stray %d", i);
-    if (i == 0)
+    if (i == 1)
         hash_text(f->program_sha256, "a different program");
-    else if (i == 1)
-        f->steps--;
-    else if (i < 4)
-        f->seed += i == 2 ? m->of->seeds : -1;
-    else if (i == 4)
-        f->seed += WEFT_SIM_SCREENING + m->of->screen_seeds;
-    else
-        f->lr = 0.5;
+    f->steps -= i == 2;
+    f->seed += i == 3 ? m->of->seeds : i == 4 ? -1 : i == 5 ? WEFT_SIM_SCREENING + m->of->screen_seeds : 0;
+    f->lr = i == 6 ? 0.5 : f->lr;
 }
 
 /* Without learning rates to choose from, each arm may have any. */
-int weft_sim_count_strays(const struct weft_sim_study *s) { return !s->strays ? 0 : s->rate_count ? 6 : 4; }
+int weft_sim_count_strays(const struct weft_sim_study *s) { return !s->strays ? 0 : s->rate_count ? 7 : 5; }
 
-enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder)
+enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before)
 {
     struct weft_finished f;
-    for (int i = 0; i < weft_sim_count_strays(m->of); i++) {
+    int count = weft_sim_count_strays(m->of), end = before ? WEFT_SIM_STRAYS_BEFORE : count;
+    for (int i = before ? 0 : WEFT_SIM_STRAYS_BEFORE; i < end && i < count; i++) {
         make_stray(m, i, &f);
         TRY(weft_ledger_add(folder, &f));
     }

@@ -67,10 +67,10 @@ static enum weft_status run_queue(struct weft_simulation *m, struct weft_queue *
     TRY(weft_study_save(q->study, q->folder, command));
     m->plan_sha256 = q->plan_sha256;
     m->program_sha256 = q->program_sha256;
+    TRY(weft_sim_add_strays(m, q->folder, true));
     TRY(weft_queue_run_looks(q));
     TRY(m->status);
-    if (m->of->strays)
-        TRY(weft_sim_add_strays(m, q->folder));
+    TRY(weft_sim_add_strays(m, q->folder, false));
     return WEFT_OK;
 }
 

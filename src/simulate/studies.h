@@ -28,6 +28,7 @@ struct weft_sim_arm {
     int best;            /* index of the learning rate with the smallest mean validation loss */
     const char *verdict; /* the known answer of the report */
     enum weft_sim_quirk quirk;
+    bool close;  /* resolved alone, but not among all arms */
     int tie;     /* index plus 1 of a later learning rate that is exactly as good as the best; 0: none */
     int repeats; /* index plus 1 of the arm that it repeats; 0: none */
 };
@@ -115,8 +116,9 @@ struct weft_simulation {
 struct weft_job;
 /* Writes the files of a run, as a queue wants it (weft_simulate_fn). */
 int weft_sim_run(void *simulation, const struct weft_job *job, const char *folder);
-/* Adds lines to the ledger that the report must leave out. */
-enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder);
+/* Adds lines to the ledger that the report must leave out, before all runs and after them. */
+enum { WEFT_SIM_STRAYS_BEFORE = 1 };
+enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before);
 int weft_sim_count_strays(const struct weft_sim_study *s);
 
 /* ---- comparing */
