@@ -52,7 +52,7 @@ static enum weft_status check_samples(const struct weft_study *s, bool unsafe)
     enum weft_status status = weft_study_first_samples(s, &found);
     if (status != WEFT_CHECK || !unsafe)
         return status;
-    weft_note_once(weft_error(), "%s", weft_error());
+    weft_note_once("first samples", "%s", weft_error());
     weft_error_clear();
     return WEFT_OK;
 }

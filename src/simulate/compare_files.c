@@ -149,12 +149,11 @@ static enum weft_status compare_page(const struct weft_sim_case *c, const struct
     enum weft_status status = print_text(r, weft_html_verdicts, &text);
     const char *at = text;
     for (int i = 0; status == WEFT_OK && i < c->of->arm_count && at; i++) {
-        snprintf(name, sizeof name, "</svg> %s<", c->of->arm[i].name);
+        snprintf(name, sizeof name, "</svg> %s", c->of->arm[i].name); /* its settings or the end of the cell follow */
         snprintf(class, sizeof class, "class=\"verdict %s\"", c->expected->arm[i].verdict);
         snprintf(loss, sizeof loss, ">%.4f <small>", c->expected->arm[i].loss);
         for (char *space = class + strlen("class=\"verdict "); (space = strchr(space, ' '));)
             *space = '-';
-        name[strlen(name) - 1] = '\0'; /* its settings or the end of the cell follow */
         const char *row = strstr(at, name), *end = row ? strstr(row, "</tr>") : NULL;
         const char *verdict = row ? strstr(row, class) : NULL, *mean = row ? strstr(row, loss) : NULL;
         weft_sim_note(&w, end && verdict && verdict < end, 1, c->of->arm[i].name, "row with this verdict");

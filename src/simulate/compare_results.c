@@ -153,10 +153,11 @@ static void compare_verdicts(const struct weft_sim_case *c, const struct weft_re
         if (!c->runs->retried)
             weft_sim_note_text(&w, a.found->found.verdict, c->of->arm[i].verdict, a.found->name, "known verdict");
     }
-    bool repeats = false;
+    int reproduced = -1;
     for (int i = 0; i < c->of->arm_count; i++)
-        repeats |= c->of->arm[i].repeats > 0;
-    weft_sim_note(&w, r->reproduced, repeats ? 1 : -1, "all arms", "reproduced");
+        if (c->of->arm[i].repeats)
+            reproduced = c->of->arm[i].quirk != WEFT_SIM_OTHER_BITS;
+    weft_sim_note(&w, r->reproduced, reproduced, "all arms", "reproduced");
     weft_sim_report(c, "verdicts", &w);
 }
 

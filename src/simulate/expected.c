@@ -131,7 +131,7 @@ static void judge(const struct weft_sim_study *s, int arm, bool retried, struct 
     if (arm == 0)
         a->verdict = "base";
     else if (s->arm[arm].repeats)
-        a->verdict = "reproduced";
+        a->verdict = quirk == WEFT_SIM_OTHER_BITS ? "not reproduced" : "reproduced";
     else if (e->arm[0].edge || a->edge)
         a->verdict = "edge of grid";
     else if (quirk == WEFT_SIM_OTHER_SAMPLES || quirk == WEFT_SIM_SAME_SAMPLES || quirk == WEFT_SIM_OTHER_WEIGHTS)

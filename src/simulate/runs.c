@@ -49,6 +49,8 @@ static void name_contents(struct run *r)
     if (quirk_of(r) == WEFT_SIM_SAME_SAMPLES && run->seed == s->first_seed + 1)
         stream--;
     int arm = s->arm[run->arm].repeats ? s->arm[run->arm].repeats - 1 : run->arm;
+    if (quirk_of(r) == WEFT_SIM_OTHER_BITS && run->seed == s->first_seed + s->seeds - 1)
+        arm = run->arm;
     hash_text(r->weights, "weights of %s, arm %d, lr %.17g, seed %lld", s->name, arm, run->lr, (long long)run->seed);
     hash_text(r->stream, "samples of seed %lld", (long long)stream);
 }

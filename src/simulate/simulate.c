@@ -128,7 +128,7 @@ static enum weft_status plan_and_pass(const struct weft_trial *t, struct weft_si
     return status;
 }
 
-/* A study that cannot be run or read is a defect, too: its error becomes the check. */
+/* A study that cannot be run or read is also a defect: its error becomes a check that failed. */
 static enum weft_status report_error(const struct weft_trial *t, const struct weft_sim_study *s,
                                      enum weft_status status)
 {

@@ -140,11 +140,12 @@ static const struct weft_sim_study studies[] = {
      .seeds = 3,
      .trained = 3},
     {.name = "not paired",
-     .arm_count = 4,
+     .arm_count = 5,
      .arm = {{"base", .verdict = "base"},
              {"shifted", -0.1, 0.01, 0, "not paired", WEFT_SIM_OTHER_SAMPLES},
              {"weights", -0.1, 0.01, 0, "not paired", WEFT_SIM_OTHER_WEIGHTS},
-             {"idle", 0, 0, 0, "failed", WEFT_SIM_NO_EFFECT}},
+             {"idle", 0, 0, 0, "failed", WEFT_SIM_NO_EFFECT},
+             {"equal-once", 0.001, 0.01, 0, "not resolved", WEFT_SIM_ONE_EQUAL}},
      .first_seed = 1,
      .seeds = 3,
      .trained = 3},
@@ -163,6 +164,15 @@ static const struct weft_sim_study studies[] = {
      .screen_seeds = 1,
      .rate_count = 4,
      .rate = {3e-4, 1e-3, 3e-3, 1e-2},
+     .trained = 3},
+    {.name = "not reproduced",
+     .steps = "0,2,4",
+     .arm_count = 3,
+     .arm = {{"step0", .verdict = "base"},
+             {"step2", -0.05, 0.01, .verdict = "better"},
+             {"step4", -0.05, 0.01, 0, "not reproduced", WEFT_SIM_OTHER_BITS, .repeats = 2}},
+     .first_seed = 1,
+     .seeds = 3,
      .trained = 3},
     {.name = "nine seeds",
      .arm_count = 2,
@@ -207,9 +217,12 @@ double weft_sim_normal(uint64_t a, uint64_t b, uint64_t c)
 static double shorten(double x) { return round(x * 1e8) / 1e8; }
 
 /* The arm whose losses these are. */
-static int source(const struct weft_sim_study *s, int arm)
+static int source(const struct weft_sim_study *s, int arm, int64_t seed)
 {
-    return s->arm[arm].quirk == WEFT_SIM_NO_EFFECT ? 0 : s->arm[arm].repeats ? s->arm[arm].repeats - 1 : arm;
+    enum weft_sim_quirk quirk = s->arm[arm].quirk;
+    if (quirk == WEFT_SIM_NO_EFFECT || (quirk == WEFT_SIM_ONE_EQUAL && seed == s->first_seed))
+        return 0;
+    return s->arm[arm].repeats ? s->arm[arm].repeats - 1 : arm;
 }
 
 /* What all arms have in common with this seed. */
@@ -230,7 +243,7 @@ static int steps_off(const struct weft_sim_study *s, int arm, double rate)
 
 double weft_sim_test_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed)
 {
-    arm = source(s, arm);
+    arm = source(s, arm, seed);
     const struct weft_sim_arm *a = &s->arm[arm];
     return shorten(of_seed(seed) + a->effect + a->noise * weft_sim_normal(2, (uint64_t)arm, (uint64_t)seed) -
                    0.05 * steps_off(s, arm, rate));
@@ -248,7 +261,7 @@ static double of_screening(const struct weft_sim_study *s, int arm, double rate,
 /* The best rate by which one is chosen, if the run with it fails. */
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed)
 {
-    arm = source(s, arm);
+    arm = source(s, arm, seed);
     bool ruled_out = s->fails && arm == s->failing_arm && rate == s->failing_rate;
     return shorten(of_seed(seed) + 0.1 * weft_sim_normal(3, (uint64_t)arm, 0) + of_screening(s, arm, rate, seed) -
                    (ruled_out ? 0.5 : 0));

@@ -19,6 +19,8 @@ enum weft_sim_quirk {
     WEFT_SIM_SAME_SAMPLES,  /* its second seed reads the samples of its first */
     WEFT_SIM_OTHER_WEIGHTS, /* its last run began with different values in a weight that the first arm has */
     WEFT_SIM_NO_EFFECT,     /* it has the scores of the first arm */
+    WEFT_SIM_ONE_EQUAL,     /* its first seed has the scores of the first arm */
+    WEFT_SIM_OTHER_BITS,    /* a repeat, the last run of which has different weights */
 };
 
 struct weft_sim_arm {

@@ -83,14 +83,16 @@ static void release(struct reading *r)
 
 /* ---- comparing */
 
+#define ADVICE                                                                                                         \
+    "Arms with different samples cannot be compared seed by seed: give both the same data, vocabulary and task "       \
+    "settings. If they have these, samples of this task depend on the model. With --unsafe both are trained, and "     \
+    "the report has no verdict (not paired)"
+
 static enum weft_status refuse(const struct weft_study *s, const struct weft_study_run *run, const char *kind,
                                int64_t index)
 {
     return FAIL(WEFT_CHECK,
-                "the first samples of arm %s are not those of arm %s: with seed %lld, %s %lld differs. Arms with "
-                "different samples cannot be compared seed by seed: give both the same data, vocabulary and settings "
-                "of the task. If they have these, samples of this task depend on the model. With --unsafe both are "
-                "trained, and the report has no verdict (not paired)",
+                "the first samples of arm %s are not those of arm %s: with seed %lld, sample %s %lld differs. " ADVICE,
                 s->arm[run->arm].name, s->arm[0].name, (long long)run->seed, kind, (long long)index);
 }
 
@@ -98,18 +100,18 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
                                 const struct reading *base)
 {
     if (a->validation != base->validation || a->test != base->test)
-        return refuse(s, run, "the number of held-out samples,", a->validation + a->test);
-    for (int64_t i = 0; i < count_samples(base); i++) {
-        int64_t validation = i - base->training, test = validation - base->validation;
+        return FAIL(
+            WEFT_CHECK,
+            "the first samples of arm %s are not those of arm %s: it has %lld samples of validation and %lld of "
+            "the test, not %lld and %lld. " ADVICE,
+            s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
+            (long long)base->validation, (long long)base->test);
+    int64_t validation = base->training, test = validation + base->validation;
+    for (int64_t i = 0; i < count_samples(base); i++)
         if (strcmp(a->sha256[i], base->sha256[i]) != 0)
-            return refuse(s, run,
-                          test >= 0         ? "sample of the test"
-                          : validation >= 0 ? "sample of validation"
-                                            : "sample of training",
-                          test >= 0         ? test
-                          : validation >= 0 ? validation
-                                            : i);
-    }
+            return i < validation ? refuse(s, run, "of training", i)
+                   : i < test     ? refuse(s, run, "of validation", i - validation)
+                                  : refuse(s, run, "of the test", i - test);
     return WEFT_OK;
 }
 
@@ -126,10 +128,11 @@ static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t
     int64_t first = weft_study_screening(s) + seed * s->arm_count;
     struct weft_study_run run = weft_study_run_at(s, first + arm), of_base = weft_study_run_at(s, first);
     if (run.seed != of_base.seed)
-        return FAIL(WEFT_CHECK,
-                    "the first samples of arm %s are not those of arm %s: run %lld of the first has seed %lld, of the "
-                    "second seed %lld",
-                    s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
+        return FAIL(
+            WEFT_CHECK,
+            "the first samples of arm %s are not those of arm %s: run %lld has seed %lld, not %lld. This is a defect "
+            "of Weft: please report it",
+            s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
     enum weft_status status = read_run(s, &run, base->training, &r);
     if (status == WEFT_OK)
         status = compare(s, &run, &r, base);

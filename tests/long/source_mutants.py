@@ -101,6 +101,10 @@ STUDY = [
            "sum = arm->run[i].val_loss;"), "learning rates in the report"),
     Mutant("the report chooses by the runs that are judged", edit("report/results_runs.c",
            "(!r->screen_seeds || weft_result_is_screening(r, arm, &arm->run[i]))", "true"), "learning rates in the report"),
+    Mutant("the report chooses by the runs of the first arm", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+           "sum += r->arm[0].run[i].val_loss;"), "learning rates in the report"),
+    Mutant("screening seeds are not planned", edit("report/results_runs.c", "r->lr_count * r->screen_seeds);", "r->lr_count);"),
+           "arms and runs that the report counts"),
     Mutant("a repeat has the rate of the first arm", edit("report/results_runs.c", "arm->lr = of->lr;",
            "arm->lr = r->arm[0].lr;"), "learning rates in the report"),
     Mutant("the highest rate is not at the edge", edit("report/results_runs.c", "(arm->lr == low || arm->lr == high)",
@@ -129,7 +133,7 @@ STUDY = [
            "mine += strcmp(list[i].arm, arm->name) == 0 && is_planned", "mine += strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned") +
            edit("report/results_runs.c", "        if (strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]))",
            "        if (strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned(r, arm, &list[i]))"),
-           "study"),
+           "runs and is reported"),
     # ---- means and pairs
     Mutant("the mean of an arm is its middle seed", edit("report/findings.c", "f->loss += f->run[i].test_loss / f->seeds;",
            "f->loss = f->run[f->seeds / 2].test_loss;"), "losses of the arms"),
@@ -159,6 +163,11 @@ STUDY = [
            "edge of base: verdicts"),
     Mutant("an arm whose settings have no effect is compared", edit("report/findings.c",
            "if (r->name && is_same(base, f)) {", "if (!r->name && is_same(base, f)) {"), "not paired: verdicts"),
+    Mutant("an arm with one seed like the first arm's is taken for one without effect", edit("report/findings.c",
+           "return both && equal == both;", "return both && equal;"), "not paired: verdicts"),
+    Mutant("a repeat with one equal run is reproduced", edit("report/findings.c",
+           "    if (equal == both)\n        return conclude(f, \"reproduced\",", "    if (equal)\n        return conclude(f, \"reproduced\","),
+           "not reproduced: verdicts"),
     # ---- statistics
     Mutant("n degrees of freedom in the interval", edit("stats/stats.c", "-weft_t_quantile(alpha / 2, n - 1) * c->sd",
            "-weft_t_quantile(alpha / 2, n) * c->sd"), "intervals and p values"),
