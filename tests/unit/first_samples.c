@@ -3,7 +3,7 @@
  * first_samples.c - before a study, arms that would read different samples are refused, and arms that would read
  * another number of the same samples are named in a notice.
  *
- * run-tests: 1 s, asan 5 s
+ * run-tests: 1 s, asan 1 s
  */
 #include "study/study.h"
 #include "test.h"

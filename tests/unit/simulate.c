@@ -3,7 +3,7 @@
  * simulate.c - the simulated studies pass, and their checks notice functions of plan, statistics and pairing that are
  * broken: those below stand before the library's, and break them if asked. tests/long/source_mutants.py has many more.
  *
- * run-tests: 6 s, asan 40 s
+ * run-tests: 6 s, asan 16 s
  */
 #define _GNU_SOURCE
 #include "simulate/simulate.h"
