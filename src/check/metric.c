@@ -4,7 +4,7 @@
  * queries and keys, 0 to itself and otherwise more, the same both ways, and never a longer way than over a third point.
  * A geometry that loses a term of its distance may still train; this does not know the formula, but notices.
  *
- * Attention of the first block runs alone, in f64, on sequences of two points: the second row's output lies between the
+ * Attention of each block runs alone, in f64, on sequences of two points: the second row's output lies between the
  * values of both, and where it lies gives the difference of the two scores.
  */
 #include "check/gate.h"
@@ -23,27 +23,27 @@ struct points {
 
 /* ---- weights: queries and keys alike, and heads as they are */
 
-static double *weights_of(const struct weft_probe *p, const char *name, const struct weft_param **w)
+static double *weights_of(const struct weft_probe *p, int layer, const char *name, const struct weft_param **w)
 {
     char full[64];
-    snprintf(full, sizeof full, "blocks.0.attn.%s", name);
+    snprintf(full, sizeof full, "blocks.%d.attn.%s", layer, name);
     int i = weft_params_find(&p->model->params, full);
     *w = i < 0 ? NULL : &p->model->params.list[i];
     return i < 0 ? NULL : (double *)p->weights + (*w)->offset;
 }
 
-static void make_alike(const struct weft_probe *p)
+static void make_alike(const struct weft_probe *p, int layer)
 {
     static const char *const pairs[][2] = {
         {"wq", "wk"}, {"wq_bias", "wk_bias"}, {"wq_spread", "wk_spread"}, {"wq_spread_bias", "wk_spread_bias"}};
     const struct weft_param *a, *b;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        const double *from = weights_of(p, pairs[i][0], &a);
-        double *to = weights_of(p, pairs[i][1], &b);
+        const double *from = weights_of(p, layer, pairs[i][0], &a);
+        double *to = weights_of(p, layer, pairs[i][1], &b);
         if (from && to)
             memcpy(to, from, (size_t)a->count * sizeof *to);
     }
-    double *out = weights_of(p, "wo", &a), *bias = weights_of(p, "wo_bias", &b);
+    double *out = weights_of(p, layer, "wo", &a), *bias = weights_of(p, layer, "wo_bias", &b);
     for (int64_t i = 0; i < a->count; i++)
         out[i] = i / a->dim[1] == i % a->dim[1];
     if (bias)
@@ -107,46 +107,62 @@ static void read_points(const struct weft_probe *p, struct points *found)
 
 /* ---- the check */
 
-static void compare(const struct weft_trial *t, const struct points *found, int64_t heads)
+/* What breaks the rules of a distance most. */
+struct breach {
+    double most;
+    const char *what;
+    int layer;
+};
+
+static void note(struct breach *worst, double error, const char *what, int layer)
 {
-    double worst = 0;
-    const char *what = "";
-    for (int64_t h = 0; h < heads && h < MOST_HEADS; h++)
-        for (int a = 0; a < POINTS; a++)
-            for (int b = 0; b < POINTS; b++)
-                for (int c = 0; c < POINTS && a != b; c++) {
-                    const double(*d)[POINTS] = found->square[h];
-                    double unlike = fabs(d[a][b] - d[b][a]) / fmax(1, fabs(d[a][b])), below = -d[a][b];
-                    double detour =
-                        c == a || c == b ? 0 : sqrt(fmax(0, d[a][b])) - sqrt(fmax(0, d[a][c])) - sqrt(fmax(0, d[c][b]));
-                    double error = fmax(unlike, fmax(below, detour));
-                    if (error <= worst)
-                        continue;
-                    worst = isnan(error) ? INFINITY : error;
-                    what = unlike >= error  ? "the distance from one point to another is not that of the way back"
-                           : below >= error ? "a point is closer to another than to itself"
-                                            : "the way over a third point is shorter";
-                }
-    weft_trial_report(t, worst <= LIMIT, worst, LIMIT, "scores of the geometry are minus squared distances", "%s",
-                      what);
+    if (!(error <= worst->most))
+        *worst = (struct breach){isnan(error) ? INFINITY : error, what, layer};
 }
 
-static enum weft_status measure(const struct weft_trial *t, const struct weft_nn *model)
+static void judge_head(double d[POINTS][POINTS], struct breach *worst, int layer)
+{
+    for (int a = 0; a < POINTS; a++)
+        for (int b = 0; b < POINTS; b++) {
+            if (a == b)
+                continue;
+            note(worst, fabs(d[a][b] - d[b][a]) / fmax(1, fabs(d[a][b])),
+                 "the distance from one point to another is not that of the way back", layer);
+            note(worst, -d[a][b], "a point is closer to another than to itself", layer);
+            for (int c = 0; c < POINTS; c++)
+                if (c != a && c != b)
+                    note(worst, sqrt(fmax(0, d[a][b])) - sqrt(fmax(0, d[a][c])) - sqrt(fmax(0, d[c][b])),
+                         "the way over a third point is shorter", layer);
+        }
+}
+
+static enum weft_status measure(const struct weft_nn *model, int layer, struct breach *worst)
 {
     struct weft_probe p;
     struct points found = {0};
-    struct weft_net_size size = {.sequences = PAIRS, .length = 2, .blocks = 1, .only_attention = true};
+    struct weft_net_size size = {.sequences = PAIRS, .length = 2, .blocks = 1, .first = layer, .only_attention = true};
     enum weft_status status = weft_probe_open(&p, model, WEFT_FORWARD, size, WEFT_REFERENCE);
     if (status == WEFT_OK) {
         weft_probe_rows(&p, PAIRS, 2, NULL);
-        make_alike(&p);
+        make_alike(&p, layer);
         write_points(&p);
         weft_probe_run(&p);
         read_points(&p, &found);
-        compare(t, &found, model->spec->heads);
+        for (int64_t h = 0; h < model->spec->heads && h < MOST_HEADS; h++)
+            judge_head(found.square[h], worst, layer);
     }
     weft_probe_close(&p);
     return status;
+}
+
+static enum weft_status measure_all(const struct weft_trial *t, const struct weft_nn *model)
+{
+    struct breach worst = {.what = ""};
+    for (int layer = 0; layer < model->spec->layers; layer++)
+        TRY(measure(model, layer, &worst));
+    weft_trial_report(t, worst.most <= LIMIT, worst.most, LIMIT, "scores of the geometry are minus squared distances",
+                      "layer %d: %s", worst.layer, worst.what);
+    return WEFT_OK;
 }
 
 enum weft_status weft_check_metric(const struct weft_trial *t)
@@ -161,7 +177,7 @@ enum weft_status weft_check_metric(const struct weft_trial *t)
     if (status == WEFT_OK)
         status = weft_twin_create(&model, &spec);
     if (status == WEFT_OK)
-        status = measure(t, model);
+        status = measure_all(t, model);
     weft_nn_free(model);
     weft_spec_release(&spec);
     return status;

@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct weft_mutant *const lists[] = {
-    weft_mutants_wired,   weft_mutants_masks,   weft_mutants_rows,   weft_mutants_layers,   weft_mutants_training,
-    weft_mutants_kernels, weft_mutants_loading, weft_mutants_scaled, weft_mutants_declared, weft_mutants_tables};
+static const struct weft_mutant *const lists[] = {weft_mutants_wired,   weft_mutants_masks,    weft_mutants_rows,
+                                                  weft_mutants_layers,  weft_mutants_training, weft_mutants_kernels,
+                                                  weft_mutants_loading, weft_mutants_scaled,   weft_mutants_declared,
+                                                  weft_mutants_tables,  weft_mutants_distances};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const struct weft_mutant *weft_mutant_at(int i)
