@@ -234,7 +234,9 @@ enum weft_status weft_gate_cached(const struct weft_trial *t)
     struct stage s = {.model = t->model, .length = t->model->spec->context, .chunk = MOST};
     enum weft_status status = check(t, &s);
     close_all(&s);
-    return status;
+    TRY(status);
+    TRY(weft_check_forks(t, t->model));
+    return WEFT_OK;
 }
 
 enum weft_status weft_gate_cached_itself(const struct weft_trial *t)
@@ -245,5 +247,10 @@ enum weft_status weft_gate_cached_itself(const struct weft_trial *t)
     s.chunk = weft_min(s.length, LARGE);
     enum weft_status status = check_itself(t, &s);
     close_all(&s);
-    return status;
+    TRY(status);
+    TRY(weft_check_forks(t, s.model));
+    TRY(weft_itself_measure(t->itself));
+    if (weft_itself_has_time(t->itself, 0.3))
+        TRY(weft_check_late_forks(t, s.model));
+    return WEFT_OK;
 }

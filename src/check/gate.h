@@ -167,6 +167,9 @@ enum weft_status weft_check_roles(const struct weft_trial *t, const struct weft_
 enum weft_status weft_check_table_rows(const struct weft_trial *t);
 /* Of so many rows that dropout may each remove whole, by an embedding: how many may be gone by chance. */
 double weft_dropped_whole(const struct weft_spec *spec, int64_t rows);
+/* Sequences that are forked in a cache, from its beginning and near the end of the context (forked.c). */
+enum weft_status weft_check_forks(const struct weft_trial *t, const struct weft_nn *model);
+enum weft_status weft_check_late_forks(const struct weft_trial *t, const struct weft_nn *model);
 /* Scores that a geometry declares to be distances are such (metric.c). */
 enum weft_status weft_check_metric(const struct weft_trial *t);
 /* Whether a part declares that the weight has no gradient by mathematics (live.c). */
