@@ -4,8 +4,10 @@
  * test, and its checkpoints, in a folder of its own that is removed afterwards.
  *
  * The step that comes next is computed by plain code before the loop takes it, and weights are scored by plain code
- * when the loop has scored them. A second run is stopped on the way and resumed by a new trainer: its weights and
- * moments end with the same bits.
+ * when the loop has scored them. Weights are enlarged on the way and partly reduced again, which does the same to
+ * logits, while targets are random: so scores get worse, then better, and the last is neither the best nor the worst. A
+ * score that was kept from an earlier step differs. A second run is stopped on the way and resumed by a new trainer:
+ * its weights and moments end with the same bits. Resumed once more, with no step left, it is scored again.
  */
 #include "check/stepped.h"
 #include "train/record.h"
@@ -16,7 +18,17 @@
 #include <string.h>
 
 enum { STEPS = 8, STOP = 3, EVAL_EVERY = 3, EVAL_SAMPLES = 7, MOST_SAMPLES = 4096, MICRO_BATCHES = 3, GROUPS = 2 };
+enum { ENLARGED = 4, REDUCED = 7 }; /* steps after which weights are */
 #define DROPOUT 0.1
+#define SCORE_LIMIT 1e-4
+
+/* A function of the step and the weights, so that it is the same in a run that is stopped and resumed. */
+static void change_weights(const struct weft_rehearsal *s, int64_t step)
+{
+    float factor = step == ENLARGED ? 2 : step == REDUCED ? 0.75F : 1;
+    for (int64_t i = 0; factor != 1 && i < s->model.params.total; i++)
+        s->model.params.weights[i] *= factor;
+}
 
 /* ---- what is expected of each step */
 
@@ -81,6 +93,7 @@ static void follow(void *context, const struct weft_progress *now)
         f->status = weft_score_plainly(f->s, WEFT_HELD_OUT, &e->val);
     if (e->tested && f->status == WEFT_OK)
         f->status = weft_score_plainly(f->s, WEFT_TEST, &e->test);
+    change_weights(f->s, now->step);
     foresee(f);
 }
 
@@ -132,19 +145,47 @@ static enum weft_status run_in(const char *folder, bool resume, struct weft_rehe
 
 /* ---- the whole run */
 
-static void report_scores(const struct weft_trial *t, const struct following *f)
+static double score_error(const struct weft_plain_score *plain, const struct weft_score *score)
 {
-    const double limit = 1e-4;
+    if (!isfinite(score->loss) || !isfinite(score->accuracy))
+        return INFINITY;
+    return fmax(weft_score_loss_error(plain, score->loss), weft_score_accuracy_error(plain, score->accuracy));
+}
+
+static void compare_final(const struct weft_trial *t, const struct following *f, const struct weft_scores *scores,
+                          const char *name)
+{
     const struct weft_expected *last = &f->steps[STEPS - 1];
-    const struct weft_score *val = &f->scores.val, *test = &f->scores.test;
-    double of_val =
-        fmax(weft_score_loss_error(&last->val, val->loss), weft_score_accuracy_error(&last->val, val->accuracy));
-    double of_test =
-        fmax(weft_score_loss_error(&last->test, test->loss), weft_score_accuracy_error(&last->test, test->accuracy));
-    bool counted = val->tokens == last->val.tokens && test->tokens == last->test.tokens;
-    weft_trial_report(t, counted && of_val <= limit && of_test <= limit, fmax(of_val, of_test), limit,
-                      "a whole run: final scores against plain ones", "%s",
+    double of_val = score_error(&last->val, &scores->val), of_test = score_error(&last->test, &scores->test);
+    bool counted = scores->val.tokens == last->val.tokens && scores->test.tokens == last->test.tokens;
+    weft_trial_report(t, counted && of_val <= SCORE_LIMIT && of_test <= SCORE_LIMIT, fmax(of_val, of_test), SCORE_LIMIT,
+                      name, "%s",
                       counted ? of_test > of_val ? "the test" : "validation" : "the number of scored tokens");
+}
+
+static double mean_loss(const struct weft_plain_score *s) { return s->loss / (double)weft_max(1, s->tokens); }
+
+/* How clearly the losses of two steps differ, in limits of the comparison with plain ones. */
+static double rise(const struct weft_expected *from, const struct weft_expected *to)
+{
+    double a = mean_loss(&from->val), b = mean_loss(&to->val);
+    return (b - a) / ((1 + fmax(a, b)) * SCORE_LIMIT);
+}
+
+/* Whether a best score, or one of another step, would differ. */
+static void report_course(const struct weft_trial *t, const struct following *f)
+{
+    const double clear = 0.1;
+    const struct weft_expected *first = &f->steps[EVAL_EVERY - 1], *second = &f->steps[2 * EVAL_EVERY - 1];
+    const struct weft_expected *last = &f->steps[STEPS - 1];
+    double rises = fmax(rise(first, second), rise(second, last)), falls = fmax(rise(second, first), rise(last, second));
+    double above_best = fmax(rise(first, last), rise(second, last));
+    double least = fmin(fmin(rises, falls), above_best), error = least > 0 ? 1 / least : INFINITY;
+    weft_trial_report(t, true, error, clear,
+                      error <= clear ? "a whole run: error that a score may have, in the rises and falls of the loss"
+                                     : "a whole run: scores of different steps cannot be told apart, the loss rises "
+                                       "and falls too little",
+                      "%s", "");
 }
 
 static enum weft_status follow_run(const struct weft_trial *t, struct following *f, const char *folder)
@@ -158,30 +199,41 @@ static enum weft_status follow_run(const struct weft_trial *t, struct following 
                       f->s->model.params.list[f->gradients_at].name);
     weft_trial_report(t, f->losses <= limit, f->losses, limit, "a whole run: losses against plain sums", "%s",
                       f->losses_at);
-    report_scores(t, f);
+    compare_final(t, f, &f->scores, "a whole run: final scores against plain ones");
+    report_course(t, f);
     TRY(weft_check_log(t, folder, f->steps, STEPS, "a whole run"));
     return WEFT_OK;
 }
 
 /* ---- a run that is stopped */
 
-static void stop_early(void *context, const struct weft_progress *now)
+struct part {
+    const struct weft_rehearsal *s;
+    bool whole; /* it is not stopped */
+    atomic_int stop;
+};
+
+static void follow_part(void *context, const struct weft_progress *now)
 {
-    if (now->step == STOP)
-        atomic_store((atomic_int *)context, 1);
+    struct part *part = context;
+    if (now->step == STOP && !part->whole)
+        atomic_store(&part->stop, 1);
+    change_weights(part->s, now->step);
 }
 
-/* Both by trainers of their own, which begin with the same first weights. */
-static enum weft_status take_part(const struct weft_trial *t, const char *folder, bool resume, struct weft_rehearsal *s)
+/* All parts by trainers of their own, which begin with the same first weights. */
+static enum weft_status take_part(const struct weft_trial *t, const char *folder, int64_t from,
+                                  struct weft_rehearsal *s, struct weft_scores *scores)
 {
-    struct weft_scores scores;
-    atomic_int stop = 0;
-    int64_t began = 0, wanted = resume ? STOP : 0;
+    struct part part = {.s = s, .whole = from > 0};
+    int64_t began = 0;
+    *scores = (struct weft_scores){0};
     TRY(open_rehearsal(s, t));
-    TRY(run_in(folder, resume, s, resume ? NULL : stop_early, &stop, &stop, &scores, &began));
-    weft_trial_report(t, began == wanted, (double)(began - wanted), 0,
-                      resume ? "stopped and resumed: steps between its checkpoint and where it continues"
-                             : "stopped and resumed: steps before the first",
+    TRY(run_in(folder, from > 0, s, follow_part, &part, &part.stop, scores, &began));
+    weft_trial_report(t, began == from, (double)(began - from), 0,
+                      from == STEPS ? "finished and resumed: steps between its checkpoint and where it continues"
+                      : from > 0    ? "stopped and resumed: steps between its checkpoint and where it continues"
+                                    : "stopped and resumed: steps before the first",
                       "step %lld", (long long)began);
     return WEFT_OK;
 }
@@ -207,17 +259,37 @@ static void compare_ends(const struct weft_trial *t, const struct weft_learner *
                       p->list[at].name, names[what]);
 }
 
-static enum weft_status stop_and_resume(const struct weft_trial *t, const struct following *f, const char *folder)
+static enum weft_status begin_and_stop(const struct weft_trial *t, const char *folder)
 {
     struct weft_rehearsal s;
-    enum weft_status status = take_part(t, folder, false, &s);
+    struct weft_scores unknown;
+    enum weft_status status = take_part(t, folder, 0, &s, &unknown);
     weft_rehearsal_close(&s);
-    TRY(status);
-    status = take_part(t, folder, true, &s);
-    if (status == WEFT_OK)
+    return status;
+}
+
+static enum weft_status resume(const struct weft_trial *t, const struct following *f, const char *folder)
+{
+    struct weft_rehearsal s;
+    struct weft_scores scores;
+    enum weft_status status = take_part(t, folder, STOP, &s, &scores);
+    if (status == WEFT_OK) {
         compare_ends(t, f->s->trainer, s.trainer);
-    if (status == WEFT_OK)
+        compare_final(t, f, &scores, "stopped and resumed: final scores against plain ones");
         status = weft_check_log(t, folder, f->steps, STEPS, "stopped and resumed");
+    }
+    weft_rehearsal_close(&s);
+    return status;
+}
+
+/* Nothing is left but to score the weights. */
+static enum weft_status resume_finished(const struct weft_trial *t, const struct following *f, const char *folder)
+{
+    struct weft_rehearsal s;
+    struct weft_scores scores;
+    enum weft_status status = take_part(t, folder, STEPS, &s, &scores);
+    if (status == WEFT_OK)
+        compare_final(t, f, &scores, "finished and resumed: scores against plain ones");
     weft_rehearsal_close(&s);
     return status;
 }
@@ -232,7 +304,11 @@ static enum weft_status check_runs(const struct weft_trial *t, struct weft_rehea
     snprintf(parts, sizeof parts, "%s/parts", folder);
     enum weft_status status = follow_run(t, &f, whole);
     if (status == WEFT_OK)
-        status = stop_and_resume(t, &f, parts);
+        status = begin_and_stop(t, parts);
+    if (status == WEFT_OK)
+        status = resume(t, &f, parts);
+    if (status == WEFT_OK)
+        status = resume_finished(t, &f, parts);
     weft_sums_close(&f.plain);
     TRY(status);
     s->recipe.eval_samples = weft_min(t->itself->recipe->eval_samples, MOST_SAMPLES);
@@ -257,7 +333,7 @@ static enum weft_status rehearse(const struct weft_trial *t)
 
 enum weft_status weft_check_rehearsed(const struct weft_trial *t)
 {
-    if (WEFT_SANITIZED) /* three runs, each of which hashes the program */
+    if (WEFT_SANITIZED) /* four runs, each of which hashes the program */
         return WEFT_OK;
     return weft_trial_on_twin(t, rehearse);
 }
