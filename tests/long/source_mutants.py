@@ -261,7 +261,91 @@ SAMPLES = [
     Mutant("the targets of one arm differ", edit("train/task/recall.c", "targets[i] = i < s ? -1 : tokens[i - s + 1];",
            "targets[i] = i < s + (spec->ffn_width == 33) ? -1 : tokens[i - s + 1];"), "sample of training 0 differs", ABLATE),
 ]
-MUTANTS = STUDY + SAMPLES
+VERIFY_CACHED = "weft verify gpt2 --gate cached --set context=200"
+VERIFY_RINGS = f"{VERIFY_CACHED} --set ra_alpha=0.5 --set ra_window=20 --set m1=yes --set m1_mode=prefix"
+FORK_ROWS = "copy_slots(c, WEFT_PER_TOKEN, c->store[from * c->tiles + full], c->store[to * c->tiles + full], WEFT_KEY_TILE);"
+FORKS = [
+    Mutant("a fork loses the last row of a partial page", edit("infer/cache.c", FORK_ROWS,
+           FORK_ROWS.replace("WEFT_KEY_TILE)", "c->lengths[from] % WEFT_KEY_TILE - 1)")), "rows that differ after forks", VERIFY_CACHED),
+    Mutant("a fork shares the partial page", edit("infer/cache.c", "int64_t full = c->lengths[from] / WEFT_KEY_TILE;",
+           "int64_t full = pages_of(c, from);"), "rows that differ after forks", VERIFY_CACHED),
+    Mutant("a fork of more than one page shares the partial page", edit("infer/cache.c",
+           "int64_t full = c->lengths[from] / WEFT_KEY_TILE;",
+           "int64_t full = pages_of(c, from) > 1 ? pages_of(c, from) : c->lengths[from] / WEFT_KEY_TILE;"),
+           "rows that differ after forks", VERIFY_CACHED),
+    Mutant("pages of forks are free when the first sequence is reset", edit("infer/cache.c",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE]++;",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE] += 0;"), "rows that differ after forks", VERIFY_CACHED),
+    Mutant("the second full page of a fork is free when the first sequence is reset", edit("infer/cache.c",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE]++;",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE] += page < 1;"),
+           "rows that differ after forks from token 128", VERIFY_CACHED),
+    Mutant("pages of forks are never free again", edit("infer/cache.c",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE]++;",
+           "c->users[c->store[to * c->tiles + page] / WEFT_KEY_TILE] += 2;"), "pages that are not free after forks", VERIFY_CACHED),
+    Mutant("a fork has a token less after the boundary of a page", edit("infer/cache.c",
+           "c->lengths[to] = c->lengths[from];",
+           "c->lengths[to] = c->lengths[from] - (c->lengths[from] % WEFT_KEY_TILE == 1 && c->lengths[from] > 1);"),
+           "rows that differ after forks", VERIFY_CACHED),
+    Mutant("the last slot of a fork is not copied", edit("infer/cache.c",
+           "    for (int i = 0; i < c->net->slot_count; i++)\n        if (c->net->slots[i].lifetime == lifetime)",
+           "    for (int i = 0; i < c->net->slot_count - 1; i++)\n        if (c->net->slots[i].lifetime == lifetime)"),
+           "rows that differ after forks", VERIFY_CACHED),
+    Mutant("the page that was added last is taken for the parent's", edit("infer/cache.c", FORK_ROWS,
+           FORK_ROWS.replace("from * c->tiles + full", "from * c->tiles")), "rows that differ after forks", VERIFY_CACHED),
+    Mutant("the ring of a fork is not copied", edit("infer/cache.c", "for (int64_t page = 0; page < c->ring_tiles; page++)\n        copy",
+           "for (int64_t page = 1; page < c->ring_tiles; page++)\n        copy"), "rows that differ after forks", VERIFY_RINGS),
+    Mutant("a fork begins with an empty state", edit("infer/cache.c", "copy_slots(c, WEFT_PER_SEQUENCE, from, to, 1);",
+           "copy_slots(c, WEFT_PER_SEQUENCE, -1, to, 1);"), "rows that differ after forks", VERIFY_RINGS),
+]
+VERIFY_STEPPED = "weft verify gpt2 --gate stepped --set dtype=f32"
+EVALUATE = "TRY(weft_evaluate(t->model, t->recipe, t->comm, t->model->spec->batch, WEFT_HELD_OUT, &scores->val));"
+ADD_LOSS = "weft_result_real(draft->r, name, score->loss);"
+REPORTS = [
+    Mutant("the best validation loss so far is reported", edit("train/loop.c", EVALUATE, EVALUATE + """
+    static struct weft_score best;
+    best = !best.tokens || t->step <= t->recipe->eval_every || scores->val.loss < best.loss ? scores->val : best;
+    scores->val = best;"""), "a whole run: scores in the log", VERIFY_STEPPED),
+    Mutant("the best validation loss of the run is returned in the end", edit("train/loop.c",
+           "    *finished = t->step == now->steps;\n", """    *finished = t->step == now->steps;
+    if (scores->val.loss > best)
+        scores->val.loss = best;
+""") + edit("train/loop.c", "        if (l->report)\n", """        best = scored && scores->val.loss < best ? scores->val.loss : best;
+        if (l->report)
+""") + edit("train/loop.c", "    int64_t first = t->step;\n", "    int64_t first = t->step;\n    double best = 1e9;\n"),
+           "a whole run: final scores", VERIFY_STEPPED),
+    Mutant("the best validation accuracy so far is logged", edit("train/log.c",
+           "weft_result_real(draft->r, name, score->accuracy);", """static double best;
+    best = draft->step <= 3 || score->accuracy > best ? score->accuracy : best;
+    weft_result_real(draft->r, name, best);"""), "scores in the log", VERIFY_STEPPED),
+    Mutant("the worst validation loss so far is logged", edit("train/log.c", ADD_LOSS, """static double worst;
+    worst = draft->step <= 3 || score->loss > worst ? score->loss : worst;
+    weft_result_real(draft->r, name, worst);"""), "scores in the log", VERIFY_STEPPED),
+    Mutant("the mean of the validation losses so far is logged", edit("train/log.c", ADD_LOSS, """static double mean;
+    mean = draft->step <= 3 ? score->loss : (mean + score->loss) / 2;
+    weft_result_real(draft->r, name, mean);"""), "scores in the log", VERIFY_STEPPED),
+    Mutant("the validation score of the evaluation before is reported", edit("train/loop.c", EVALUATE, """static struct weft_score now;
+    scores->val = now;
+    TRY(weft_evaluate(t->model, t->recipe, t->comm, t->model->spec->batch, WEFT_HELD_OUT, &now));
+    if (t->step <= t->recipe->eval_every)
+        scores->val = now;"""), "scores in the log", VERIFY_STEPPED),
+    Mutant("the final validation score is the last one before", edit("train/loop.c", EVALUATE,
+           "if (t->step % t->recipe->eval_every == 0)\n        " + EVALUATE), "a whole run: final scores", VERIFY_STEPPED),
+    Mutant("a finished run that is resumed is not scored", edit("train/loop.c", "if (*finished && !scored)",
+           "if (*finished && !scored && t->step > first)"), "finished and resumed: scores", VERIFY_STEPPED),
+    Mutant("validation and test are exchanged at the end", edit("train/log.c", 'add_score(&draft, "val", &scores->val);',
+           'add_score(&draft, "val", t->step == t->recipe->steps ? &scores->test : &scores->val);'), "scores in the log",
+           VERIFY_STEPPED),
+    Mutant("the smallest training loss so far is logged", edit("train/log.c",
+           "weft_result_real(draft.r, total->name, total->value);", """static double least;
+    least = t->step == 1 || total->value < least ? total->value : least;
+    weft_result_real(draft.r, total->name, least);"""), "losses, rates and norms in the log", VERIFY_STEPPED),
+    Mutant("a moving average of the training loss is logged", edit("train/log.c",
+           "weft_result_real(draft.r, total->name, total->value);", """static double mean;
+    mean = t->step == 1 ? total->value : 0.9 * mean + 0.1 * total->value;
+    weft_result_real(draft.r, total->name, mean);"""), "losses, rates and norms in the log", VERIFY_STEPPED),
+]
+MUTANTS = STUDY + SAMPLES + FORKS + REPORTS
 
 
 # ---- the copy of the tree
