@@ -134,31 +134,13 @@ enum weft_status weft_model_init(struct weft_model *model)
     return status;
 }
 
-static bool is_file(const char *path)
-{
-    size_t n = strlen(path), m = strlen(".safetensors");
-    return n >= m && strcmp(path + n - m, ".safetensors") == 0;
-}
-
-/* A checkpoint's hashes are verified; a file alone has none. */
-static enum weft_status load(struct weft_nn *nn, const char *path)
-{
-    char folder[4096];
-    if (is_file(path))
-        return weft_nn_load(nn, path);
-    TRY(weft_nn_folder(path, folder, sizeof folder));
-    TRY(weft_nn_load(nn, folder));
-    TRY(weft_state_verify(folder, &nn->params));
-    return WEFT_OK;
-}
-
 enum weft_status weft_model_load(struct weft_model *model, const char *path)
 {
     GIVEN(model);
     GIVEN(path);
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, model->threads);
-    enum weft_status status = load(model->nn, path);
+    enum weft_status status = weft_weights_open(model->nn, path);
     weft_threads_leave(&scope);
     return status;
 }

@@ -98,10 +98,9 @@ static enum weft_status read_settings(struct args *a)
 static enum weft_status load(const struct weft_settings *settings, struct weft_nn *model, const char *folder)
 {
     struct weft_fits fits = {0};
-    if (is_set_here(settings, "context"))
-        TRY(weft_nn_load_at(model, folder, weft_fits_add, &fits));
-    else
-        TRY(weft_nn_load(model, folder));
+    if (!is_set_here(settings, "context"))
+        return weft_weights_open(model, folder);
+    TRY(weft_nn_load_at(model, folder, weft_fits_add, &fits));
     if (!fits.count[WEFT_FIT_EXTENDED])
         return weft_state_verify(folder, &model->params);
     weft_note_once("extended", "%s: fitted to a context of %lld tokens, not trained at it",

@@ -9,6 +9,7 @@
 #include "export/onnx.h"
 #include "export/own_parts.h"
 #include "export/parity.h"
+#include "train/record.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -149,7 +150,7 @@ static enum weft_status judge(const struct args *a, const struct weft_parity *p)
 /* In f32, in which the other programs compute. */
 static enum weft_status compare(const struct args *a, struct weft_nn *model, const char *folder, struct weft_parity *p)
 {
-    TRY(weft_nn_load(model, folder));
+    TRY(weft_weights_open(model, folder));
     enum weft_status status = weft_parity_check(model, names[a->format], a->out, p);
     if (status == WEFT_OK)
         status = judge(a, p);
@@ -177,7 +178,7 @@ static enum weft_status write_out(const struct args *a, struct weft_nn *model, c
 {
     char path[4200];
     struct weft_tokenizer *t = NULL;
-    TRY(weft_nn_load(model, folder));
+    TRY(weft_weights_open(model, folder));
     weft_params_hash(&model->params, w->hash);
     enum weft_status status = WEFT_OK;
     if (weft_tokenizer_find(folder, path))

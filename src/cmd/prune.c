@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
+#include "train/record.h"
 
 struct args {
     struct weft_common common;
@@ -103,7 +104,7 @@ static enum weft_status prune(const struct args *a, struct pruning *p)
     char folder[4096];
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     TRY(weft_nn_create(&p->whole, &a->common.spec));
-    TRY(weft_nn_load(p->whole, folder));
+    TRY(weft_weights_open(p->whole, folder));
     TRY(cut(a, p));
     TRY(save(a, p, folder));
     return print(a, p);

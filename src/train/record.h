@@ -151,6 +151,9 @@ enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpo
 /* Whether the weights that were loaded from a checkpoint, and its other files, are those that were saved. Notes it if a
  * checkpoint has no hashes, as those of release 0.1.0. */
 enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params);
+/* Loads the weights of a run, a checkpoint, a model folder, or a file *.safetensors, and verifies those of a folder
+ * (opened.c). */
+enum weft_status weft_weights_open(struct weft_nn *model, const char *path);
 /* The origin of a checkpoint; all "" where its optimizer.safetensors is missing. */
 enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin);
 /* Step and SHA-256 of the weights of the newest good checkpoint of a run, or of a checkpoint; -1: there is none. */
