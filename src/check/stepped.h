@@ -184,6 +184,9 @@ enum weft_status weft_check_pruned(const struct weft_trial *t);
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 /* Checks that a checkpoint restores what it saves (restored.c). */
 enum weft_status weft_check_restored(const struct weft_trial *t);
+/* Opens the weights of a trainer's checkpoint in every way that users have (opened.c). */
+enum weft_status weft_check_opened(const struct weft_trial *t, const struct weft_rehearsal *s, const char *run,
+                                   const char *checkpoint);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 
