@@ -345,7 +345,67 @@ REPORTS = [
     mean = t->step == 1 ? total->value : 0.9 * mean + 0.1 * total->value;
     weft_result_real(draft.r, total->name, mean);"""), "losses, rates and norms in the log", VERIFY_STEPPED),
 ]
-MUTANTS = STUDY + SAMPLES + FORKS + REPORTS
+OPENED = "weights that differ from the saved ones when they are opened"
+TAKEN = "weights that differ from the saved ones when they are taken as initial weights"
+
+
+def transposed(values):
+    """C: transposes the weight w, if it is square."""
+    return f"""
+        for (int64_t r = 0, n = w->ndim == 2 && w->dim[0] == w->dim[1] ? w->dim[0] : 0; r < n; r++)
+            for (int64_t c = 0; c < r; c++) {{
+                float swapped = {values}[r * n + c];
+                {values}[r * n + c] = {values}[c * n + r];
+                {values}[c * n + r] = swapped;
+            }}"""
+
+
+READ_WEIGHT = "TRY(weft_safetensors_read(f, w->name, &to));"
+TAKE = "    if (fit == WEFT_FIT_COPIED)\n        return read_entry(a, e, to);"
+LOADING = [
+    Mutant("square matrices are transposed when they are opened", edit("nn/weights.c", READ_WEIGHT,
+           READ_WEIGHT + transposed("((float *)to.data)")), "opened from a run, over others", VERIFY_STEPPED),
+    Mutant("square matrices are transposed after they were verified", edit("train/opened.c",
+           "    TRY(weft_state_verify(folder, &model->params));", "    TRY(weft_state_verify(folder, &model->params));\n"
+           "    TRY(weft_params_alloc(&model->params));\n    for (int i = 0; i < model->params.count; i++) {\n"
+           "        const struct weft_param *w = &model->params.list[i];\n        float *x = model->params.weights + w->offset;"
+           + transposed("x") + "\n    }"), f"{OPENED} from a checkpoint", VERIFY_STEPPED),
+    Mutant("square matrices are transposed in initial weights", edit("nn/adopt.c", TAKE, "    if (fit == WEFT_FIT_COPIED) {\n"
+           "        TRY(read_entry(a, e, to));" + transposed("to") + "\n        return WEFT_OK;\n    }"), TAKEN, VERIFY_STEPPED),
+    Mutant("initial weights lose their last span", edit("nn/adopt.c", "    float *to = a->params->weights + w->offset;\n" + TAKE,
+           "    float *to = a->params->weights + w->offset;\n    if (fit == WEFT_FIT_COPIED) {\n        TRY(read_entry(a, e, to));\n"
+           "        for (int64_t i = w->count > 16384 ? w->count / 16384 * 16384 : w->count; i < w->count; i++)\n"
+           "            to[i] = 0;\n        return WEFT_OK;\n    }"), TAKEN, VERIFY_STEPPED),
+    Mutant("initial weights of one shape are exchanged", edit("nn/adopt.c",
+           "        enum weft_fit fit = fit_of(w, e);\n        report",
+           "        if (e && i > 20 && is_same_shape(&a->params->list[i - 20], e))\n"
+           "            e = weft_safetensors_find(a->file, a->params->list[i - 20].name);\n"
+           "        enum weft_fit fit = fit_of(w, e);\n        report"), TAKEN, "weft verify gpt2 --gate stepped --set layers=3"),
+    Mutant("initial weights are drawn again after they were taken", edit("train/recipe.c",
+           "        TRY(weft_nn_adopt(model, r->init, r->init_leave, fn, context));",
+           "        TRY(weft_nn_adopt(model, r->init, r->init_leave, fn, context));\n"
+           "    if (*r->init && model->spec->layers > 1)\n        TRY(weft_nn_init(model));"), TAKEN, VERIFY_STEPPED),
+    Mutant("initial weights that fit nowhere are 0", edit("nn/adopt.c", "    if (fit != WEFT_FIT_EXTENDED)\n        return WEFT_OK;",
+           "    if (fit != WEFT_FIT_EXTENDED) {\n        memset(to, 0, (size_t)w->count * sizeof *to);\n        return WEFT_OK;\n    }"),
+           f"{TAKEN} of a larger vocabulary", VERIFY_STEPPED),
+    Mutant("narrow values are shifted by one after the first buffer", edit("ckpt/safetensors.c",
+           "memcpy(buffer, (const char *)e->data + (size_t)done * from_size,",
+           "memcpy(buffer, (const char *)e->data + (size_t)(done > 0 ? done - 1 : 0) * from_size,"),
+           f"{OPENED} from a file in bf16", VERIFY_STEPPED),
+    Mutant("the last buffer of narrow values is not read", edit("ckpt/safetensors.c",
+           "for (int64_t done = 0; done < count; done += piece) {", "for (int64_t done = 0; done + piece <= count; done += piece) {"),
+           f"{TAKEN} from a file in bf16", VERIFY_STEPPED),
+    Mutant("a longer context repeats its last position", edit("nn/adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
+           "from[weft_min(r, e->dim[0] - 1) * e->dim[1] + c]"), f"{OPENED} at a longer context", VERIFY_STEPPED),
+    Mutant("a shorter context has the last positions", edit("nn/adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
+           "from[(w->dim[0] < e->dim[0] ? r + e->dim[0] - w->dim[0] : r % e->dim[0]) * e->dim[1] + c]"),
+           f"{OPENED} at a shorter context", VERIFY_STEPPED),
+    Mutant("distances beyond the last wrap around", edit("nn/adopt.c", "from[r * e->dim[1] + weft_min(c, e->dim[1] - 1)]",
+           "from[r * e->dim[1] + c % e->dim[1]]"), f"{OPENED} at a longer context", f"{VERIFY_STEPPED} --set pos=relative"),
+    Mutant("weights that are mapped are shifted by one element", edit("nn/weights.c", "p->weights = (float *)(uintptr_t)start;",
+           "p->weights = (float *)(uintptr_t)start + 1;"), "opened from a file", VERIFY_STEPPED),
+]
+MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING
 
 
 # ---- the copy of the tree
