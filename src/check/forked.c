@@ -84,7 +84,7 @@ static void add_successor(struct family *f)
     *successor(f) = (struct branch){.parent = -1, .length = weft_min(f->longest, PAGE + AFTER)};
 }
 
-/* The first token of its own is not the one that its parent goes on with. */
+/* The first token of its own differs from its parent's at that position. */
 static void inherit(const struct family *f, const struct branch *b, const struct branch *parent)
 {
     int32_t *tokens = tokens_of(f, b);

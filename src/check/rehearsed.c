@@ -7,7 +7,7 @@
  * when the loop has scored them. Weights are enlarged on the way and partly reduced again, which does the same to
  * logits, while targets are random: so scores get worse, then better, and the last is neither the best nor the worst. A
  * score that was kept from an earlier step differs. A second run is stopped on the way and resumed by a new trainer:
- * its weights and moments end with the same bits. Resumed once more, with no step left, it is scored again.
+ * its weights and moments end with the same bits. Resumed with no step left, it is scored again.
  */
 #include "check/stepped.h"
 #include "train/record.h"
@@ -183,7 +183,7 @@ static void report_course(const struct weft_trial *t, const struct following *f)
     double least = fmin(fmin(rises, falls), above_best), error = least > 0 ? 1 / least : INFINITY;
     weft_trial_report(t, true, error, clear,
                       error <= clear ? "a whole run: error that a score may have, in the rises and falls of the loss"
-                                     : "a whole run: scores of different steps cannot be told apart, the loss rises "
+                                     : "a whole run: scores of different steps cannot be distinguished, the loss rises "
                                        "and falls too little",
                       "%s", "");
 }
