@@ -169,6 +169,8 @@ enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
 {
     struct weft_itself *it = t->itself;
     TRY(weft_itself_measure(it));
+    if (weft_recipe_groups(it->recipe) > 1)
+        TRY(weft_trial_on_twin(t, weft_check_ranks_division));
     TRY(check_levels(t));
     weft_itself_make_room(it);
     struct result usual = {0, calloc((size_t)it->model->params.total, sizeof(float))};

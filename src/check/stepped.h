@@ -30,6 +30,8 @@ void weft_rehearsal_close(struct weft_rehearsal *s);
 /* ---- several ranks (ranked.c) */
 
 enum weft_status weft_check_ranks(const struct weft_trial *t);
+/* One step divided as the recipe has it. */
+enum weft_status weft_check_ranks_division(const struct weft_trial *t);
 
 /* ---- gradients and losses (sums.c) */
 
@@ -43,11 +45,14 @@ enum weft_status weft_sums_open(struct weft_sums *s, const struct weft_rehearsal
 void weft_sums_close(struct weft_sums *s);
 /* Gradient and losses of the trainer's next step. */
 void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re);
-/* Its parts: takes the weights over and counts the scored tokens of the step; and writes a micro-batch. */
+/* Its parts: takes the weights over and counts the scored tokens of the step; writes a micro-batch; and adds its losses
+ * after it has run. */
 int64_t weft_sums_begin(struct weft_sums *s, const struct weft_rehearsal *re);
 void weft_sums_fill(struct weft_sums *s, const struct weft_rehearsal *re, int64_t micro_batch, double weight,
                     double share);
-/* Whether the trainer summed the gradient that it has in the order that is defined: bit by bit (sum_order.c). */
+void weft_sums_add_losses(struct weft_sums *s, const struct weft_rehearsal *re, double weight, double share);
+/* Checks bit by bit that the trainer summed its gradient in the order that is defined (sum_order.c). The losses of the
+ * step are in `s` afterwards. */
 enum weft_status weft_check_sum_order(const struct weft_trial *t, struct weft_sums *s, const struct weft_rehearsal *re,
                                       const char *what);
 /* The largest error of a gradient that the trainer summed, relative to its tensor's largest element, and which
@@ -187,6 +192,8 @@ enum weft_status weft_check_restored(const struct weft_trial *t);
 /* Opens the weights of a trainer's checkpoint in every way that users have (opened.c). */
 enum weft_status weft_check_opened(const struct weft_trial *t, const struct weft_rehearsal *s, const char *run,
                                    const char *checkpoint);
+/* One step on the twin with the recipe's own micro-batches and groups (divided.c). */
+enum weft_status weft_check_division(const struct weft_trial *t);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 

@@ -8,7 +8,7 @@
  */
 #include "check/stepped.h"
 
-enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_DIVIDED = 32 };
+enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_STEPPED = 32 };
 
 /* Steps as training takes them, except that each is its gradient and its update, and the third is the recipe's last. */
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_learner *trainer, struct weft_updates *u)
@@ -79,12 +79,13 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
     return weft_trial_refused(t, status, "the model itself");
 }
 
-/* The recipe's own division of a step, on the twin. */
+/* The recipe's own division of a step, on the twin: several steps and their updates, and a step with all of it. */
 static enum weft_status check_division(const struct weft_trial *t)
 {
     const struct weft_recipe *r = t->itself->recipe;
-    return weft_check_steps(&(struct weft_trial){t->gate, t->model, NULL, t->report},
-                            weft_min(MOST_DIVIDED, r->micro_batches), weft_min(MOST_DIVIDED, weft_recipe_groups(r)), 0);
+    TRY(weft_check_steps(&(struct weft_trial){t->gate, t->model, NULL, t->report},
+                         weft_min(MOST_STEPPED, r->micro_batches), weft_min(MOST_STEPPED, weft_recipe_groups(r)), 0));
+    return weft_check_division(t);
 }
 
 enum weft_status weft_gate_stepped_itself(const struct weft_trial *t)

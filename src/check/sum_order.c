@@ -11,26 +11,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One group, in the gradients of the probe. */
-static enum weft_status sum_group(struct weft_sums *s, const struct weft_rehearsal *re, int64_t group, float weight)
+struct order {
+    const struct weft_rehearsal *re;
+    struct weft_sums *plain;
+    int64_t groups, n;   /* elements of a gradient */
+    float weight, *sums; /* a gradient for each level of the tree */
+};
+
+/* One group. */
+static enum weft_status sum_group(const struct order *o, int64_t group, float *to)
 {
-    int64_t M = re->recipe.micro_batches, G = weft_min(re->recipe.grad_groups, M);
-    memset(s->probe.grads, 0, (size_t)re->model.params.total * sizeof(float));
+    struct weft_sums *s = o->plain;
+    const int64_t M = o->re->recipe.micro_batches, G = o->groups;
+    const float share = 1 / (float)M;
+    memset(s->probe.grads, 0, (size_t)o->n * sizeof *to);
     for (int64_t m = group * M / G; m < (group + 1) * M / G; m++) {
-        weft_sums_fill(s, re, m, weight, 1 / (float)M);
+        weft_sums_fill(s, o->re, m, o->weight, share);
         TRY(weft_exec_prepare(s->probe.exec));
         TRY(weft_exec_run(s->probe.exec));
+        weft_sums_add_losses(s, o->re, o->weight, share);
     }
+    memcpy(to, s->probe.grads, (size_t)o->n * sizeof *to);
     return WEFT_OK;
 }
 
-/* Into the first of them. */
-static void sum_neighbours(float *sums, int64_t count, int64_t n)
+/* Groups from one on, 2^level of them or those that there are. */
+static enum weft_status sum_groups(const struct order *o, int64_t first, int level)
 {
-    for (int64_t step = 1; step < count; step *= 2)
-        for (int64_t i = 0; i + step < count; i += 2 * step)
-            for (int64_t e = 0; e < n; e++)
-                sums[i * n + e] += sums[(i + step) * n + e];
+    const int64_t half = level > 0 ? (int64_t)1 << (level - 1) : 0;
+    float *to = o->sums + level * o->n, *part = to - o->n;
+    if (level == 0)
+        return sum_group(o, first, to);
+    TRY(sum_groups(o, first, level - 1));
+    memcpy(to, part, (size_t)o->n * sizeof *to);
+    if (first + half >= o->groups)
+        return WEFT_OK;
+    TRY(sum_groups(o, first + half, level - 1));
+    for (int64_t e = 0; e < o->n; e++)
+        to[e] += part[e];
+    return WEFT_OK;
 }
 
 static void compare(const struct weft_trial *t, const struct weft_rehearsal *re, const float *plain, const char *what)
@@ -51,18 +70,18 @@ static void compare(const struct weft_trial *t, const struct weft_rehearsal *re,
 enum weft_status weft_check_sum_order(const struct weft_trial *t, struct weft_sums *s, const struct weft_rehearsal *re,
                                       const char *what)
 {
-    int64_t n = re->model.params.total, G = weft_min(re->recipe.grad_groups, re->recipe.micro_batches);
-    float *sums = calloc((size_t)(G * n), sizeof *sums), weight = 1 / (float)weft_sums_begin(s, re);
-    enum weft_status status = sums ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
-    for (int64_t group = 0; group < G && status == WEFT_OK; group++) {
-        status = sum_group(s, re, group, weight);
-        if (status == WEFT_OK)
-            memcpy(sums + group * n, s->probe.grads, (size_t)n * sizeof *sums);
-    }
-    if (status == WEFT_OK) {
-        sum_neighbours(sums, G, n);
-        compare(t, re, sums, what);
-    }
-    free(sums);
+    struct order o = {re, s,   weft_min(re->recipe.grad_groups, re->recipe.micro_batches), re->model.params.total,
+                      0,  NULL};
+    int levels = 0;
+    while ((int64_t)1 << levels < o.groups)
+        levels++;
+    o.weight = 1 / (float)weft_sums_begin(s, re);
+    o.sums = calloc((size_t)(levels + 1) * (size_t)o.n, sizeof *o.sums);
+    if (!o.sums)
+        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    enum weft_status status = sum_groups(&o, 0, levels);
+    if (status == WEFT_OK)
+        compare(t, re, o.sums + levels * o.n, what);
+    free(o.sums);
     return status;
 }

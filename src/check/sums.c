@@ -85,7 +85,7 @@ static void add_loss(struct weft_losses *l, const char *name, double value)
         l->list[0].value += value;
 }
 
-static void add_losses(struct weft_sums *s, const struct weft_rehearsal *re, double weight, double share)
+void weft_sums_add_losses(struct weft_sums *s, const struct weft_rehearsal *re, double weight, double share)
 {
     const struct weft_net *net = &s->probe.net;
     double main = 0, z = 0;
@@ -116,6 +116,7 @@ int64_t weft_sums_begin(struct weft_sums *s, const struct weft_rehearsal *re)
 {
     const struct weft_params *p = &re->model.params;
     int64_t scored = 0;
+    s->losses.count = 0;
     weft_convert(s->probe.weights, s->probe.dtype, p->weights, WEFT_F32, p->total);
     for (int64_t m = 0; m < re->recipe.micro_batches; m++)
         scored += draw(s, re, m);
@@ -135,12 +136,11 @@ void weft_sums_run(struct weft_sums *s, const struct weft_rehearsal *re)
 {
     int64_t M = re->recipe.micro_batches;
     memset(s->grads, 0, (size_t)re->model.params.total * sizeof *s->grads);
-    s->losses.count = 0;
     double weight = 1 / (double)weft_sums_begin(s, re), share = 1 / (double)M;
     for (int64_t m = 0; m < M; m++) {
         weft_sums_fill(s, re, m, weight, share);
         weft_probe_run(&s->probe);
-        add_losses(s, re, weight, share);
+        weft_sums_add_losses(s, re, weight, share);
         add_gradients(s);
     }
 }

@@ -405,7 +405,51 @@ LOADING = [
     Mutant("weights that are mapped are shifted by one element", edit("nn/weights.c", "p->weights = (float *)(uintptr_t)start;",
            "p->weights = (float *)(uintptr_t)start + 1;"), "opened from a file", VERIFY_STEPPED),
 ]
-MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING
+
+
+def gate(name, *settings):
+    return f"weft verify gpt2 --gate {name} " + " ".join(f"--set {setting}" for setting in settings)
+
+
+ONE_RUN = "TRY(run(t, m, sum, p, m + 1 == end));"
+STEP_KEY = "                      first_sample(t, micro_batch));"
+OWN_WEIGHT = "*number(t, t->net.weight) = weight;"
+ORDER = "gradients that are not summed in the order defined"
+DIVISION = [
+    Mutant("micro-batches from the 33rd on have no weight", edit("train/gradient.c", OWN_WEIGHT,
+           "*number(t, t->net.weight) = micro_batch < 32 ? weight : 0;"), ORDER, gate("stepped", "micro_batches=33")),
+    Mutant("the 33rd micro-batch is counted twice", edit("train/gradient.c", ONE_RUN,
+           "for (int again = 0; again <= (m == 32); again++)\n            " + ONE_RUN),
+           "a late step, 48 of 48 micro-batches, 8 groups: " + ORDER, gate("stepped", "micro_batches=48")),
+    Mutant("the last of 100 micro-batches is left out", edit("train/gradient.c",
+           "for (int64_t m = weft_group_micro_batch(t, group); m < end; m++)",
+           "for (int64_t m = weft_group_micro_batch(t, group); m < end - (end == 100); m++)"),
+           "a late step, 100 of 100 micro-batches, 1 groups: " + ORDER, gate("stepped", "micro_batches=100", "grad_groups=1")),
+    Mutant("groups from the 33rd on are summed in another order", edit("train/tree.c",
+           "    return count > 1 && open", "    return count > 1 && open[count - 1].first < 32 && open"),
+           "groups: " + ORDER, gate("stepped", "micro_batches=40", "grad_groups=40")),
+    Mutant("micro-batches from the 200th on read the samples of the 200th", edit("train/gradient.c",
+           "micro_batches + micro_batch) * t", "micro_batches + weft_min(199, micro_batch)) * t"),
+           "a late step, 300 of 300 micro-batches", gate("stepped", "micro_batches=300")),
+    Mutant("masks of dropout come again after 64 micro-batches", edit("train/gradient.c", STEP_KEY,
+           STEP_KEY.replace("micro_batch)", "micro_batch % 64)")), "a late step, 70 of 70 micro-batches",
+           gate("stepped", "micro_batches=70")),
+    Mutant("tokens are counted in 64 micro-batches", edit("train/gradient.c",
+           "for (int64_t m = first; m < end; m++)", "for (int64_t m = first; m < weft_min(64, end); m++)"),
+           "losses against plain sums", gate("stepped", "micro_batches=65")),
+    Mutant("numbers of samples wrap around at 2^16", edit("train/gradient.c",
+           "return (uint64_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);",
+           "return (uint16_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);"),
+           "a late step, 4 of 4 micro-batches", gate("stepped", "micro_batches=4", "steps=3000")),
+    Mutant("ranks lose their micro-batches from the 21st on", edit("train/gradient.c", OWN_WEIGHT,
+           "*number(t, t->net.weight) = t->comm->rank && micro_batch > 19 ? 0 : weight;"),
+           "of 2 (40 of 40 micro-batches", gate("exact", "micro_batches=40")),
+    Mutant("a rank counts the tokens of 30 micro-batches", edit("train/gradient.c",
+           "for (int64_t m = first; m < end; m++)",
+           "for (int64_t m = first; m < (t->comm->size > 1 ? weft_min(first + 30, end) : end); m++)"),
+           "of 2 (64 of 64 micro-batches", gate("exact", "micro_batches=64")),
+]
+MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING + DIVISION
 
 
 # ---- the copy of the tree
