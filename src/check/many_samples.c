@@ -72,7 +72,7 @@ static void draw_row(struct many *m, uint64_t first, int64_t count, bool counts)
 static void look_for_defects(struct many *m, uint64_t index)
 {
     m->begun[m->begun_count++] = (struct seen){draw(m, index), index};
-    const char *wrong = m->definition ? m->definition->wrong(&m->drawn, m->context) : NULL;
+    const char *wrong = weft_drawn_wrong(m->definition, &m->drawn, m->context);
     if (wrong && m->defects++ == 0) {
         m->defect = wrong;
         m->defect_at = index;

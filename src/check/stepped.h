@@ -147,6 +147,11 @@ extern const struct weft_definition weft_definition_recall, weft_definition_mqar
     weft_definition_entailment, weft_definition_text;
 /* An option of the task. */
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name);
+/* The first defect of a sample, by the vocabulary and the definition, which may be NULL; NULL: it has none. And those
+ * of all samples that a run reads, or as many as there is time for (labels.c). */
+const char *weft_drawn_wrong(const struct weft_definition *definition, const struct weft_drawn *d, void *context);
+enum weft_status weft_check_labels(const struct weft_trial *t, const struct weft_definition *definition,
+                                   const struct weft_drawn *drawn, void *context);
 /* Samples up to the last of the recipe (many_samples.c); the definition may be NULL. */
 enum weft_status weft_check_many_samples(const struct weft_trial *t, const struct weft_definition *definition,
                                          const struct weft_drawn *drawn, void *context);
@@ -184,6 +189,8 @@ enum weft_status weft_plain_units(const struct weft_learner *trainer, const stru
                                   bool *mask);
 struct weft_shares weft_plain_shares(const struct weft_shares *s, const struct weft_nn *model);
 /* Masks of a recipe that prunes, on a twin and on the model itself, whose first weights are drawn again (pruned.c). */
+/* One step on the twin with the recipe's own micro-batches and groups (divided.c). */
+enum weft_status weft_check_division(const struct weft_trial *t);
 enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);

@@ -65,17 +65,6 @@ static uint64_t index_of(const struct samples *s, int i)
     return first + (uint64_t)weft_min((i - TRAINING) % HELD_OUT, weft_max(1, there) - 1);
 }
 
-static const char *wrong_numbers(const struct weft_drawn *d)
-{
-    for (int64_t i = 0; i < d->length; i++) {
-        if (d->tokens[i] < 0 || d->tokens[i] >= d->spec->vocab)
-            return "a token is outside the vocabulary";
-        if (d->targets[i] < -1 || d->targets[i] >= d->spec->vocab)
-            return "a target is outside the vocabulary";
-    }
-    return NULL;
-}
-
 static void check_each(const struct weft_trial *t, struct samples *s)
 {
     int defects = 0, unlike = 0;
@@ -88,9 +77,7 @@ static void check_each(const struct weft_trial *t, struct samples *s)
         draw(s, index_of(s, i), SAMPLES); /* again */
         if (!same(s, i, SAMPLES) && unlike++ == 0)
             unlike_at = s->drawn.index;
-        wrong = wrong_numbers(&s->drawn);
-        if (!wrong && s->definition)
-            wrong = s->definition->wrong(&s->drawn, s->context);
+        wrong = weft_drawn_wrong(s->definition, &s->drawn, s->context);
         if (wrong && defects++ == 0) {
             first = wrong;
             at = s->drawn.index;
@@ -186,6 +173,8 @@ enum weft_status weft_check_targets(const struct weft_trial *t)
         check_mean(t, &s);
     if (status == WEFT_OK)
         status = weft_check_many_samples(t, s.definition, &s.drawn, s.context);
+    if (status == WEFT_OK)
+        status = weft_check_labels(t, s.definition, &s.drawn, s.context);
     if (status == WEFT_OK && s.definition && s.definition->further)
         status = s.definition->further(t, &s.drawn, s.context);
     if (s.definition && s.definition->close)

@@ -27,6 +27,21 @@ static int32_t meant(const struct weft_drawn *d, const struct sizes *s, int64_t 
     return key < 0 || key >= s->keys ? -1 : d->tokens[key * s->tokens + position % s->tokens];
 }
 
+/* The keys that queries were drawn of: noise hides them. What a sample draws is numbered, first the codes of all keys,
+ * then for each query its key, and for each of its codes whether it is substituted and, if so, by which. */
+static const char *wrong_answers(const struct weft_drawn *d, const struct sizes *s)
+{
+    const uint64_t key = weft_key(weft_key_name((uint64_t)d->spec->seed, "task.fuzzy"), d->index);
+    uint64_t drawn = (uint64_t)(s->keys * s->tokens);
+    for (int64_t i = s->keys * s->tokens; i < d->length; i++) {
+        if (i % s->tokens == 0 &&
+            d->targets[i] != s->tokens * s->codes + (int64_t)weft_below(key, drawn++, (uint64_t)s->keys))
+            return "a target is not the number of the key that was drawn";
+        drawn += weft_uniform(key, drawn) < s->noise ? 2 : 1;
+    }
+    return NULL;
+}
+
 static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
 {
     const struct sizes s = sizes_of(d);
@@ -46,7 +61,7 @@ static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
         if (i >= queries && s.noise == 0 && d->tokens[i] != meant(d, &s, i))
             return "a code was substituted without noise";
     }
-    return NULL;
+    return wrong_answers(d, &s);
 }
 
 /* Codes of the queries that are not their keys'. */

@@ -86,6 +86,17 @@ SAMPLE(train_on_validation, index %= WEFT_HELD_OUT, )
 SAMPLE(ignore_index, index += 7 * drawn++, )
 SAMPLE(ignore_seed, spec.seed = 1, )
 
+static bool held_out(uint64_t index) { return index >= WEFT_HELD_OUT; }
+static bool tested(uint64_t index) { return index >= WEFT_TEST; }
+
+/* Labels become their neighbours in a few samples: all of a sample's, or the last. */
+SAMPLE(wrong_in_5003, , if (index % 5003 == 4999 && i + 1 == length) targets[i] ^= 1)
+SAMPLE(wrong_after_32000, , if (index % 1501 == 1 && index > 32000 && !held_out(index) && i == 17) targets[i] ^= 1)
+SAMPLE(wrong_in_last_quarter, , if (index % 1999 == 3 && index > 24000 && !held_out(index) && i > 15) targets[i] ^= 1)
+SAMPLE(wrong_in_validation, , if (index % 100 == 77 && held_out(index) && !tested(index) && i == 20) targets[i] ^= 1)
+SAMPLE(wrong_in_test, , if (index % 100 == 51 && tested(index)) targets[i] = targets[i] < 0 ? -1 : !targets[i])
+SAMPLE(unscored_in_4001, , if (index % 4001 == 4000) targets[i] = -1)
+
 /* ---- dropout */
 
 /* As in ops/dropout.c. */
@@ -145,6 +156,7 @@ static void drop_alike_by_seeds(void) { break_dropout(forget_seed); }
 
 #define UPDATES .gate = WEFT_GATE_STEPPED, .check = "against plain ones"
 #define SAMPLES .gate = WEFT_GATE_STEPPED, .check = "samples of recall against its definition"
+#define WRONG(which) .gate = WEFT_GATE_STEPPED, .check = "samples of " which " that are wrong"
 #define MASKS .gate = WEFT_GATE_STEPPED, .check = "masks drop the same by chance only"
 #define SMALL "context=40 vocab=29 "
 
@@ -181,6 +193,17 @@ const struct weft_mutant weft_mutants_training[] = {
      .check = "samples that differ when they are drawn again", .change_recipe = ignore_index},
     {"samples do not depend on the seed", SMALL, .gate = WEFT_GATE_STEPPED, .check = "another seed gives too",
      .change_recipe = ignore_seed},
+    {"one label in 5003 is wrong", SMALL "batch=32", WRONG("training"), .training = "steps=1000",
+     .change_recipe = wrong_in_5003},
+    {"one label in 1501 is wrong after step 1000", SMALL "batch=32", WRONG("training"), .training = "steps=2000",
+     .change_recipe = wrong_after_32000},
+    {"one answer of fuzzy in 1999 is wrong in the last quarter", SMALL "vocab=36 batch=32", WRONG("training"),
+     .training = "task=fuzzy steps=1000", .change_recipe = wrong_in_last_quarter},
+    {"one sample of mqar in 4001 is not scored", SMALL "vocab=64 batch=8", WRONG("training"),
+     .training = "task=mqar mqar_length=32 steps=4000", .change_recipe = unscored_in_4001},
+    {"one label of validation in 100 is wrong", SMALL, WRONG("validation"), .change_recipe = wrong_in_validation},
+    {"one answer of the test in 100 is wrong, of entailment", SMALL "vocab=80", WRONG("the test"),
+     .training = "task=entailment", .change_recipe = wrong_in_test},
     {"half as much is dropped", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
      .install = drop_half},
     {"all layers drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_layers},
