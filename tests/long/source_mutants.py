@@ -449,7 +449,18 @@ DIVISION = [
            "for (int64_t m = first; m < (t->comm->size > 1 ? weft_min(first + 30, end) : end); m++)"),
            "of 2 (64 of 64 micro-batches", gate("exact", "micro_batches=64")),
 ]
-MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING + DIVISION
+TIES = "weights that tie=yes saves"
+HEAD_OF = 'weft_build_weight(b, b->spec->tie ? "wte" : "head")'
+TYING = [
+    Mutant("tie=yes with a head of its own", edit("nn/model.c", "    if (!spec->tie)\n", "") + edit("nn/model.c", ".tied = spec->tie,", "") +
+           edit("nn/build.c", HEAD_OF, 'weft_build_weight(b, "head")'), TIES, gate("accounted", "layers=3", "vocab=70")),
+    Mutant("tie=no without a head of its own", edit("nn/model.c", "    if (!spec->tie)\n        weft_params_head(p, \"head\", spec->vocab, spec->width);\n", "") +
+           edit("nn/model.c", ".tied = spec->tie,", ".tied = true,") + edit("nn/build.c", HEAD_OF, 'weft_build_weight(b, "wte")'),
+           TIES, gate("accounted", "tie=no", "width=64")),
+    Mutant("a tied table that is declared as not tied", edit("nn/model.c", ".tied = spec->tie,", ".tied = false,"),
+           "weights whose declared role", gate("live", "layers=1", "context=16")),
+]
+MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING + DIVISION + TYING
 
 
 # ---- the copy of the tree
