@@ -140,6 +140,13 @@ static enum weft_status check_layers(const struct weft_trial *t)
 
 /* ---- layers that read their own weights */
 
+/* A mechanism passes values to the next layer, so it may read its weights there, too. */
+static bool may_read(const struct weft_param *w, int layer)
+{
+    bool passes_on = w->part && w->part->kind == WEFT_RECIP;
+    return layer == w->layer || (passes_on && layer == w->layer + 1);
+}
+
 static void compare_readers(const struct weft_trial *t, const struct weft_net *net)
 {
     const struct weft_params *p = &t->itself->model->params;
@@ -148,7 +155,7 @@ static void compare_readers(const struct weft_trial *t, const struct weft_net *n
     for (int i = 0; i < p->count; i++)
         for (int k = 0; net->weights[i] && p->list[i].layer >= 0 && k < n; k++)
             for (int a = 0; a < WEFT_MAX_ARGS; a++)
-                if (nodes[k]->in[a] == net->weights[i] && nodes[k]->label != p->list[i].layer && foreign++ == 0) {
+                if (nodes[k]->in[a] == net->weights[i] && !may_read(&p->list[i], nodes[k]->label) && foreign++ == 0) {
                     first = i;
                     reader = nodes[k]->label;
                 }

@@ -126,6 +126,21 @@ static void grow_late(void)
     ffn->build = add_more;
 }
 
+/* The fourth layer has its own weights and reads those of the first besides. */
+static struct weft_value *read_both(struct weft_build *b, const void *options, struct weft_value *x)
+{
+    struct weft_scope own = b->scope;
+    struct weft_value *h = weft_ffn_swiglu.build(b, options, x);
+    if (b->layer != 3)
+        return h;
+    weft_build_scope(b, "blocks.%d.ffn", 0);
+    struct weft_value *first = weft_ffn_swiglu.build(b, options, x);
+    b->scope = own;
+    return weft_add(b->g, h, first);
+}
+
+static void read_first(void) { WEFT_BREAK_PART(weft_ffn, weft_ffn_swiglu)->build = read_both; }
+
 /* ---- the list */
 
 #define DEEP "layers=6 context=48 batch=2 width=32 heads=4 "
@@ -144,5 +159,7 @@ const struct weft_mutant weft_mutants_declared[] = {
     {"two layers borrow the weights of a third", DEEP "ffn=swiglu", ALIKE, .install = borrow_openly},
     {"odd layers share the norms of the layer before", DEEP "norm=layernorm", ALIKE, .install = share_norms},
     {"late layers have one weight more", DEEP "ffn=gelu", ALIKE, .install = grow_late},
+    {"the fourth layer also reads the first one's weights", DEEP "ffn=swiglu", .gate = WEFT_GATE_ACCOUNTED,
+     .check = "weights that another layer reads", .install = read_first},
     {0},
 };
