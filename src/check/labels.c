@@ -67,7 +67,6 @@ static void look_at(struct labels *l, uint64_t index)
 static void look_at_pieces(struct labels *l, const struct range *r, int64_t pieces)
 {
     uint64_t begin = r->first;
-    l->defects = 0;
     for (int64_t i = 0; i < pieces; i++) {
         uint64_t samples = (uint64_t)(r->count / pieces + (i < r->count % pieces));
         look_at(l, begin + weft_below(PLACE_KEY, (uint64_t)i, samples));
@@ -75,19 +74,28 @@ static void look_at_pieces(struct labels *l, const struct range *r, int64_t piec
     }
 }
 
+/* The first samples take longer than others, so it is measured again how many there is time for. */
+static int64_t look_at_range(const struct weft_trial *t, struct labels *l, const struct range *r)
+{
+    int64_t looked = 0, next = weft_min(r->count, LEAST);
+    while (looked < next && l->defects == 0) {
+        double start = weft_seconds();
+        look_at_pieces(l, r, next);
+        looked = next;
+        int64_t more = weft_itself_fits(t->itself, r->share, (weft_seconds() - start) / (double)looked, r->count);
+        next = more == r->count || more > 2 * looked ? more : looked;
+    }
+    return looked;
+}
+
 static void check_range(const struct weft_trial *t, struct labels *l, const struct range *r)
 {
     char name[160];
-    const int64_t some = weft_min(r->count, LEAST);
-    double start = weft_seconds();
-    if (some <= 0)
+    if (r->count <= 0)
         return;
-    look_at_pieces(l, r, some);
-    int64_t pieces = weft_itself_fits(t->itself, r->share, (weft_seconds() - start) / (double)some, r->count);
-    if (pieces > some)
-        look_at_pieces(l, r, pieces);
+    l->defects = 0;
     snprintf(name, sizeof name, "samples of %s that are wrong (%lld of %lld)", r->name,
-             (long long)weft_max(some, pieces), (long long)r->count);
+             (long long)look_at_range(t, l, r), (long long)r->count);
     weft_trial_report(t, l->defects == 0, (double)l->defects, 0, name, "sample %llu: %s",
                       (unsigned long long)l->defect_at, l->defect);
 }

@@ -162,6 +162,18 @@ enum weft_status weft_marginals_open(struct weft_marginals **m, const struct wef
 void weft_marginals_close(struct weft_marginals *m);
 void weft_marginals_add(struct weft_marginals *m, const struct weft_drawn *d);
 void weft_marginals_report(const struct weft_trial *t, const struct weft_marginals *m);
+/* Token files of a split, read plainly (token_files.c): how many there are, the tokens of all, and where in the stream
+ * each begins. To be closed even when opening fails. */
+struct weft_token_files;
+enum weft_status weft_token_files_open(struct weft_token_files **f, const char *folder, const char *split);
+void weft_token_files_close(struct weft_token_files *f);
+int64_t weft_token_files_count(const struct weft_token_files *f);
+int64_t weft_token_files_tokens(const struct weft_token_files *f);
+int64_t weft_token_files_begin(const struct weft_token_files *f, int64_t file);
+/* Returns how many files two splits share, and sets the path of the first. */
+int64_t weft_token_files_shared(const struct weft_token_files *a, const struct weft_token_files *b, const char **path);
+/* Returns whether all of these tokens could be read. */
+bool weft_token_files_read(struct weft_token_files *f, int64_t first, int64_t count, int32_t *to);
 /* The order of windows of texts, of these numbers of windows among others (order.c). */
 enum weft_status weft_check_order(const struct weft_trial *t, uint64_t seed, const int64_t *own, int own_count);
 
@@ -177,6 +189,8 @@ enum weft_status weft_check_scores(const struct weft_trial *t, const struct weft
 enum weft_status weft_check_targets(const struct weft_trial *t);
 /* Three steps on the twin, divided like this (stepped.c). */
 enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batches, int64_t groups, double dropout);
+/* One step on the twin with the recipe's own micro-batches and groups (divided.c). */
+enum weft_status weft_check_division(const struct weft_trial *t);
 /* First weights: of the model itself; and of the twin's size with other seeds and keys (first_weights.c). */
 enum weft_status weft_check_first_weights(const struct weft_trial *t);
 enum weft_status weft_check_seeds(const struct weft_trial *t);

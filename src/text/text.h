@@ -99,8 +99,12 @@ enum weft_status weft_shards_locate(const struct weft_shards *s, int64_t length,
 
 /* ---- order (order.c): a keyed permutation of 0..n-1 for n <= 2^62; any element in O(1), without an array */
 uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);
+/* Its inverse: the place of an element. */
+uint64_t weft_order_place(uint64_t n, uint64_t key, uint64_t element);
 /* The window that training sample `index` reads. Each epoch (index / n) has its own permutation. */
 uint64_t weft_order_sample(uint64_t n, uint64_t seed, uint64_t index);
+/* The first training sample that reads a window. */
+uint64_t weft_order_first(uint64_t n, uint64_t seed, uint64_t window);
 
 /* ---- reading (documents.c): text or JSONL files in constant memory; Zstandard is detected by content */
 

@@ -460,7 +460,56 @@ TYING = [
     Mutant("a tied table that is declared as not tied", edit("nn/model.c", ".tied = spec->tie,", ".tied = false,"),
            "weights whose declared role", gate("live", "layers=1", "context=16")),
 ]
-MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING + DIVISION + TYING
+
+# Texts in files of both widths, some of them shorter than a window; there are no test files.
+TEXT = r"""
+python3 - <<'END'
+import random, struct
+draw = random.Random(1)
+for split, counts in ("train", (500, 37, 1200, 16, 333, 2000)), ("val", (100, 700, 333)):
+    for i, count in enumerate(counts):
+        magic, version, width = ((20240520, 1, "H"), (20240801, 7, "I"))[i % 2]
+        tokens = [draw.randrange(300) for _ in range(count)]
+        with open(f"{split}_{i:06d}.bin", "wb") as file:
+            file.write(struct.pack("<3i", magic, version, count).ljust(1024, b"\0"))
+            file.write(struct.pack(f"<{count}{width}", *tokens))
+END
+""" + gate("stepped", "task=text", "data=.", "context=16", "vocab=300")
+OWN_TOKEN = "            tokens[i] = (int32_t)token;"
+READ_AT = "int64_t at = first - f->first, n ="
+NEXT_PIECE = "        tokens += n;\n        count -= n;"
+OF_TRAIN, OF_VAL = "windows of train unlike the files", "windows of val unlike the files"
+TEXTS = [
+    Mutant("the last token of the second file", edit("text/shards.c", OWN_TOKEN,
+           "            tokens[i] = (int32_t)(token ^ (f == s->shards + 1 && at + i + 1 == f->count));"), OF_TRAIN, TEXT),
+    Mutant("tokens from the second file on are off by one", edit("text/shards.c", READ_AT,
+           "int64_t at = first - f->first + (f > s->shards && first - f->first + 1 < f->count), n ="), OF_TRAIN, TEXT),
+    Mutant("windows of validation that cross a boundary", edit("text/shards.c", NEXT_PIECE,
+           NEXT_PIECE + "\n        tokens[-1] ^= s->count == 3 && count > 0;"), OF_VAL, TEXT),
+    Mutant("files from the fifth on begin a token early", edit("text/shards.c", "s->shards[i].first = s->tokens;",
+           "s->shards[i].first = s->tokens - (i > 3);"), OF_TRAIN, TEXT),
+    Mutant("the last window of train is left out", edit("text/shards.c",
+           "return s->tokens > length ? (s->tokens - 1) / length : 0;",
+           "return s->tokens > length ? (s->tokens - 1) / length - (s->count > 3) : 0;"), OF_TRAIN, TEXT),
+    Mutant("the last window of val is left out", edit("text/shards.c",
+           "return s->tokens > length ? (s->tokens - 1) / length : 0;",
+           "return s->tokens > length ? (s->tokens - 1) / length - (s->count == 3) : 0;"), OF_VAL, TEXT),
+    Mutant("files are read in reverse order", edit("text/shards.c",
+           "return strcmp(((const struct weft_shard *)a)->path, ((const struct weft_shard *)b)->path);",
+           "return strcmp(((const struct weft_shard *)b)->path, ((const struct weft_shard *)a)->path);"), OF_TRAIN, TEXT),
+    Mutant("the 1101st token of a file of narrow tokens", edit("text/internal.h", "((const uint16_t *)tokens)[i]",
+           "((const uint16_t *)tokens)[i - (i == 1100)]"), "samples of training that are wrong", TEXT),
+    Mutant("the last token of a window is that of the window before", edit("train/task/text.c",
+           "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1] : -1;",
+           "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1 < o->length || index % 97 ? i + 1 : 0] : -1;"),
+           "samples of training that are wrong", TEXT),
+    Mutant("validation reads the files of training", edit("train/task/text.c", 'TRY(open_split(spec, o, "val", &o->val));',
+           'TRY(open_split(spec, o, "train", &o->val));'), OF_VAL, TEXT),
+    Mutant("the test begins a window early in the order of val", edit("train/task/text.c",
+           "index += (uint64_t)held_out(o, false);", "index += (uint64_t)held_out(o, false) - 1;"),
+           "samples of the test that are wrong", TEXT),
+]
+MUTANTS = STUDY + SAMPLES + FORKS + REPORTS + LOADING + DIVISION + TYING + TEXTS
 
 
 # ---- the copy of the tree

@@ -63,6 +63,7 @@ static void large_have_an_inverse(void **state)
                 uint64_t from = i < 1000 ? i : i < 2000 ? n - i : weft_below(b, i, n), to = weft_order(n, b, from);
                 assert_true(to < n);
                 assert_true(inverse(n, b, to) == from);
+                assert_true(weft_order_place(n, b, to) == from);
             }
         }
 }
