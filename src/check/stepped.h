@@ -203,8 +203,6 @@ enum weft_status weft_plain_units(const struct weft_learner *trainer, const stru
                                   bool *mask);
 struct weft_shares weft_plain_shares(const struct weft_shares *s, const struct weft_nn *model);
 /* Masks of a recipe that prunes, on a twin and on the model itself, whose first weights are drawn again (pruned.c). */
-/* One step on the twin with the recipe's own micro-batches and groups (divided.c). */
-enum weft_status weft_check_division(const struct weft_trial *t);
 enum weft_status weft_check_pruned(const struct weft_trial *t);
 /* The loop with its log, scores and checkpoints, on a twin of the model itself (rehearsed.c). */
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
@@ -213,8 +211,6 @@ enum weft_status weft_check_restored(const struct weft_trial *t);
 /* Opens the weights of a trainer's checkpoint in every way that users have (opened.c). */
 enum weft_status weft_check_opened(const struct weft_trial *t, const struct weft_rehearsal *s, const char *run,
                                    const char *checkpoint);
-/* One step on the twin with the recipe's own micro-batches and groups (divided.c). */
-enum weft_status weft_check_division(const struct weft_trial *t);
 
 /* ---- dropout (dropout.c, dropout_scores.c) */
 
