@@ -13,6 +13,7 @@
 
 enum { LEAST = 64 }; /* micro-batches in any case */
 #define SHARE 0.05   /* of the time, for more of them */
+#define MOST_SECONDS 3.0
 #define DROPOUT 0.1
 
 /* Steps before the one that reads the last samples of the recipe, if a step reads so many. */
@@ -66,6 +67,6 @@ enum weft_status weft_check_division(const struct weft_trial *t)
     const int64_t all = t->itself->recipe->micro_batches, some = weft_min(all, LEAST);
     double start = weft_seconds();
     TRY(divide(t, some));
-    int64_t more = weft_itself_fits(t->itself, SHARE, (weft_seconds() - start) / (double)some, all);
+    int64_t more = weft_itself_fits(t->itself, SHARE, MOST_SECONDS, (weft_seconds() - start) / (double)some, all);
     return more > some ? divide(t, more) : WEFT_OK;
 }

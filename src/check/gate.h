@@ -206,8 +206,9 @@ void weft_itself_make_room(struct weft_itself *it);
 /* Whether the gate that runs now has not used up this share of the time yet, nor all of them most of it: checks that
  * sample continue while it is so. */
 bool weft_itself_has_time(const struct weft_itself *it, double share);
-/* How many of `all` fit into a share of the time if one takes `each` seconds. */
-int64_t weft_itself_fits(const struct weft_itself *it, double share, double each, int64_t all);
+/* How many of `all`, each of so many seconds, fit into a share of the time and into `most` seconds, which is for runs
+ * of weeks. */
+int64_t weft_itself_fits(const struct weft_itself *it, double share, double most, double each, int64_t all);
 /* "12 x 768, 2 x 1024 tokens, bf16" */
 void weft_itself_describe(const struct weft_itself *it, char text[160]);
 

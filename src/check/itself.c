@@ -107,9 +107,9 @@ bool weft_itself_has_time(const struct weft_itself *it, double share)
     return now - it->gate_begun < share * it->seconds && now - it->begun < MOST_SAMPLING * it->seconds;
 }
 
-int64_t weft_itself_fits(const struct weft_itself *it, double share, double each, int64_t all)
+int64_t weft_itself_fits(const struct weft_itself *it, double share, double most, double each, int64_t all)
 {
-    return (int64_t)fmin((double)all, share * it->seconds / fmax(each, 1e-9));
+    return (int64_t)fmin((double)all, fmin(share * it->seconds, most) / fmax(each, 1e-9));
 }
 
 void weft_itself_describe(const struct weft_itself *it, char text[160])

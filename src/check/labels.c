@@ -17,6 +17,7 @@ enum { LEAST = 256 /* samples in any case */, PLACE_KEY = 98 };
 /* The time for each range. */
 #define SHARE_TRAINING 0.02
 #define SHARE_HELD_OUT 0.004
+#define MOST_SECONDS 0.3 /* enough to find a defect of one sample in 20000 */
 
 struct labels {
     const struct weft_definition *definition; /* NULL: none */
@@ -82,7 +83,8 @@ static int64_t look_at_range(const struct weft_trial *t, struct labels *l, const
         double start = weft_seconds();
         look_at_pieces(l, r, next);
         looked = next;
-        int64_t more = weft_itself_fits(t->itself, r->share, (weft_seconds() - start) / (double)looked, r->count);
+        int64_t more =
+            weft_itself_fits(t->itself, r->share, MOST_SECONDS, (weft_seconds() - start) / (double)looked, r->count);
         next = more == r->count || more > 2 * looked ? more : looked;
     }
     return looked;

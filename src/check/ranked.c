@@ -11,6 +11,7 @@
 
 enum { STEPS = 3, GROUPS = 5, MOST_RANKS = 4, LEAST = 32 /* micro-batches of the recipe in any case */ };
 #define SHARE 0.03 /* of the time, for more of them */
+#define MOST_SECONDS 3.0
 
 struct outcome {
     char weights[65], losses[65], stream[65];
@@ -103,6 +104,6 @@ enum weft_status weft_check_ranks_division(const struct weft_trial *t)
     const int64_t all = t->itself->recipe->micro_batches, some = weft_min(all, LEAST);
     double start = weft_seconds();
     TRY(divide(t, some));
-    int64_t more = weft_itself_fits(t->itself, SHARE, (weft_seconds() - start) / (double)some, all);
+    int64_t more = weft_itself_fits(t->itself, SHARE, MOST_SECONDS, (weft_seconds() - start) / (double)some, all);
     return more > some ? divide(t, more) : WEFT_OK;
 }

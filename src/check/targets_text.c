@@ -120,6 +120,7 @@ static const char *wrong_text(const struct weft_drawn *d, void *context)
 
 enum { BOUNDARIES_KEY = 99 };
 #define SHARE 0.01 /* of the time, for each split */
+#define MOST_SECONDS 0.3
 
 struct around {
     struct weft_drawn drawn;
@@ -183,7 +184,8 @@ static int64_t look_at_boundaries(const struct weft_trial *t, struct around *a, 
         return 0;
     double start = weft_seconds();
     int64_t some = look_at_some(a, boundaries);
-    int64_t pieces = weft_itself_fits(t->itself, SHARE, (weft_seconds() - start) / (double)some, boundaries);
+    int64_t pieces =
+        weft_itself_fits(t->itself, SHARE, MOST_SECONDS, (weft_seconds() - start) / (double)some, boundaries);
     if (pieces <= some || some == boundaries)
         return some;
     int64_t begin = 1;
