@@ -183,8 +183,8 @@ $(filter $(patsubst src/%.c,$(OUT)/obj/%.o,$(LEVEL_SRC)),$(LIB_OBJ)): EXTRA := -
 endif
 
 # What it takes in as bytes the compiler does not tell of.
-$(OUT)/obj/report/assets.o: $(wildcard src/report/*.html src/report/*.css src/report/*.js third_party/uPlot/*)
-$(OUT)/obj/export/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py)
+$(OUT)/obj/report/page/assets.o: $(wildcard src/report/page/*.html src/report/page/*.css src/report/page/*.js third_party/uPlot/*)
+$(OUT)/obj/export/hf/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py src/export/*/*.py)
 
 # An op's file does not depend on all of ops.def, but on ops.rows, whose date changes only if a row changes or goes: a new
 # op compiles no other one again.

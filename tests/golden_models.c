@@ -301,7 +301,8 @@ static int count_missing(void)
         for (int i = 0; weft_part_at((enum weft_part_kind)kind, i); i++) {
             const struct weft_part *part = weft_part_at((enum weft_part_kind)kind, i);
             if (weft_part_is_defined(part) && !seen[kind][i]) {
-                printf("FAIL %s is in no golden model, but in the list of src/check/reference.c\n", part->owner.name);
+                printf("FAIL %s is in no golden model, but in the list of src/check/own/reference.c\n",
+                       part->owner.name);
                 missing++;
             }
         }

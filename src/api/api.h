@@ -8,7 +8,7 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
-#include "train/record.h"
+#include "train/record/record.h"
 #include "train/train.h"
 
 /* ---- configs (config.c) */

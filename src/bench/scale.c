@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "bench/scale.h"
 #include "train/account.h"
-#include "train/partition.h"
+#include "train/ranks/partition.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -106,7 +106,7 @@ void weft_combinations_release(struct weft_combinations *c);
 /* The model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- jobs in as many processes as there are threads (crew.c), each with one thread */
+/* ---- jobs in as many processes as there are threads (jobs.c), each with one thread */
 
 struct weft_crew {
     int jobs;

@@ -2,7 +2,7 @@
  *
  * gates.c - the table of gates, and running them on a small copy of the model and on the model itself.
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 
 #include <stdlib.h>
 #include <string.h>

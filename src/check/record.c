@@ -3,7 +3,7 @@
  * record.c - the result of the gates in a run's folder: for the same config, program and instruction set it would be
  * the same again. A study's run also has the hash of the plan there, which its log takes up.
  */
-#include "train/record.h"
+#include "train/record/record.h"
 #include "base/fields.h"
 #include "base/json.h"
 #include "check/check.h"

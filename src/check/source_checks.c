@@ -4,7 +4,7 @@
  * forward, gradients. They passed there although three mechanisms were not wired in: these checks are necessary but
  * not sufficient, hence the gates.
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "ops/ops.h"
 
 #include <math.h>

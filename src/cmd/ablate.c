@@ -4,8 +4,8 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/planning.h"
-#include "cmd/progress.h"
+#include "cmd/kit/planning.h"
+#include "cmd/kit/progress.h"
 #include "report/report.h"
 #include "study/queue.h"
 

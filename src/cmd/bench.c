@@ -6,7 +6,7 @@
 #include "bench/bench.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/ranks.h"
+#include "cmd/kit/ranks.h"
 #include "dnn/dnn.h"
 
 #include <errno.h>

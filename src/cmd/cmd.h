@@ -14,7 +14,7 @@
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H
 
-#include "cmd/args.h"
+#include "cmd/kit/args.h"
 #include "train/train.h"
 
 /* Options that commands share; --help and --verbose every command has. */

@@ -4,7 +4,7 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 #include "text/text.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "run/diff.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 
 #include <math.h>
 

@@ -5,12 +5,12 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/eval_items.h"
-#include "cmd/progress.h"
+#include "cmd/kit/eval_items.h"
+#include "cmd/kit/progress.h"
 #include "dnn/dnn.h"
 #include "text/text.h"
-#include "train/record.h"
-#include "train/score.h"
+#include "train/record/record.h"
+#include "train/score/score.h"
 
 #include <errno.h>
 #include <math.h>

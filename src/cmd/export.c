@@ -4,12 +4,12 @@
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "export/gguf.h"
-#include "export/hf.h"
-#include "export/onnx.h"
-#include "export/own_parts.h"
+#include "export/gguf/gguf.h"
+#include "export/hf/hf.h"
+#include "export/hf/own_parts.h"
+#include "export/onnx/onnx.h"
 #include "export/parity.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <stdio.h>
 #include <unistd.h>

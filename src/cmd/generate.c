@@ -6,8 +6,8 @@
  * the seed: prompts are fed in chunks of a fixed size, each by itself, and the i-th new token is drawn with the counter
  * i, whatever other sequences are decoded beside it.
  */
-#include "cmd/answer.h"
 #include "cmd/cmd.h"
+#include "cmd/kit/answer.h"
 
 #include <math.h>
 #include <stdlib.h>

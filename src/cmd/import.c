@@ -5,7 +5,7 @@
 #include "base/fields.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "export/gguf.h"
+#include "export/gguf/gguf.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 struct args {
     struct weft_common common;

@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "nn/part.h"
 #include "train/account.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 #include <string.h>

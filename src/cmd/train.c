@@ -7,11 +7,11 @@
 #include "bench/bench.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
-#include "cmd/ranks.h"
+#include "cmd/kit/progress.h"
+#include "cmd/kit/ranks.h"
 #include "dnn/dnn.h"
 #include "run/run.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "check/check.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 #include "dnn/dnn.h"
 #include "nn/part.h"
 #include "simulate/simulate.h"

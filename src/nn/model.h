@@ -43,7 +43,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room);
  * the error lists what does not fit. Narrower floats are widened. */
 enum weft_status weft_nn_load(struct weft_nn *model, const char *path);
 
-/* ---- weights of another model (adopt.c), to begin training with */
+/* ---- weights of another model (weights_adopt.c), to begin training with */
 
 enum weft_fit { WEFT_FIT_COPIED, WEFT_FIT_EXTENDED, WEFT_FIT_NEW, WEFT_FIT_LEFT };
 typedef void weft_fit_fn(void *context, const char *name, enum weft_fit fit);

@@ -68,7 +68,7 @@ void weft_spec_release(struct weft_spec *spec);
 /* The model's own options, then those of every part; NULL past the last. For help and generated pages. */
 const struct weft_owner *weft_nn_owner_at(int i);
 
-/* ---- specs made of a spec (vary.c), released like any */
+/* ---- specs made of a spec (spec_made.c), released like any */
 
 /* A model of the same parts at a tiny size, for checks that take seconds. */
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec);

@@ -3,7 +3,7 @@
  * compare.c - two runs, or two folders of runs, as a study of two arms: options from the configs, scores from the logs.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <dirent.h>
 #include <errno.h>

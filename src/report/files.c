@@ -3,7 +3,7 @@
  * files.c - report.md, the table of verdicts in Markdown, and report.csv, a row per run.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>

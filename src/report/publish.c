@@ -15,9 +15,9 @@
 #include "report/publish.h"
 #include "ckpt/ckpt.h"
 #include "report/archive.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "text/text.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <dirent.h>
 #include <errno.h>

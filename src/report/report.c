@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <stdlib.h>
 

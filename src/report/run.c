@@ -4,7 +4,7 @@
  * folder gives the same bytes, since nothing here depends on what the folder is called.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  */
 #include "run/diff.h"
 #include "ckpt/ckpt.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

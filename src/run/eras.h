@@ -5,7 +5,7 @@
 #ifndef WEFT_ERAS_H
 #define WEFT_ERAS_H
 
-#include "train/record.h"
+#include "train/record/record.h"
 
 /* As a config says. */
 struct weft_configured {

@@ -5,8 +5,8 @@
 #include "run/run.h"
 #include "ckpt/ckpt.h"
 #include "train/account.h"
-#include "train/internal.h"
-#include "train/prune.h"
+#include "train/prune/prune.h"
+#include "train/record/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

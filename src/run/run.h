@@ -32,7 +32,7 @@ struct weft_run {
     const struct weft_settings *settings; /* both were taken from; only read with a folder, for its config.json */
     const char *folder;                   /* NULL: nothing is written */
     struct weft_comm *comm;               /* the ranks that train together, each with the same wishes; NULL: alone */
-    int64_t verify_every;                 /* steps, on several ranks: see train/neighbour.c; 0: never */
+    int64_t verify_every;                 /* steps, on several ranks: see train/ranks/verify_rank.c; 0: never */
     bool resume;                          /* continue the run in the folder; begin one if there is none */
     bool unsafe;                          /* train even if a gate fails */
     double deadline;                      /* by weft_seconds: save and stop before it; 0: none */

@@ -3,7 +3,7 @@
  * compare_files.c - what is written about a simulated study: the headline, report.md, report.csv, the table of verdicts
  * of report.html, and looks.jsonl.
  */
-#include "report/results.h"
+#include "report/read/results.h"
 #include "simulate/studies.h"
 
 #include <jansson.h>

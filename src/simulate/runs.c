@@ -7,7 +7,7 @@
 #include "dnn/dnn.h"
 #include "simulate/studies.h"
 #include "study/queue.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 #include <stdarg.h>

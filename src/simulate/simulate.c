@@ -4,7 +4,7 @@
  * with runs that are only written, and then compared with what is expected.
  */
 #include "simulate/simulate.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "simulate/studies.h"
 #include "study/queue.h"
 

@@ -5,7 +5,7 @@
 #ifndef WEFT_SIMULATED_STUDIES_H
 #define WEFT_SIMULATED_STUDIES_H
 
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "study/study.h"
 
 /* ---- the studies (studies.c) */

@@ -4,7 +4,7 @@
  *
  * The samples come from the model and recipe that a run's config gives, with the functions that training uses. So a
  * difference that the configs do not show, such as a seed that is wrong for one arm, is found before training and not
- * only by the report, which compares the hashes of all samples that runs have read (report/pairing.c).
+ * only by the report, which compares the hashes of all samples that runs have read (report/read/pairing.c).
  */
 #include "study/study.h"
 

@@ -4,7 +4,7 @@
  */
 #include "base/json.h"
 #include "study/study.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <inttypes.h>
 #include <math.h>

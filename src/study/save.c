@@ -7,7 +7,7 @@
 #include "dnn/dnn.h"
 #include "study/plan_hash.h"
 #include "study/study.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
-/* The processor, its cores and instruction set, which is read back (report/recount.c). */
+/* The processor, its cores and instruction set, which is read back (report/read/recount.c). */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";

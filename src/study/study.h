@@ -14,8 +14,8 @@
  *
  * Invariants: the first arm is the baseline. Runs of all arms with the same seed see the same data in the same order
  * and begin with the same weights where names and shapes agree; the report checks it by their hashes
- * (report/pairing.c). An arm that repeats another is trained in its own process with another number of threads; its
- * runs are never copied from the other arm's.
+ * (report/read/pairing.c). An arm that repeats another is trained in its own process with another number of threads;
+ * its runs are never copied from the other arm's.
  */
 #ifndef WEFT_STUDY_H
 #define WEFT_STUDY_H

@@ -12,7 +12,7 @@
 #define WEFT_TEXT_H
 
 #include "base/base.h"
-#include "text/tree.h"
+#include "text/tokens/tree.h"
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
  */
 #include "train/account.h"
 #include "nn/part.h"
-#include "train/partition.h"
-#include "train/prune.h"
+#include "train/prune/prune.h"
+#include "train/ranks/partition.h"
 
 #include <string.h>
 

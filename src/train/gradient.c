@@ -11,7 +11,7 @@
  * kept.
  */
 #include "base/vmath_inl.h"
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 
 /* ---- a micro-batch */
 

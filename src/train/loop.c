@@ -5,8 +5,8 @@
  * What is written is a function of the step, so that a run that was stopped anywhere and resumed writes the same again.
  * A checkpoint comes last, when the records up to its step are safe on disk.
  */
-#include "train/internal.h"
-#include "train/items.h"
+#include "train/record/internal.h"
+#include "train/score/items.h"
 
 #include <errno.h>
 #include <string.h>

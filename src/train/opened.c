@@ -2,7 +2,7 @@
  *
  * opened.c - loads the weights of a trained model, as all commands and the interface do.
  */
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  *
  * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
  */
-#include "train/prune.h"
-#include "train/tree.h"
+#include "train/prune/prune.h"
+#include "train/ranks/tree.h"
 
 #include <math.h>
 #include <stddef.h>

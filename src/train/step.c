@@ -3,8 +3,8 @@
  * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
  */
 #include "base/vmath_inl.h"
-#include "train/prune.h"
-#include "train/ranks.h"
+#include "train/prune/prune.h"
+#include "train/ranks/ranks.h"
 
 #include <stdlib.h>
 

@@ -17,7 +17,7 @@
 
 #include "comm/comm.h"
 #include "nn/units.h"
-#include "train/partition.h"
+#include "train/ranks/partition.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -178,7 +178,7 @@ const struct weft_owner *weft_train_owner_at(int i); /* NULL past the last */
 enum weft_status weft_recipe_forget(const struct weft_recipe *r, const struct weft_shares *cut,
                                     struct weft_settings *settings);
 
-/* ---- a step (step.c, gradient.c, ranks.c, sharing.c, neighbour.c, diagnose.c) */
+/* ---- a step (step.c, gradient.c, ranks.c, sharing.c, verify_rank.c, diagnose.c) */
 
 /* The loss of a step: the total, and the terms it is the sum of: "main" (cross-entropy), those of the parts by their
  * names, "logits_z" where it is trained. */
@@ -226,7 +226,7 @@ struct weft_learner {
     uint32_t *mask;               /* of what is pruned, see prune.h; NULL: nothing is */
     struct weft_smaller *units;   /* [WEFT_UNITS], as pruning is done, see prune.h; NULL likewise */
     int64_t pruned;               /* weights that are */
-    int64_t verify_every;         /* steps, on several ranks: see neighbour.c; 0: never */
+    int64_t verify_every;         /* steps, on several ranks: see verify_rank.c; 0: never */
     struct weft_sharing *sharing; /* of gradients, with other ranks; NULL: alone */
     char (*digests)[64];          /* of a step's samples, for `next_stream`; the same room for each rank */
     int64_t digest_room;

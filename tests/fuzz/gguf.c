@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "export/gguf.h"
+#include "export/gguf/gguf.h"
 #include "text/text.h"
 
 #include <sanitizer/allocator_interface.h>

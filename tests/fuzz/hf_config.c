@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "base/fields.h"
-#include "export/hf.h"
+#include "export/hf/hf.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "text/internal.h"
+#include "text/tokens/internal.h"
 
 #include <zstd.h>
 #include <zstd_errors.h>

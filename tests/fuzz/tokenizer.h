@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "text/bpe.h"
+#include "text/tokenizer/bpe.h"
 
 static inline bool lossless(const struct weft_tokenizer *t)
 {

@@ -11,7 +11,7 @@
 #include "check/check.h"
 #include "infer/infer.h"
 #include "stage.h"
-#include "train/score.h"
+#include "train/score/score.h"
 
 #include <stdatomic.h>
 

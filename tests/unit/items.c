@@ -5,7 +5,7 @@
  *
  * run-tests: 6 s, asan 7 s
  */
-#include "train/items.h"
+#include "train/score/items.h"
 #include "ckpt/ckpt.h"
 #include "shards.h"
 #include "stage.h"

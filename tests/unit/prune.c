@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * prune.c - pruning in training: the schedule, which weights go, that they stay, and masks in checkpoints. Several
- * ranks are ranks.c's, and the whole definition is the gate's (check/pruned.c).
+ * ranks are ranks.c's, and the whole definition is the gate's (check/trainer/pruned.c).
  *
  * run-tests: 1 s, asan 5 s
  */
-#include "train/prune.h"
+#include "train/prune/prune.h"
 #include "stage.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 

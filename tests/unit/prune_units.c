@@ -2,13 +2,13 @@
  *
  * prune_units.c - heads, channels and ranks that are pruned in training: the schedule, whole units and nothing else, a
  * cut afterwards that leaves out what is 0 already, masks in checkpoints, single weights besides. Several ranks are
- * ranks.c's, and the whole definition is the gate's (check/pruned_units.c).
+ * ranks.c's, and the whole definition is the gate's (check/trainer/pruned_units.c).
  *
  * run-tests: 1 s
  */
 #include "stage.h"
-#include "train/prune.h"
-#include "train/record.h"
+#include "train/prune/prune.h"
+#include "train/record/record.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  *
  * run-tests: 12 s, tsan 118 s
  */
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 #include "check/mutants/mutants.h"
 #include "comm/comm.h"
 #include "ops/ops.h"

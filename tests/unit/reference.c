@@ -5,7 +5,7 @@
  *
  * run-tests: 4 s
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "ckpt/ckpt.h"
 #include "test.h"
 

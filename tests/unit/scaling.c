@@ -5,7 +5,7 @@
  *
  * run-tests: 10 s
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "test.h"
 
 #include <math.h>

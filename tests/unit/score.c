@@ -5,7 +5,7 @@
  *
  * run-tests: 1 s, asan 5 s
  */
-#include "train/score.h"
+#include "train/score/score.h"
 #include "infer/infer.h"
 #include "test.h"
 #include "text/text.h"

@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "simulate/simulate.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "test.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #define WEFT_TESTS_STAGE_H
 
 #include "test.h"
-#include "train/record.h"
+#include "train/record/record.h"
 #include "train/train.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  *
  * run-tests: 1 s, asan 1 s
  */
-#include "check/stepped.h"
+#include "check/trainer/stepped.h"
 #include "shards.h"
 
 #include <unistd.h>

@@ -4,7 +4,7 @@
  * weight, or whose weights are in a different order.
  */
 #include "check/mutants/mutants.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * replace.c - replacing parts and ops by broken copies, and restoring them.
  */
 #include "check/mutants/mutants.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <assert.h>
 #include <string.h>

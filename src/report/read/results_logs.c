@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * results_logs.c - compares what ledger and plan say of a run with what its log says.
+ */
+#include "report/read/results.h"
+
+#include <string.h>
+
+/* A plan for other computers checks small copies only, and its runs check more. Otherwise their gates passed if those
+ * of the plan did; how many checks that took depends on instruction sets, threads and time. */
+static enum weft_status check_gates(const struct weft_results *r, struct weft_result_arm *arm,
+                                    const struct weft_finished *run, const struct weft_runlog *log)
+{
+    if (!arm->gates_itself || !weft_results_same_isa(r, log->isa)) {
+        arm->gates_checks = (int)weft_max(arm->gates_checks, log->gates_checks);
+        arm->gates_failed = (int)weft_max(arm->gates_failed, log->gates_failed);
+        return WEFT_OK;
+    }
+    if (!log->gates_failed == !arm->gates_failed && (log->gates_checks > 0) == (arm->gates_checks > 0))
+        return WEFT_OK;
+    return FAIL(
+        WEFT_FORMAT,
+        "study.json says that %d of %d checks of the gates of %s failed, but the log of %s has %lld of %lld: one "
+        "of them was edited",
+        arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
+        (long long)log->gates_checks);
+}
+
+/* The log names the plan that it was trained for, and the gates are those of the arm. */
+static enum weft_status check_bound(const struct weft_results *r, struct weft_result_arm *arm,
+                                    const struct weft_finished *run, const struct weft_runlog *log)
+{
+    if (!*log->plan_sha256 || !*log->gates_sha256)
+        return FAIL(WEFT_FORMAT,
+                    "%s/log.jsonl does not say which plan it was trained for, or by which gates: it is not a run of "
+                    "this study, or an unreleased version of Weft wrote it",
+                    run->folder);
+    if (!r->plan_recorded || strcmp(log->plan_sha256, r->plan_sha256) != 0)
+        return FAIL(WEFT_FORMAT,
+                    "%s was trained for the plan %.16s..., but study.json has the plan %.16s...: the plan was edited "
+                    "after the run, or the run is of another study",
+                    run->folder, log->plan_sha256, r->plan_recorded ? r->plan_sha256 : "(not recorded)");
+    return check_gates(r, arm, run, log);
+}
+
+enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm,
+                                       const struct weft_finished *run)
+{
+    struct weft_runlog log;
+    TRY(weft_runlog_load(&log, run->folder, &r->arena));
+    if (!*run->chain && !*log.chain) { /* of release 0.1.0, or removed with their folder */
+        r->unbound++;
+        return WEFT_OK;
+    }
+    const struct {
+        const char *name;
+        bool same;
+    } checks[] = {
+        {"chain", strcmp(log.chain, run->chain) == 0},
+        {"weights_sha256", strcmp(log.weights_sha256, run->weights_sha256) == 0},
+        {"val_loss", log.val.count && log.val.loss[log.val.count - 1] == run->val_loss},
+        {"val_accuracy", log.val_accuracy == run->val_accuracy},
+        {"test_loss", log.test_loss == run->test_loss},
+        {"test_accuracy", log.test_accuracy == run->test_accuracy},
+        {"params", log.params == run->params},
+        {"steps", log.steps == run->steps},
+        {"stream_sha256", strcmp(log.stream_sha256, run->stream_sha256) == 0},
+        {"train_loss", log.train_loss == run->train_loss},
+        {"config_sha256", strcmp(log.config_sha256, run->config_sha256) == 0},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        if (!checks[i].same)
+            return FAIL(
+                WEFT_FORMAT,
+                "%s/runs.jsonl says of %s, seed %lld, what its log does not: %s differs%s. One of them was changed "
+                "after the run",
+                r->folder, run->arm, (long long)run->seed, checks[i].name, log.exists ? "" : " (the log is missing)");
+    return check_bound(r, arm, run, &log);
+}
