@@ -23,6 +23,15 @@ declare -A floor=(
     [cmd]=14
     [main]=15
 )
+# The same inside a room that has folders: files of a folder include those of their room itself and of lower folders.
+declare -A step=(
+    [cmd/kit]=1
+    [check/op]=1 [check/probe]=1 [check/mutants]=1 [check/own]=2 [check/trainer]=2 [check/gates]=3 [check/samples]=3
+    [export/hf]=1 [export/gguf]=2 [export/onnx]=2
+    [report/read]=1 [report/draw]=2 [report/judge]=2 [report/page]=3
+    [text/tokenizer]=1 [text/tokens]=2
+    [train/prune]=1 [train/ranks]=1 [train/record]=2 [train/score]=3
+)
 
 c_files() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }
 
@@ -43,7 +52,7 @@ check_licence() {
 }
 
 check_rooms() {
-    local file line text header from to
+    local file line text header from to own its
     while IFS=: read -r file line text; do
         header=${text#*\"} header=${header%%\"*}
         [[ $header == weft.h ]] && continue
@@ -55,6 +64,11 @@ check_rooms() {
             echo "$file:$line: room $from has no floor: give it one in tools/lint.sh"
         elif [[ $from != "$to" ]] && ((floor[$to] >= floor[$from])); then
             echo "$file:$line: $from (floor ${floor[$from]}) must not include $to (floor ${floor[$to]})"
+        elif [[ $from == "$to" ]]; then
+            own=${file#src/} own=${own%/*} its=${header%/*}
+            if [[ $own != "$from" && $its != "$to" && $own != "$its" ]] && ((${step[$its]:-9} >= ${step[$own]:-0})); then
+                echo "$file:$line: $own (step ${step[$own]:-none}) must not include $its (step ${step[$its]:-none})"
+            fi
         fi
     done < <(matches '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' -path 'src/*')
 }

@@ -39,6 +39,12 @@ breaks rooms "src/graph/bad.c:2: graph (floor 4) must not include dnn (floor 4)"
     new_file src/graph/bad.c '#include "dnn/dnn.h"'
 breaks rooms "src/nn/attn/bad.c:2: nn (floor 6) must not include train (floor 7)" \
     new_file src/nn/attn/bad.c '  #  include "train/train.h"'
+breaks rooms "src/report/read/bad.c:2: report/read (step 1) must not include report/page (step 3)" \
+    new_file src/report/read/bad.c '#include "report/page/html.h"'
+breaks rooms "src/check/gates/bad.c:2: check/gates (step 3) must not include check/samples (step 3)" \
+    new_file src/check/gates/bad.c '#include "check/samples/labels.h"'
+breaks rooms "src/nn/attn/bad.c:2: nn/attn (step none) must not include nn/ffn (step none)" \
+    new_file src/nn/attn/bad.c '#include "nn/ffn/gelu.h"'
 breaks rooms 'src/ops/bad.c:2: "ops.h" is not of the form' new_file src/ops/bad.c '#include "ops.h"'
 breaks rooms 'src/ops/bad.c:2: "../base/base.h" is not of the form' new_file src/ops/bad.c '#include "../base/base.h"'
 breaks rooms "src/attic/bad.c:2: room attic has no floor" new_file src/attic/bad.c '#include "base/base.h"'
