@@ -26,7 +26,7 @@ declare -A floor=(
 # The same inside a room that has folders: files of a folder include those of their room itself and of lower folders.
 declare -A step=(
     [cmd/kit]=1
-    [check/op]=1 [check/probe]=1 [check/mutants]=1 [check/own]=2 [check/trainer]=2 [check/gates]=3 [check/samples]=3
+    [check/op]=1 [check/probe]=1 [check/mutants]=1 [check/own]=2 [check/trainer]=2 [check/gates]=2 [check/samples]=3
     [export/hf]=1 [export/gguf]=2 [export/onnx]=2
     [report/read]=1 [report/draw]=2 [report/judge]=2 [report/page]=3
     [text/tokenizer]=1 [text/tokens]=2

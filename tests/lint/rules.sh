@@ -41,7 +41,7 @@ breaks rooms "src/nn/attn/bad.c:2: nn (floor 6) must not include train (floor 7)
     new_file src/nn/attn/bad.c '  #  include "train/train.h"'
 breaks rooms "src/report/read/bad.c:2: report/read (step 1) must not include report/page (step 3)" \
     new_file src/report/read/bad.c '#include "report/page/html.h"'
-breaks rooms "src/check/gates/bad.c:2: check/gates (step 3) must not include check/samples (step 3)" \
+breaks rooms "src/check/gates/bad.c:2: check/gates (step 2) must not include check/samples (step 3)" \
     new_file src/check/gates/bad.c '#include "check/samples/labels.h"'
 breaks rooms "src/nn/attn/bad.c:2: nn/attn (step none) must not include nn/ffn (step none)" \
     new_file src/nn/attn/bad.c '#include "nn/ffn/gelu.h"'
