@@ -13,7 +13,7 @@
  */
 #include "check/check.h"
 #include "golden/stored.h"
-#include "nn/model.h"
+#include "nn/net.h"
 #include "nn/part.h"
 #include "ops/ops.h"
 

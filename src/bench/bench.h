@@ -8,7 +8,7 @@
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 /* One runner in an interleaved comparison (contest.c). */
 struct weft_contender {

@@ -5,7 +5,7 @@
 #ifndef WEFT_PARITY_H
 #define WEFT_PARITY_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 struct weft_parity {
     char program[64];  /* that was run, with its version; "": none */

@@ -13,7 +13,7 @@
 #ifndef WEFT_INFER_H
 #define WEFT_INFER_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 /* ---- cache (cache.c): memory for the slots of a net, in pages of WEFT_KEY_TILE rows */
 

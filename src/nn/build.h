@@ -6,7 +6,7 @@
 #ifndef WEFT_BUILD_H
 #define WEFT_BUILD_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 #include "nn/part.h"
 
 /* Where in a layer a dropout mask applies. */

@@ -9,7 +9,7 @@
 #ifndef WEFT_UNITS_H
 #define WEFT_UNITS_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 enum weft_units { WEFT_UNITS_HEADS, WEFT_UNITS_CHANNELS, WEFT_UNITS_M1, WEFT_UNITS_M2, WEFT_UNITS_M3, WEFT_UNITS };
 

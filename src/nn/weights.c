@@ -3,7 +3,7 @@
  * weights.c - a model's weights on disk: model.safetensors under the weights' own names, in f32 or narrower.
  */
 #include "ckpt/ckpt.h"
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <errno.h>
 #include <math.h>

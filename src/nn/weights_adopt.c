@@ -8,7 +8,7 @@
  * file); distances beyond the last of the file's share that one's number, as they did in its model.
  */
 #include "ckpt/ckpt.h"
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef WEFT_GOLDEN_CASE_H
 #define WEFT_GOLDEN_CASE_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 #include "stored.h"
 
 #include <stdlib.h>

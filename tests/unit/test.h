@@ -6,7 +6,7 @@
 #ifndef WEFT_TEST_H
 #define WEFT_TEST_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

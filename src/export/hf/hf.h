@@ -11,7 +11,7 @@
 #define WEFT_HF_H
 
 #include "ckpt/ckpt.h"
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <jansson.h>
 

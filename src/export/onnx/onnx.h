@@ -12,7 +12,7 @@
 #define WEFT_ONNX_H
 
 #include "ckpt/ckpt.h"
-#include "nn/model.h"
+#include "nn/net.h"
 
 /* Types of elements, as the format numbers them. */
 enum weft_onnx_type { WEFT_ONNX_FLOAT = 1, WEFT_ONNX_INT64 = 7, WEFT_ONNX_BOOL = 9 };

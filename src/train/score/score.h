@@ -7,7 +7,7 @@
 #ifndef WEFT_SCORE_H
 #define WEFT_SCORE_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 /* ---- sequences (score.c) */
 
