@@ -7,6 +7,7 @@
  * run-tests: 17 s
  */
 #include "infer/infer.h"
+#include "train/learner.h"
 #include "unit/stage.h"
 
 #include <stdatomic.h>

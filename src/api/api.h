@@ -8,8 +8,8 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
+#include "train/recipe.h"
 #include "train/record/record.h"
-#include "train/train.h"
 
 /* ---- configs (config.c) */
 

@@ -13,7 +13,7 @@
 #ifndef WEFT_SCALE_H
 #define WEFT_SCALE_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 struct weft_scale_machine {
     double micro_batch;   /* seconds, forward and backward, on a rank's threads */

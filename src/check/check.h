@@ -7,7 +7,7 @@
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 /* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
 

@@ -5,6 +5,7 @@
  * loss and the norm of the gradient of every step, and the weights after the last.
  */
 #include "check/check.h"
+#include "train/learner.h"
 
 #include <string.h>
 

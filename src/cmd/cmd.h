@@ -15,7 +15,7 @@
 #define WEFT_CMD_H
 
 #include "cmd/kit/args.h"
-#include "train/train.h"
+#include "train/score/evaluate.h"
 
 /* Options that commands share; --help and --verbose every command has. */
 enum {

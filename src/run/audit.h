@@ -6,7 +6,7 @@
 #ifndef WEFT_AUDIT_H
 #define WEFT_AUDIT_H
 
-#include "train/train.h"
+#include "train/loop.h"
 
 struct weft_audit {
     /* ---- what is wanted */

@@ -6,7 +6,7 @@
 #ifndef WEFT_DIFF_H
 #define WEFT_DIFF_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 struct weft_diff {
     /* ---- what is wanted: two runs, of models with the same weights */

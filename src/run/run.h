@@ -13,7 +13,7 @@
 #define WEFT_RUN_H
 
 #include "check/check.h"
-#include "train/train.h"
+#include "train/loop.h"
 
 /* What a run reports besides failed checks and progress; the fields that say more are named. */
 enum weft_run_notice {

@@ -7,6 +7,7 @@
  */
 #include "bench/bench.h"
 #include "study/study.h"
+#include "train/learner.h"
 
 #include <inttypes.h>
 #include <stdio.h>

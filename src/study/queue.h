@@ -7,6 +7,7 @@
 
 #include "study/study.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* ---- a run (launch.c) */

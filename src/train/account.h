@@ -5,7 +5,7 @@
 #ifndef WEFT_ACCOUNT_H
 #define WEFT_ACCOUNT_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 struct weft_account {
     int64_t params, attn_params, ffn_params;

@@ -4,7 +4,7 @@
  *
  * The graph is one of its own, made when it is wanted and freed again: training keeps its bits and its memory.
  */
-#include "train/train.h"
+#include "train/learner.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * What is written is a function of the step, so that a run that was stopped anywhere and resumed writes the same again.
  * A checkpoint comes last, when the records up to its step are safe on disk.
  */
+#include "train/loop.h"
 #include "train/record/internal.h"
 #include "train/score/items.h"
 

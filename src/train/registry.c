@@ -2,7 +2,7 @@
  *
  * registry.c - the tasks and optimisers there are: those of tasks.def, then those that were registered.
  */
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <pthread.h>
 #include <string.h>

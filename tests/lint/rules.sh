@@ -38,7 +38,7 @@ breaks rooms "src/base/bad.c:2: base (floor 1) must not include tensor (floor 2)
 breaks rooms "src/graph/bad.c:2: graph (floor 4) must not include dnn (floor 4)" \
     new_file src/graph/bad.c '#include "dnn/dnn.h"'
 breaks rooms "src/nn/attn/bad.c:2: nn (floor 6) must not include train (floor 7)" \
-    new_file src/nn/attn/bad.c '  #  include "train/train.h"'
+    new_file src/nn/attn/bad.c '  #  include "train/recipe.h"'
 breaks rooms "src/report/read/bad.c:2: report/read (step 1) must not include report/page (step 3)" \
     new_file src/report/read/bad.c '#include "report/page/html.h"'
 breaks rooms "src/check/gates/bad.c:2: check/gates (step 2) must not include check/samples (step 3)" \

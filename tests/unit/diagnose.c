@@ -6,6 +6,7 @@
  * run-tests: 1 s
  */
 #include "stage.h"
+#include "train/learner.h"
 
 #include <math.h>
 

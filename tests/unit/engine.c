@@ -11,6 +11,8 @@
 #include "check/check.h"
 #include "infer/infer.h"
 #include "stage.h"
+#include "train/learner.h"
+#include "train/score/evaluate.h"
 #include "train/score/score.h"
 
 #include <stdatomic.h>

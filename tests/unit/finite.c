@@ -5,6 +5,7 @@
  * run-tests: 1 s, asan 4 s
  */
 #include "stage.h"
+#include "train/learner.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * run-tests: 1 s, asan 1 s
  */
 #include "test.h"
-#include "train/train.h"
+#include "train/recipe.h"
 
 #include <math.h>
 

@@ -10,6 +10,7 @@
 #include "shards.h"
 #include "stage.h"
 #include "stats/stats.h"
+#include "train/score/evaluate.h"
 
 #include <math.h>
 #include <sys/stat.h>

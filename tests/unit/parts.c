@@ -10,7 +10,7 @@
 #include "nn/build.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/train.h"
+#include "train/learner.h"
 
 static void failed_check(void *context, const struct weft_check *c)
 {

@@ -9,6 +9,7 @@
 #include "stage.h"
 #include "train/prune/prune.h"
 #include "train/record/record.h"
+#include "train/score/evaluate.h"
 
 #include <math.h>
 

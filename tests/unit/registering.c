@@ -9,9 +9,10 @@
 #include "nn/parts.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { READERS = 20, MECHANISMS = 20, TASKS = 30, THREADS = 3 };
 

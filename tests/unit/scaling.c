@@ -7,6 +7,7 @@
  */
 #include "check/probe/gate.h"
 #include "test.h"
+#include "train/learner.h"
 
 #include <math.h>
 #include <string.h>

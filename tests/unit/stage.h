@@ -6,8 +6,8 @@
 #define WEFT_TESTS_STAGE_H
 
 #include "test.h"
+#include "train/learner.h"
 #include "train/record/record.h"
-#include "train/train.h"
 
 #include <math.h>
 

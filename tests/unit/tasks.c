@@ -6,7 +6,7 @@
  * run-tests: 3 s, asan 17 s
  */
 #include "shards.h"
-#include "train/train.h"
+#include "train/recipe.h"
 
 #include <math.h>
 

@@ -6,6 +6,8 @@
  * run-tests: 1 s, asan 12 s
  */
 #include "stage.h"
+#include "train/learner.h"
+#include "train/score/evaluate.h"
 
 #include <jansson.h>
 #include <math.h>

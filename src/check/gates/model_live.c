@@ -8,6 +8,7 @@
  * parts are measured on the weights that were learned (model_effects.c).
  */
 #include "check/probe/gate.h"
+#include "train/learner.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #define WEFT_GATE_H
 
 #include "check/check.h"
-#include "train/train.h"
+#include "train/recipe.h"
 
 /* Under sanitizers a check takes ten times as long, and they look for something else. */
 #ifndef __has_feature

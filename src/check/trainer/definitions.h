@@ -6,7 +6,7 @@
 #ifndef WEFT_PLAIN_H
 #define WEFT_PLAIN_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 /* The value of a number or choice by its option's name; false: the owner has no such option. */
 bool weft_plain_option(const struct weft_owner *owner, const void *options, const char *name, double *value);

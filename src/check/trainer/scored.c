@@ -4,6 +4,7 @@
  * the logits of FORWARD.
  */
 #include "check/trainer/stepped.h"
+#include "train/score/evaluate.h"
 
 #include <assert.h>
 #include <math.h>

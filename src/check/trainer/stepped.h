@@ -8,6 +8,7 @@
 
 #include "check/probe/gate.h"
 #include "check/trainer/definitions.h"
+#include "train/learner.h"
 
 /* ---- a trainer on a copy of the twin (rehearsal.c), with a task whose samples have very different numbers of scored
  * tokens, some none */

@@ -10,6 +10,7 @@
  * its weights and moments end with the same bits. Resumed with no step left, it is scored again.
  */
 #include "check/trainer/stepped.h"
+#include "train/loop.h"
 #include "train/record/record.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #ifndef WEFT_ADAM_H
 #define WEFT_ADAM_H
 
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <math.h>
 #include <stddef.h>

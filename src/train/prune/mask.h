@@ -5,7 +5,7 @@
 #ifndef WEFT_MASK_H
 #define WEFT_MASK_H
 
-#include "train/train.h"
+#include "train/learner.h"
 
 enum { WEFT_MASK_WORD = 32 };
 

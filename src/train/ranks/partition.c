@@ -3,7 +3,8 @@
  * partition.c - see partition.h. Buckets are large enough for messages to run at the network's speed, and small enough
  * for most of a model to be on its way before the backward pass ends.
  */
-#include "train/train.h"
+#include "train/ranks/partition.h"
+#include "train/tasks.h"
 
 enum { LARGEST = 1 << 23, SMALLEST = 1 << 18, PARTS = 16 }; /* elements: 32 MiB, 1 MiB */
 

@@ -5,8 +5,8 @@
 #ifndef WEFT_RANKS_H
 #define WEFT_RANKS_H
 
+#include "train/learner.h"
 #include "train/ranks/tree.h"
-#include "train/train.h"
 
 /* The micro-batches of a group, or of a rank, begin here. */
 int64_t weft_group_micro_batch(const struct weft_learner *t, int64_t group);

@@ -5,6 +5,7 @@
 #ifndef WEFT_TRAIN_RECORD_INTERNAL_H
 #define WEFT_TRAIN_RECORD_INTERNAL_H
 
+#include "train/loop.h"
 #include "train/record/record.h"
 
 /* ---- where the bits come from (origin.c) */

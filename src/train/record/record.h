@@ -10,7 +10,7 @@
 #ifndef WEFT_RECORD_H
 #define WEFT_RECORD_H
 
-#include "train/train.h"
+#include "train/learner.h"
 
 /* What a log has in place of the number of checks if the gates were skipped (WEFT_TEST_SKIP_GATES). */
 #define WEFT_GATES_NOT_RUN "not run"

@@ -2,6 +2,7 @@
  *
  * eval.c - how well a model does on samples that training never sees.
  */
+#include "train/score/evaluate.h"
 #include "train/score/items.h"
 
 #include <stdlib.h>

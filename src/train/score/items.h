@@ -9,7 +9,7 @@
 #ifndef WEFT_ITEMS_H
 #define WEFT_ITEMS_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 #define WEFT_ITEMS_FILE "items.safetensors"
 enum { WEFT_MOST_ITEMS = 65536, WEFT_LEAST_DOCUMENTS = 20 };

@@ -5,7 +5,7 @@
 #ifndef WEFT_DRAW_H
 #define WEFT_DRAW_H
 
-#include "train/train.h"
+#include "train/tasks.h"
 
 /* The numbers of one sample, one after another. */
 struct draw {

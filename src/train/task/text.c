@@ -6,7 +6,7 @@
  * where there are none, the first half of `val` is for validation and the second for the test.
  */
 #include "text/text.h"
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <stddef.h>
 #include <stdio.h>
