@@ -5,7 +5,7 @@
  *
  * run-tests: 1 s, asan 1 s
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 #include "shards.h"
 
 #include <unistd.h>

@@ -6,7 +6,7 @@
  * If there is no time for all, the range is divided into pieces of the same length, and one sample is taken by chance
  * out of each. So a defect of one sample in thousands shows in a run that draws many, wherever in the run it is.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 
 #include <math.h>
 #include <stdio.h>

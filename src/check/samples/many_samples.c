@@ -7,7 +7,7 @@
  * around powers of two. A task whose samples come again after P of them shows it if P is below the product of the two
  * numbers. Where a task has few different samples, sequences of them are compared instead.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 
 #include <math.h>
 #include <stdio.h>

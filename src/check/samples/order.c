@@ -5,7 +5,8 @@
  * Validation and test take disjoint parts of one order, so that no window is in both if it is a permutation. Numbers of
  * windows are those of the data and some others; of large ones a part is looked at.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
+#include "check/trainer/dropout.h"
 #include "text/text.h"
 
 #include <math.h>

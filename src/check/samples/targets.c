@@ -3,6 +3,7 @@
  * targets.c - the samples that the model itself is trained and scored on: what every task must keep, and, for tasks
  * with a definition (targets_*.c), tokens and targets by that definition.
  */
+#include "check/samples/samples.h"
 #include "check/trainer/stepped.h"
 
 #include <math.h>

@@ -3,7 +3,8 @@
  * targets_fuzzy.c - samples of fuzzy by its definition: n keys of m codes, then n queries, each a key with some codes
  * substituted, scored after every code with the number of that key.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
+#include "check/trainer/definitions.h"
 
 #include <math.h>
 

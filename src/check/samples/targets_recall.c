@@ -2,7 +2,7 @@
  *
  * targets_recall.c - samples of recall and mqar by their definitions.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
  * half, or the test files where there are any. The windows at the boundaries of files are looked for in these orders.
  * Files that were moved since cannot be read again: then only what a window shows of itself is checked.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 #include "text/text.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *
  * Purposes are compared over many more samples than the others: which pairs are held out shows only in what recurs.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 
 #include <stdlib.h>
 

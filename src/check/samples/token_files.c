@@ -3,7 +3,7 @@
  * token_files.c - a plain reader of token files, written from docs/data.md, to compare the real one with: it seeks to
  * each token's place in its file and puts the token together from its bytes. Only the rule for names is shared.
  */
-#include "check/trainer/stepped.h"
+#include "check/samples/samples.h"
 #include "text/text.h"
 
 #include <dirent.h>

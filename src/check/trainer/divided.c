@@ -7,6 +7,7 @@
  * with its weight and in its place. The samples of the step are about the last that the recipe trains on.
  */
 #include "check/trainer/stepped.h"
+#include "check/trainer/sums.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * A mask shows as zeros in the output of its node. Attention drops probabilities, of which only the first position of a
  * sequence shows one: it sees itself alone, so a head's output there is its value, times 1/(1-p) or 0.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/dropout.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * all scores are 0, so that every one of the t+1 probabilities of row t is 1/(t+1); and the value of position j is 1 in
  * element j, else 0. Then element j of row t's output is 1/((t+1)(1-p)) where j is kept, else 0.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/dropout.h"
 #include "ops/ops.h"
 
 #include <math.h>

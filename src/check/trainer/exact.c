@@ -4,7 +4,7 @@
  * instruction-set level of this processor, on the twin; steps of the twin also on any number of ranks (ranked.c). On
  * the model itself: the recipe's own micro-batch with two numbers of threads and, where there is time, two levels.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/ranked.h"
 #include "dnn/dnn.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
  * are counted against the distribution; and what recurs is looked for in all random weights together. On a model of
  * the twin's size, other seeds and keys must change every random weight.
  */
+#include "check/trainer/dropout.h"
 #include "check/trainer/stepped.h"
 
 #include <math.h>

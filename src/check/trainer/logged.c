@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
-#include "check/trainer/stepped.h"
+#include "check/trainer/scores.h"
 
 #include <errno.h>
 #include <math.h>

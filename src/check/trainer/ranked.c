@@ -4,7 +4,8 @@
  * ranks are threads of this process, so this needs no MPI; what they send each other is the same. Their groups do not
  * divide evenly, so that they join parts of the tree in every way. One step is divided as the recipe has it.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/ranked.h"
+#include "check/trainer/rehearsal.h"
 
 #include <stdio.h>
 #include <string.h>

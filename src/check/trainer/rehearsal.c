@@ -3,7 +3,7 @@
  * rehearsal.c - the real trainer on a copy of the twin, with a task made for it: random tokens and targets, of which a
  * sample scores all, some or none. So a wrong count, a wrong sample or a mean of means shows in the gradient.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/rehearsal.h"
 
 #include <string.h>
 

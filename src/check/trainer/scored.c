@@ -3,6 +3,7 @@
  * scored.c - the score of held-out samples against a plain one: mean cross-entropy and accuracy over scored tokens, by
  * the logits of FORWARD.
  */
+#include "check/trainer/scores.h"
 #include "check/trainer/stepped.h"
 #include "train/score/evaluate.h"
 

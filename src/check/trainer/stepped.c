@@ -8,6 +8,9 @@
  * made-up gradients and moments at steps where its definition changes.
  */
 #include "check/trainer/stepped.h"
+#include "check/trainer/dropout.h"
+#include "check/trainer/sums.h"
+#include "check/trainer/updates.h"
 
 #include <math.h>
 #include <stdio.h>

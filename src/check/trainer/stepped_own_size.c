@@ -6,7 +6,9 @@
  * The first weights are trained and afterwards drawn again. Graphs of other gates make room, as a trainer takes as much
  * memory as training does.
  */
+#include "check/trainer/dropout.h"
 #include "check/trainer/stepped.h"
+#include "check/trainer/updates.h"
 
 enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_STEPPED = 32 };
 

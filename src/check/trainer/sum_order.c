@@ -5,7 +5,7 @@
  * Group g of G has the micro-batches from g M / G on, which add to one sum one after another, as the kernels do it.
  * Then neighbours are added, and neighbours of these, until one is left; the last of an odd number waits.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/sums.h"
 
 #include <stdio.h>
 #include <stdlib.h>

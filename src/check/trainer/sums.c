@@ -6,7 +6,7 @@
  * The samples of micro-batch m of a step are (step M + m) B, .. + B-1. A scored token weighs one over all scored tokens
  * of the step, an auxiliary loss one over M.
  */
-#include "check/trainer/stepped.h"
+#include "check/trainer/sums.h"
 
 #include <math.h>
 #include <stdlib.h>

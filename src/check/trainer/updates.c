@@ -9,6 +9,7 @@
  * Of models with more than MOST weights a part of every tensor is compared: BLOCK elements out of every PERIOD, and
  * the last BLOCK. PERIOD is not a multiple of powers of 2, so that the blocks have every place relative to a span.
  */
+#include "check/trainer/updates.h"
 #include "check/trainer/stepped.h"
 
 #include <math.h>

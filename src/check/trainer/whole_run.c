@@ -9,7 +9,9 @@
  * score that was kept from an earlier step differs. A second run is stopped on the way and resumed by a new trainer:
  * its weights and moments end with the same bits. Resumed with no step left, it is scored again.
  */
+#include "check/trainer/scores.h"
 #include "check/trainer/stepped.h"
+#include "check/trainer/sums.h"
 #include "train/loop.h"
 #include "train/record/record.h"
 
