@@ -115,8 +115,7 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
     return WEFT_OK;
 }
 
-/* Whether runs of the arm are compared with runs of the first arm that have the same seed. */
-static bool is_paired(const struct weft_study *s, int arm)
+bool weft_study_is_paired(const struct weft_study *s, int arm)
 {
     return s->arm[arm].repeats < 0 || s->repeat_seeds == WEFT_REPEAT_SAME;
 }
@@ -158,33 +157,15 @@ static enum weft_status compare_seed(const struct weft_study *s, int64_t seed, s
     if (status == WEFT_OK && seed == 0)
         hash_all(&base, found->sha256);
     for (int i = 1; i < s->arm_count && status == WEFT_OK; i++)
-        if (is_paired(s, i))
+        if (weft_study_is_paired(s, i))
             status = compare_arm(s, i, seed, &base);
     release(&base);
     return status;
 }
 
-/* ---- how many samples runs read */
-
-static int64_t count_read(const struct weft_arm *arm)
+int64_t weft_arm_samples(const struct weft_arm *arm)
 {
     return arm->recipe.steps * arm->recipe.micro_batches * arm->spec.batch;
-}
-
-/* Such arms are legitimate: the report says that they are not paired, and here it is said before they are trained. */
-static void note_numbers(const struct weft_study *s)
-{
-    char key[160];
-    for (int i = 1; i < s->arm_count; i++) {
-        snprintf(key, sizeof key, "not paired: %.63s", s->arm[i].name);
-        if (is_paired(s, i) && count_read(&s->arm[i]) != count_read(&s->arm[0]))
-            weft_note_once(key,
-                           "arm %s will not be paired with arm %s: it is trained on %lld samples, not %lld. The report "
-                           "will have no verdict for it (not paired). Give both arms the same product of steps, batch "
-                           "and micro_batches to compare them seed by seed",
-                           s->arm[i].name, s->arm[0].name, (long long)count_read(&s->arm[i]),
-                           (long long)count_read(&s->arm[0]));
-    }
 }
 
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found)
@@ -192,7 +173,6 @@ enum weft_status weft_study_first_samples(const struct weft_study *s, struct wef
     int64_t batch = s->arm[0].recipe.micro_batches * s->arm[0].spec.batch;
     *found = (struct weft_first_samples){.training = weft_max(LEAST_TRAINING, weft_min(MOST_TRAINING, batch))};
     int64_t seeds = weft_min(s->seeds, weft_max(1, MOST_RUNS / s->arm_count));
-    note_numbers(s);
     for (; found->seeds < seeds; found->seeds++)
         TRY(compare_seed(s, found->seeds, found));
     return WEFT_OK;

@@ -11,5 +11,7 @@
 
 /* Of the content of a study.json, from whatever program; any content is safe. */
 void weft_plan_hash(const json_t *study, char hash[65]);
+/* Writes the first value by which two such contents have different hashes: "seeds is [1,2,3], not [1,2]". */
+void weft_plan_difference(const json_t *study, const json_t *other, char *text, size_t size);
 
 #endif

@@ -118,25 +118,37 @@ static enum weft_status load(const char *folder, char path[4096], json_t **study
     return WEFT_OK;
 }
 
-static enum weft_status check_same_plan(const char *folder, const char *plan, char path[4096])
+static enum weft_status count_finished(const char *folder, int64_t *count)
 {
     struct weft_arena arena = {0};
     struct weft_finished *list;
-    int64_t count = 0;
-    json_t *study;
-    TRY(load(folder, path, &study));
-    const char *before = json_string_value(json_object_get(study, "plan_sha256"));
-    bool other = before && strcmp(before, plan) != 0;
-    json_decref(study);
-    enum weft_status status = other ? weft_ledger_read(folder, &arena, &list, &count) : WEFT_OK;
+    enum weft_status status = weft_ledger_read(folder, &arena, &list, count);
     weft_arena_release(&arena);
+    return status;
+}
+
+static enum weft_status check_same_plan(const struct weft_study *s, const char *folder)
+{
+    int64_t count = 0;
+    char path[4096], plan[65], difference[256] = "";
+    json_t *before, *now;
+    TRY(weft_study_plan_hash(s, plan));
+    TRY(load(folder, path, &before));
+    const char *of = json_string_value(json_object_get(before, "plan_sha256"));
+    enum weft_status status = of && strcmp(of, plan) != 0 ? count_finished(folder, &count) : WEFT_OK;
+    if (count && (now = pack_study(s, "", ""))) {
+        weft_plan_difference(now, before, difference, sizeof difference);
+        json_decref(now);
+    }
+    json_decref(before);
     TRY(status);
     if (count)
-        return FAIL(WEFT_INVALID,
-                    "%s has a study with another plan, and %lld of its runs are finished. A plan (arms, settings, "
-                    "learning rates, seeds, looks) is fixed before the first run: pass another --out, with --set "
-                    "parent=%s and other seeds; or remove the folder",
-                    folder, (long long)count, folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s has a study with a different plan, and %lld of its runs are finished: %s. A plan (arms, settings, "
+            "learning rates, seeds, looks) is fixed before the first run: pass another --out, with --set "
+            "parent=%s and other seeds; or remove the folder",
+            folder, (long long)count, *difference ? difference : "its hash differs", folder);
     return WEFT_OK;
 }
 
@@ -166,14 +178,20 @@ static enum weft_status check_parent(const struct weft_study *s)
     return WEFT_OK;
 }
 
+enum weft_status weft_study_fits(const struct weft_study *s, const char *folder)
+{
+    TRY(check_same_plan(s, folder));
+    return check_parent(s);
+}
+
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command)
 {
     char program[65], path[4096], plan[65], *words = NULL;
     size_t bytes;
+    TRY(weft_study_fits(s, folder));
     TRY(weft_study_plan_hash(s, plan));
-    TRY(check_same_plan(folder, plan, path));
-    TRY(check_parent(s));
     TRY(weft_folder_make(folder));
+    snprintf(path, sizeof path, "%s/study.json", folder);
     TRY(weft_program_hash(program));
     FILE *to = open_memstream(&words, &bytes);
     if (to) {

@@ -142,6 +142,14 @@ struct weft_first_samples {
     char sha256[65];            /* of the samples of the first seed */
 };
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found);
+/* Returns whether runs of the arm are compared with the first arm's runs that have the same seed. */
+bool weft_study_is_paired(const struct weft_study *s, int arm);
+/* Returns the number of samples that a run of the arm is trained on. */
+int64_t weft_arm_samples(const struct weft_arm *arm);
+
+/* WEFT_CHECK: the report of this plan could have no verdict; the message says why, and what to change
+ * (verdict_possible.c). */
+enum weft_status weft_study_verdict_possible(const struct weft_study *s);
 
 /* The record of simulated studies in a study's folder (simulated.c). */
 #define WEFT_SIMULATED_FILE "simulated.json"
@@ -152,9 +160,11 @@ struct weft_simulated {
 enum weft_status weft_simulated_load(const char *folder, struct weft_simulated *s);
 enum weft_status weft_simulated_save(const char *folder, const struct weft_simulated *s);
 
-/* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
- * command that runs the study again. Refuses a folder with finished runs of another plan, and a parent with the same
- * seeds: whoever has seen results must not choose by them what is judged on the same runs. */
+/* Refuses a folder with finished runs of a different plan, and a parent with the same seeds: whoever has seen results
+ * must not choose by them what is judged on the same runs. */
+enum weft_status weft_study_fits(const struct weft_study *s, const char *folder);
+/* Creates the folder and writes study.json into it, whole or not at all, if the study fits there. `command` has the
+ * words, up to a NULL, of the command that runs the study again. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,

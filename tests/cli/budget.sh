@@ -45,7 +45,7 @@ plan_hash() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1] + "
 
 # ---- a budget
 
-study --dry-run --out none --budget 0.5 && steps=$(field steps <out) && ((steps > 1 && steps < 1000000)) &&
+study --dry-run --unsafe --out none --budget 0.5 && steps=$(field steps <out) && ((steps > 1 && steps < 1000000)) &&
     python3 -c 'import json; s = json.load(open("out"))["seconds"]; exit(not 25 < s <= 30)' &&
     grep -q "^$steps of 1000000 steps for every arm, .*: fixed by a budget of 0.5 minutes" err && [[ ! -e none ]]
 result $? "as many steps as fit, and no fewer"
@@ -66,8 +66,8 @@ result $? "a single run takes the number from the plan"
 gated --out kept --budget 0.5 && [[ $(planned kept) == "20 20 5 20 0" && $(field done_before <out) == 1 ]] &&
     [[ $(wc -l <kept/runs.jsonl) == 2 ]] && ! grep -v '"steps": 20,' kept/runs.jsonl
 result $? "and so does the study that continues"
-refuses "kept has a study with another plan" --out kept --budget 1.5
-refuses "kept has a study with another plan" --out kept --budget 0.5 --set width=64
+refuses "kept has a study with a different plan" --out kept --budget 1.5
+refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
 "$weft" report kept | grep -q "^Steps fixed by a budget of 0.5 minutes: 20 of 1000000, .* steps=20 and warmup=5 without" &&
     grep -q "Steps fixed by a budget of 0.5 minutes" kept/report.md kept/report.html
 result $? "the report says so"

@@ -46,7 +46,7 @@ runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]
 print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r["arm"] == sys.argv[2] and r["seed"] < 2000)))' "$1" "$2"
 }
 
-plan=$(study --dry-run --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
+plan=$(study --dry-run --unsafe --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
     [[ $(field gates_failed <<<"$plan") == 0 && ! -e none ]] && grep -q 'steps of every arm were timed' err
 result $? "--dry-run prints the cost of every arm and the time, and leaves nothing"
 
@@ -62,9 +62,9 @@ again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] 
     cmp -s whole/study.json study.json
 result $? "what is done is not trained again, and study.json is the same"
 
-refuses 'whole has a study with another plan, and 4 of its runs are finished' --out whole --seeds 3
-refuses 'has a study with another plan' --out whole --set lr=0.002
-refuses 'has a study with another plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
+refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
+refuses 'has a study with a different plan' --out whole --set lr=0.002
+refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
 refuses 'begin behind them, with --set seed=3' --out more --seeds 3 --set parent=whole
 refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]

@@ -123,21 +123,43 @@ static void print_doing(void *context, const struct weft_study *s, int arm)
     weft_say(stderr, "%s: gates\n", s->arm[arm].name);
 }
 
-/* Before the gates, which take longer. In a dry run the data may be missing. */
-static enum weft_status check_samples(const struct weft_planning *p, const struct weft_study *s)
+/* Prints a failed check and goes on, where that is allowed. */
+static enum weft_status forgive(enum weft_status status, bool allowed)
+{
+    if (status != WEFT_CHECK || !allowed)
+        return status;
+    weft_say(stderr, "%s\n", weft_error());
+    weft_error_clear();
+    return WEFT_OK;
+}
+
+/* A dry run needs no data. */
+static bool is_data_here(struct weft_study *s)
+{
+    bool here = weft_recipe_open(&s->arm[0].recipe, &s->arm[0].spec) == WEFT_OK;
+    if (!here)
+        weft_error_clear();
+    return here;
+}
+
+static enum weft_status check_samples(const struct weft_planning *p, struct weft_study *s)
 {
     struct weft_first_samples found;
-    if (p->dry_run || s->arm_count < 2)
+    if (s->arm_count < 2 || (p->dry_run && !is_data_here(s)))
         return WEFT_OK;
     enum weft_status status = weft_study_first_samples(s, &found);
     if (status == WEFT_OK)
         weft_say(stderr, "first samples: the same for all %d arms (%lld seeds: %lld of training, %lld held out)\n",
                  s->arm_count, (long long)found.seeds, (long long)found.training, (long long)found.held_out);
-    if (status != WEFT_CHECK || !p->unsafe)
-        return status;
-    weft_say(stderr, "%s\n", weft_error());
-    weft_error_clear();
-    return WEFT_OK;
+    return forgive(status, p->unsafe);
+}
+
+/* Before the gates, which take longer. Runs may be trained without the prospect of a verdict, for a quick look. */
+static enum weft_status check_prospects(const struct weft_planning *p, struct weft_study *s, const char *folder)
+{
+    TRY(weft_study_fits(s, folder));
+    TRY(forgive(weft_study_verdict_possible(s), p->unsafe || !p->dry_run));
+    return check_samples(p, s);
 }
 
 /* What is not trained here is checked on small copies only: the runs check the models themselves. */
@@ -146,11 +168,11 @@ enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_
 {
     if (weft_gates_skipped())
         fputs("gates: not run, because WEFT_TEST_SKIP_GATES is set: there will be no report\n", stderr);
+    TRY(check_prospects(p, s, folder));
     TRY(weft_simulate_once(folder, p->unsafe, simulated));
     if (simulated->checks)
         weft_say(stderr, "simulated studies: %d of %d checks of queue, ledger and report passed\n",
                  simulated->checks - simulated->failed, simulated->checks);
-    TRY(check_samples(p, s));
     TRY(weft_study_gates(s, !p->dry_run && !p->elsewhere, print_doing, NULL));
     weft_study_print(s, output(p));
     if (!p->unsafe)
