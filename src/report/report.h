@@ -74,6 +74,8 @@ struct weft_results {
             int seeds;
             double loss, loss_sd, tokens_per_s; /* means over them; the loss is the test loss */
             bool solved;                        /* nearly all of their test answers are right */
+            bool falling;                       /* their training losses were still falling at the end */
+            double fall;                        /* by so much between the last two tenths; NAN: not known */
             struct weft_comparison against;     /* with the first arm, over the seeds of the look */
             int look;                           /* of the plan, from 1; 0: none is complete */
             struct weft_interval bootstrap;

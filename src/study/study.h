@@ -229,7 +229,9 @@ struct weft_finished {
     int threads;
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
     double tokens_per_s, seconds;
-    const char *folder; /* not in the ledger: set by those who read its files */
+    /* Not in the ledger, but set by reports, which read its files: */
+    const char *folder;
+    double fall; /* of the training loss between the last two tenths of its steps; NAN: not known */
 };
 
 /* Reads all lines into the arena; a last line without a newline does not count. */

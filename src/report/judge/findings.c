@@ -24,6 +24,10 @@ static const char *const names[] = {
 /* From here on an arm has solved its task: what is left of the loss says how sure it is, not how often it is right. */
 static const double solved_accuracy = 0.995;
 
+/* A fall between the last two tenths of the steps counts above this fraction of the loss and so many standard errors.
+ */
+static const double falling_fraction = 0.002, falling_errors = 3;
+
 /* ---- a single arm */
 
 static void add_up(struct weft_finding *f)
@@ -41,6 +45,18 @@ static void add_up(struct weft_finding *f)
     f->loss_sd = f->seeds > 1 ? sqrt(squares / (f->seeds - 1)) : NAN;
     if (!f->seeds)
         f->loss = f->tokens_per_s = NAN;
+}
+
+static void find_falling(struct weft_finding *f)
+{
+    double squares = 0;
+    f->fall = 0;
+    for (int i = 0; i < f->seeds; i++)
+        f->fall += f->run[i].fall / f->seeds;
+    for (int i = 0; i < f->seeds; i++)
+        squares += (f->run[i].fall - f->fall) * (f->run[i].fall - f->fall);
+    double error = f->seeds > 1 ? sqrt(squares / (f->seeds - 1) / f->seeds) : INFINITY;
+    f->falling = !f->solved && f->fall > falling_fraction * f->loss && f->fall > falling_errors * error;
 }
 
 static enum weft_status conclude(struct weft_finding *f, const char *verdict, const char *text)
@@ -294,8 +310,10 @@ enum weft_status weft_results_judge(struct weft_results *r)
 {
     struct weft_finding *base = &r->arm[0].found;
     r->reproduced = -1;
-    for (int i = 0; i < r->arm_count; i++)
+    for (int i = 0; i < r->arm_count; i++) {
         add_up(&r->arm[i].found);
+        find_falling(&r->arm[i].found);
+    }
     TRY(conclude(base, base->seeds ? "base" : "not run", base->seeds ? "the baseline" : "no run is finished"));
     TRY(compare_all(r));
     for (int i = 1; i < r->arm_count; i++)

@@ -118,6 +118,34 @@ static void note_size(const struct weft_results *r, const struct noting *n)
             r->arm[0].name, 100 * most);
 }
 
+static void note_tuning(const struct weft_results *r, const struct noting *n)
+{
+    if (r->lr_count < 2 && r->arm_count > 1)
+        say(n, false,
+            "Learning rates were not tuned: the verdicts hold for these rates. lrs=\"RATE RATE RATE\" chooses the best "
+            "for each arm.");
+}
+
+/* The slope at the end of training, for arms that longer training would improve most. */
+static void note_falling(const struct weft_results *r, const struct noting *n)
+{
+    enum { NAMED = 6 };
+    char list[NAMED * 96] = "";
+    size_t used = 0;
+    int named = 0;
+    for (int i = 0; i < r->arm_count; i++) {
+        const struct weft_finding *f = &r->arm[i].found;
+        if (f->falling && named++ < NAMED)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%.63s by %.2g", used ? ", " : "",
+                                     r->arm[i].name, f->fall);
+    }
+    if (named)
+        say(n, false,
+            "Training losses were still falling at the end: %s nats%s between the last two tenths of the steps. Longer "
+            "training may change the verdicts.",
+            list, named > NAMED ? " and others" : "");
+}
+
 static void note_gates(const struct weft_results *r, const struct noting *n)
 {
     for (int i = 0; i < r->arm_count; i++)
@@ -254,6 +282,8 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
     note_pairing(r, &n);
     note_test(r, &n);
     note_edges(r, &n);
+    note_tuning(r, &n);
+    note_falling(r, &n);
     if (r->reproduced >= 0)
         say(&n, r->reproduced == 0, "%s",
             r->reproduced ? "Repeated runs have the same weights, bit for bit."

@@ -24,8 +24,7 @@ enum weft_status weft_results_recount(struct weft_results *r);
 
 /* Refuses a run whose log says something else than its line in the ledger, the plan, or the gates of the arm
  * (results_logs.c). A run without a chain is counted as unbound. */
-enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm,
-                                       const struct weft_finished *run);
+enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm, struct weft_finished *run);
 
 /* Runs of an arm that the plan has; whether a run is one of those that are judged, or that choose the learning rate;
  * and the mean validation loss by which it was chosen, NAN while runs are missing. */

@@ -4,6 +4,7 @@
  */
 #include "report/read/results.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A plan for other computers checks small copies only, and its runs check more. Otherwise their gates passed if those
@@ -43,11 +44,24 @@ static enum weft_status check_bound(const struct weft_results *r, struct weft_re
     return check_gates(r, arm, run, log);
 }
 
-enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm,
-                                       const struct weft_finished *run)
+/* The mean of the losses that were logged after one fraction of the steps, up to another; NAN: there are none. */
+static double mean_loss(const struct weft_curve *c, double after, double up_to)
+{
+    double sum = 0;
+    int64_t count = 0, steps = c->count ? c->step[c->count - 1] : 0;
+    for (int64_t i = 0; i < c->count; i++)
+        if ((double)c->step[i] > after * (double)steps && (double)c->step[i] <= up_to * (double)steps) {
+            sum += c->loss[i];
+            count++;
+        }
+    return count ? sum / (double)count : NAN;
+}
+
+enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm, struct weft_finished *run)
 {
     struct weft_runlog log;
     TRY(weft_runlog_load(&log, run->folder, &r->arena));
+    run->fall = mean_loss(&log.train, 0.8, 0.9) - mean_loss(&log.train, 0.9, 1);
     if (!*run->chain && !*log.chain) { /* of release 0.1.0, or removed with their folder */
         r->unbound++;
         return WEFT_OK;
