@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * map.h - two hash tables, integers to integers and byte strings to integers. Open addressing, no removal. Values are
- * >= 0. Initialise a table with {0}.
+ * map.h - hash tables from integers or byte strings to integers >= 0. Open addressing, no removal. Initialise a table
+ * with {0}.
  */
 #ifndef WEFT_TEXT_MAP_H
 #define WEFT_TEXT_MAP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_read.h - reading a tokenizer's vocabulary, a JSON object of token names and ids, and its merges.
+ * tokenizer_read.h - reads a tokenizer's vocabulary, a JSON object of token names and ids, and its merges.
  */
 #ifndef WEFT_TEXT_TOKENIZER_READ_H
 #define WEFT_TEXT_TOKENIZER_READ_H
@@ -15,25 +15,25 @@ struct weft_reading {
     const json_t *pre;   /* the pre_tokenizer */
     struct weft_tokenizer *t;
     bool byte_fallback; /* tokens <0xHH> are bytes */
-    bool replaces;      /* the normalizer does */
+    bool replaces;      /* the normalizer has a REPLACE step */
 };
 
-/* Creates the tokenizer, with room for the tokens of the vocabulary and of `added`, and for the merges. The entries of
- * `added` must have a string "content" and an integer "id". */
+/* Creates the tokenizer, with capacity for the tokens of the vocabulary and of `added`, and for the merges. The entries
+ * of `added` must have a string "content" and an integer "id". */
 enum weft_status weft_reading_create(struct weft_reading *r, enum weft_tokenizer_kind kind, const json_t *added,
                                      size_t merges);
 /* Sets the tokens. */
 enum weft_status weft_reading_vocab(struct weft_reading *r, const json_t *added);
-/* Sets which tokens are searched for in a text, after normalization if that is wanted (tokenizer_added.c). */
-/* Refuses a text with far more added tokens than are supported, before it is parsed: that takes a kilobyte for each. */
+/* Rejects a text with far more added tokens than are supported, before parsing, which takes a kilobyte per token. */
 enum weft_status weft_reading_count_added(const char *path, const char *json, size_t bytes);
 enum weft_status weft_reading_check_added(const char *path, const json_t *added);
+/* Sets the tokens that are searched for in a text, before or after normalization (tokenizer_added.c). */
 enum weft_status weft_reading_added(struct weft_reading *r, const json_t *added);
 
 /* Parts of a tokenizer.json (tokenizer_parts.c). */
 const char *weft_part_type(const json_t *part);
 enum weft_status weft_part_unsupported(const char *path, const char *what, const json_t *part);
-bool weft_part_byte_level(const json_t *pre); /* whether the pre_tokenizer is, or ends in, ByteLevel */
+bool weft_part_byte_level(const json_t *pre); /* the pre_tokenizer is, or ends in, ByteLevel */
 enum weft_status weft_reading_normalizer(struct weft_reading *r, const json_t *part);
 enum weft_status weft_reading_pre_tokenizer(struct weft_reading *r, const json_t *part);
 enum weft_status weft_reading_decoder(struct weft_reading *r, const json_t *part);        /* tokenizer_after.c */

@@ -28,10 +28,10 @@ enum { WEFT_LINE_BYTES = 16 << 20, WEFT_PIECE_BYTES = 4 << 20 };
 enum weft_status weft_documents_jsonl(struct weft_source *s, const char *field, weft_text_fn *text, void *context);
 /* Calls `text` with consecutive pieces of plain text. */
 enum weft_status weft_documents_plain(struct weft_source *s, weft_text_fn *text, void *context);
-/* How many bytes of a text to encode at once: all of them, or up to a gap (bpe.h). */
+/* Returns the number of bytes of a text to encode in one piece: all of them, or up to a gap (bpe.h). */
 size_t weft_piece_bytes(const char *text, size_t bytes);
 
-/* ---- one token file (shard.c): llm.c's format, 256 int32 (magic, version, count, zeros) and then the tokens */
+/* ---- one token file (shard.c) in llm.c's format: 256 int32 (magic, version, count, zeros), then the tokens */
 
 enum { WEFT_SHARD_HEADER = 1024, WEFT_SHARD_MAGIC16 = 20240520, WEFT_SHARD_MAGIC32 = 20240801 };
 enum { WEFT_SHARD_VERSION16 = 1, WEFT_SHARD_VERSION32 = 7, WEFT_SHARD_MAX_FILES = 1000000 };
@@ -40,13 +40,13 @@ struct weft_shard {
     char *path;
     void *map;
     size_t bytes;
-    struct weft_tree *tree; /* NULL: there is none */
+    struct weft_tree *tree; /* NULL: none */
     int64_t first;          /* index of its first token in the stream */
     int64_t count;
     int width, header; /* bytes per token; bytes before the first token */
 };
 
-/* Maps the file at `path`. Close it after a failure, too. */
+/* Maps the file at `path`. It must be closed even after a failure. */
 enum weft_status weft_shard_open(struct weft_shard *f);
 void weft_shard_close(struct weft_shard *f);
 
@@ -56,7 +56,7 @@ static inline uint32_t weft_shard_token(const struct weft_shard *f, int64_t i)
     return f->width == 2 ? ((const uint16_t *)tokens)[i] : ((const uint32_t *)tokens)[i];
 }
 
-/* ---- writing (writer.c): a stream of tokens as numbered files */
+/* ---- writing (writer.c): writes a stream of tokens as numbered files */
 
 struct weft_writer {
     const char *folder, *split;
@@ -72,7 +72,7 @@ enum { WEFT_WRITER_BUFFER = 1 << 16 };
 enum weft_status weft_writer_init(struct weft_writer *w, const char *folder, const char *split, int width,
                                   int64_t limit);
 enum weft_status weft_writer_put(struct weft_writer *w, const int32_t *tokens, int64_t count);
-/* Reads back at most WEFT_WRITER_BUFFER tokens that were written. */
+/* Reads back at most WEFT_WRITER_BUFFER written tokens. */
 enum weft_status weft_writer_get(struct weft_writer *w, int64_t first, int64_t count, int32_t *tokens);
 /* Truncates the stream to its first `tokens` tokens. */
 enum weft_status weft_writer_truncate(struct weft_writer *w, int64_t tokens);
