@@ -153,6 +153,6 @@ enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to)
     weft_settings_each(s, to, save_entry);
     fputs("\n}\n", to);
     if (fflush(to) || ferror(to))
-        return FAIL(WEFT_IO, "cannot write the config: is the disk full or the pipe closed?");
+        return FAIL(WEFT_IO, "cannot write the config: the disk may be full or the pipe closed");
     return WEFT_OK;
 }

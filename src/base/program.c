@@ -18,7 +18,7 @@ enum weft_status weft_program_set(const char *program)
 {
     char new_hash[65];
     if (!program || strlen(program) >= sizeof path)
-        return FAIL(WEFT_INVALID, "%s: give the path of the program weft",
+        return FAIL(WEFT_INVALID, "%s: pass the path of the program weft",
                     program ? "the path is too long" : "no path");
     TRY(weft_sha256_file(program, new_hash));
     pthread_mutex_lock(&lock);
@@ -37,9 +37,8 @@ enum weft_status weft_program_check(void)
     bool set = is_set;
     pthread_mutex_unlock(&lock);
     return set ? WEFT_OK
-               : FAIL(WEFT_INVALID,
-                      "a study starts its runs as processes of the program weft, and this program is another: call "
-                      "weft_program_set with the path of weft first");
+               : FAIL(WEFT_INVALID, "a study starts its runs as processes of the program weft, which this program is "
+                                    "not: first call weft_program_set() with the path of weft");
 }
 
 enum weft_status weft_program_path(char real[4096])

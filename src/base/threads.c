@@ -79,7 +79,8 @@ static int threads_of_machine(void)
 enum weft_status weft_threads_set(int threads)
 {
     if (threads < 0 || threads > MAX_THREADS)
-        return FAIL(WEFT_INVALID, "threads = %d: give 1 to %d, or 0 for one per core", threads, MAX_THREADS);
+        return FAIL(WEFT_INVALID, "threads = %d is out of range: expected 1 to %d, or 0 for one per core", threads,
+                    MAX_THREADS);
     atomic_store(&default_threads, threads ? threads : threads_of_machine());
     return WEFT_OK;
 }

@@ -119,7 +119,7 @@ static enum weft_status add_values(void *context, const struct weft_entry *e)
     if (e->data)
         TRY(weft_file_add(f, e->data, bytes));
     else if (ftruncate(f->fd, lseek(f->fd, (off_t)bytes, SEEK_END)))
-        return FAIL(WEFT_IO, "%s cannot be made so large: %s", f->path, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be extended: %s", f->path, strerror(errno));
     return WEFT_OK;
 }
 

@@ -102,8 +102,8 @@ static enum weft_status run_all(struct hub *h, struct rank *ranks)
         pthread_join(ranks[i].thread, NULL);
     if (started < h->size)
         return FAIL(WEFT_NOMEM,
-                    "thread %d of %d could not be started: %s. Is memory limited (ulimit -v), or the number of threads "
-                    "(ulimit -u)?",
+                    "thread %d of %d could not be started: %s. Check the limits on memory (ulimit -v) and on threads "
+                    "(ulimit -u)",
                     started + 1, h->size, strerror(error));
     return WEFT_OK;
 }

@@ -62,7 +62,7 @@ static enum weft_status load_module(const char *path, const struct weft_comm_mod
     if (!m)
         return FAIL(WEFT_IO, "%s cannot be loaded: %s", path, dlerror());
     if (m->version != WEFT_COMM_MODULE)
-        return FAIL(WEFT_INVALID, "%s is of another version of Weft: build it again", path);
+        return FAIL(WEFT_INVALID, "%s was built for a different version of Weft: rebuild it", path);
     *module = m;
     return WEFT_OK;
 }
@@ -74,9 +74,8 @@ static enum weft_status find_module(const struct weft_comm_module **module)
         for (int place = 0; place < 3; place++)
             if (name_module(place, modules[started_by_mpich() ? 1 - i : i], path, sizeof path))
                 return load_module(path, module);
-    return FAIL(WEFT_INVALID,
-                "no module for MPI was found beside the program: build it with `make mpi` (tools/deps.sh has the "
-                "packages), or name its folder in WEFT_MODULES. One process alone needs none");
+    return FAIL(WEFT_INVALID, "there is no MPI module next to the program: build it with `make mpi` (tools/deps.sh "
+                              "installs the packages), or set WEFT_MODULES to its folder. A single process needs none");
 }
 
 static enum weft_status start(struct weft_comm *c)
@@ -87,11 +86,11 @@ static enum weft_status start(struct weft_comm *c)
     TRY(find_module(&module));
     const char *wrong = module->start(&c->backend, &c->state, &c->rank, &c->size);
     if (wrong)
-        return FAIL(WEFT_IO, "MPI does not start: %s", wrong);
+        return FAIL(WEFT_IO, "MPI cannot start: %s", wrong);
     if (c->size != asked)
         return FAIL(WEFT_INVALID,
-                    "the launcher started %d processes, but %s sees %d: it is another MPI's launcher, or srun without "
-                    "--mpi=pmix",
+                    "the launcher started %d processes, but %s sees %d: the launcher belongs to a different MPI, or is "
+                    "srun without --mpi=pmix",
                     asked, c->backend.name, c->size);
     return WEFT_OK;
 }

@@ -100,17 +100,17 @@ static void judge_rank(struct weft_watch *w, int r, double now)
     if (!v->heard || v->sign.left)
         return;
     if (v->sign.lost >= 0) {
-        snprintf(what, sizeof what, "rank %d has lost rank %d and ends; so does this one,", r, v->sign.lost);
+        snprintf(what, sizeof what, "rank %d has lost rank %d and ends; so does this rank,", r, v->sign.lost);
         if (v->sign.lost == r)
-            snprintf(what, sizeof what, "rank %d has lost the others and ends; so does this one,", r);
+            snprintf(what, sizeof what, "rank %d has lost the others and ends; so does this rank,", r);
         report(w, v->sign.lost, what, more);
     } else if (now - v->heard > w->patience.seconds) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", r, now - v->heard);
-        snprintf(more, sizeof more, "; its last sign of life: %s", v->sign.phase);
+        snprintf(more, sizeof more, "; its last heartbeat: %s", v->sign.phase);
         report(w, r, what, more);
     } else if (works(&v->sign) && now - v->moved > WEFT_WORK * w->patience.seconds) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", r, now - v->moved);
-        report(w, r, what, "; it gives signs of life, but sends nothing");
+        report(w, r, what, "; it sends heartbeats, but no messages");
     }
 }
 
@@ -124,10 +124,10 @@ static void judge_wait(struct weft_watch *w, bool all_wait, double now)
     if (all_wait && all > limit) {
         snprintf(what, sizeof what, "no answer from %s %d for %.0f s", other < 0 ? "any of the ranks 0 to" : "rank",
                  other < 0 ? w->comm->size - 1 : other, all);
-        report(w, other < 0 ? w->comm->rank : other, what, "; all ranks give signs of life and wait");
+        report(w, other < 0 ? w->comm->rank : other, what, "; all ranks send heartbeats and wait");
     } else if (other >= 0 && !w->views[other].heard && own > limit) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", other, own);
-        report(w, other, what, "; no sign of life of it ever arrived");
+        report(w, other, what, "; none of its heartbeats ever arrived");
     }
 }
 
@@ -230,7 +230,7 @@ enum weft_status weft_watch_join(struct weft_comm *c)
     /* Also where this rank has no limit: the call is all ranks' together. */
     TRY(weft_comm_any(c, !w, &any));
     if (any)
-        return w ? FAIL(WEFT_INVALID, "some ranks have no limit for stalls, and others do: give all the same --stall")
+        return w ? FAIL(WEFT_INVALID, "some ranks have a stall limit and others do not: pass the same --stall to all")
                  : WEFT_OK;
     TRY(weft_signs_open(&w->signs, c));
     w->views = calloc((size_t)c->size, sizeof *w->views);

@@ -71,7 +71,7 @@ static enum weft_status start(struct attempt *a)
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (a->pid < 0)
-        return FAIL(WEFT_NOMEM, "no process could be started: %s", strerror(error));
+        return FAIL(WEFT_NOMEM, "cannot start a process: %s", strerror(error));
     return WEFT_OK;
 }
 
@@ -128,7 +128,7 @@ static enum weft_status follow(struct attempt *a)
         if (pid == a->pid)
             break;
         if (pid < 0 && errno != EINTR)
-            return FAIL(WEFT_IO, "the launcher cannot be waited for: %s", strerror(errno));
+            return FAIL(WEFT_IO, "cannot wait for the launcher: %s", strerror(errno));
         pass_signals(a);
         read_report(a);
         kill_stalled(a);
@@ -174,7 +174,7 @@ static enum weft_status try_reported(struct weft_rank_job *job, bool resume)
         strcpy(a.report, "/tmp/weft-launch-XXXXXX");
     int fd = mkstemp(a.report);
     if (fd < 0)
-        return FAIL(WEFT_IO, "%s cannot be made: %s", a.report, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be created: %s", a.report, strerror(errno));
     close(fd);
     enum weft_status status = try_once(&a, resume);
     unlink(a.report);
@@ -205,7 +205,7 @@ static void shrink(struct weft_rank_job *job, bool progress)
     } else if (!progress && now > 1 && may_shrink(job, now - 1)) {
         job->ranks--;
     } else if (!progress) {
-        job->end = "there was no new checkpoint since the failure before";
+        job->end = "there was no new checkpoint since the previous failure";
     }
 }
 
@@ -221,9 +221,9 @@ static enum weft_status judge(struct weft_rank_job *job, int64_t *failed_at)
     if (job->signal && atomic_load(job->signal))
         job->end = "it was asked to stop";
     else if (!job->folder)
-        job->end = "without --out there is nothing to continue from";
+        job->end = "without --out there is no checkpoint to resume from";
     else if (job->attempt >= job->restarts)
-        job->end = "it was started again as often as --restarts allows";
+        job->end = "it was restarted as often as --restarts allows";
     else
         shrink(job, progress);
     note(job, WEFT_RANK_JOB_FAILED);

@@ -47,10 +47,10 @@ enum weft_status weft_mpirun_find(struct weft_mpirun *m, const char *name)
     for (size_t i = 0; !name && !found && i < sizeof names / sizeof *names; i++)
         found = find_in_path(names[i], m->path);
     if (!found && name)
-        return FAIL(WEFT_INVALID, "--mpirun %s: there is no such program", name);
+        return FAIL(WEFT_INVALID, "--mpirun %s: program not found", name);
     if (!found)
-        return FAIL(WEFT_INVALID, "there is neither mpirun.openmpi, mpirun nor mpirun.mpich: tools/deps.sh installs "
-                                  "them. One process alone needs none: `weft train`");
+        return FAIL(WEFT_INVALID, "none of mpirun.openmpi, mpirun and mpirun.mpich was found: install one with "
+                                  "tools/deps.sh, or train in a single process with `weft train`");
     m->mpich = is_mpich(m->path);
     return WEFT_OK;
 }

@@ -55,7 +55,7 @@ static enum weft_status train(struct replay *r, int64_t end)
     int64_t steps = r->t->recipe->steps;
     if (end < r->t->step || end > steps || (end == r->t->step && end == steps))
         return FAIL(WEFT_CHECK,
-                    "the log of %s says that the run was at step %" PRId64 ", but it was at step %" PRId64
+                    "according to its log, the run in %s was at step %" PRId64 ", but it was at step %" PRId64
                     " of %" PRId64,
                     r->audit->folder, end, r->t->step, steps);
     TRY(weft_loop_init(&loop, r->t));
@@ -79,7 +79,7 @@ static enum weft_status change(struct replay *r)
     TRY(weft_record_change(&r->record, &next->recorded.settings));
     r->t->recipe = &next->repeated.recipe;
     if (r->t->recipe->steps < r->t->step)
-        return FAIL(WEFT_CHECK, "the log of %s says that steps became %" PRId64 " after step %" PRId64,
+        return FAIL(WEFT_CHECK, "according to the log of %s, steps became %" PRId64 " after step %" PRId64,
                     r->audit->folder, r->t->recipe->steps, r->t->step);
     return WEFT_OK;
 }

@@ -145,7 +145,7 @@ static enum weft_status check_alike(const struct weft_params *a, const struct we
     for (int i = 0; same && i < a->count; i++)
         same = strcmp(a->list[i].name, b->list[i].name) == 0 && a->list[i].count == b->list[i].count;
     if (!same)
-        return FAIL(WEFT_INVALID, "the runs are of models with different weights: `weft compare` compares such");
+        return FAIL(WEFT_INVALID, "the models of the runs have different weights: use `weft compare` instead");
     return WEFT_OK;
 }
 

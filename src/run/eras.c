@@ -66,9 +66,9 @@ static enum weft_status check_hash(const struct weft_configured_eras *c, int i, 
     if ((i > 0 && !*era->config_sha256) || strcmp(hash, era->config_sha256) == 0)
         return WEFT_OK;
     return FAIL(WEFT_CHECK,
-                "the options that the run in %s had after step %" PRId64
-                " are not those that its log has the hash of: the log or a config was edited, or an earlier program "
-                "wrote them. The log has %s, now it is %s",
+                "the options of the run in %s after step %" PRId64
+                " do not match their hash in its log: the log or a config was edited or written by an earlier release. "
+                "The log has %s, the options have %s",
                 folder, era->step, *era->config_sha256 ? era->config_sha256 : "none", hash);
 }
 
@@ -90,8 +90,7 @@ static enum weft_status check_own(const struct weft_configured_eras *c, const ch
         TRY(find_hash(&c->list[count - 2].recorded, before));
     if (strcmp(is, last) != 0 && strcmp(is, before) != 0)
         return FAIL(WEFT_CHECK,
-                    "%s/config.json has other options than the newest checkpoint and the log: one of them was edited",
-                    folder);
+                    "%s/config.json does not match the newest checkpoint and the log: one of them was edited", folder);
     return WEFT_OK;
 }
 

@@ -52,7 +52,7 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
     if (gates->failed && !run->unsafe)
         return FAIL(WEFT_CHECK,
                     "%d of %d checks of the gates failed: this model does not do what its options say. Fix it, or pass "
-                    "--unsafe to train it all the same",
+                    "--unsafe to train it anyway",
                     gates->failed, gates->checks);
     note(run, WEFT_RUN_GATES);
     return WEFT_OK;
@@ -174,7 +174,7 @@ static enum weft_status agree(const struct weft_run *run, const char *config_sha
     char weights[65];
     if (!run->comm)
         return WEFT_OK;
-    run->comm->phase = "comparing what the ranks have";
+    run->comm->phase = "comparing settings across ranks";
     TRY(weft_origin_find(&origin, run->recipe, 0));
     weft_params_hash(&run->model->params, weights);
     TRY(weft_comm_agree(run->comm, "config", config_sha256));
@@ -190,7 +190,7 @@ static enum weft_status train(struct weft_run *run, struct weft_record *record, 
     struct weft_gates gates;
     TRY(join(run, "checking gates",
              run->folder ? check_gates_once(run, record, config_sha256) : check_gates(run, &gates)));
-    TRY(join(run, "making weights", make_weights(run)));
+    TRY(join(run, "initialising weights", make_weights(run)));
     TRY(agree(run, config_sha256));
     enum weft_status status = weft_learner_create(&t, run->model, run->recipe, run->comm);
     if (status == WEFT_OK)

@@ -53,7 +53,7 @@ refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" 
 refuses "the steps of a ladder's rungs follow their weights" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
 refuses "arm b has steps=50 where arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
 refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
-refuses "budget=-1 is not possible" --out none --budget -1
+refuses "budget=-1 is invalid" --out none --budget -1
 
 # The number is that of the plan, whatever another estimate would say.
 study --out kept --budget 0.5 --slurm && read -r steps one warmup two zero <<<"$(planned kept)" &&

@@ -58,7 +58,7 @@ refuses 'bare.json names no preset' show bare.json
 refuses 'typo.json: there is no preset "lama": did you mean llama?' show typo.json
 refuses 'syntax.json:2: ' show syntax.json
 refuses 'unknown.json: there is no option "laers": did you mean layers?' train unknown.json
-refuses 'range.json: layers=0 is not possible: give 1 to 1024' train range.json
+refuses 'range.json: layers=0 is invalid: expected 1 to 1024' train range.json
 refuses 'part.json: rope_base is an option of pos=rope' show part.json
 refuses 'set pos=rope' bench train --preset part.json
 finish

@@ -100,7 +100,7 @@ fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
 fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
 fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
 fails 1 "no token files for val" gpt2 --data "$scratch/folder"
-fails 1 "give a regular file" "${model[@]}" --data /dev/null
+fails 1 "not a regular file" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
 fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
 

@@ -24,7 +24,7 @@ refuses() {
     shift
     timeout 30 "$weft" "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
     status=$?
-    ((status == 1)) && grep -q "give a regular file" "$scratch/err"
+    ((status == 1)) && grep -q "not a regular file" "$scratch/err"
     result $? "a pipe $name is refused"
     ((status == 1)) || { echo "# status $status" && sed 's/^/# /' "$scratch/err"; }
 }

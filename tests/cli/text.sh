@@ -112,7 +112,7 @@ same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2
 [[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
 result $? "the test loss is computed on the test files"
 cp -r data damaged && printf '\377\377' | dd of=damaged/train_000000.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
-refuses 'is not the one that damaged/train_000000.bin.tree was made from' train gpt2 "${small[@]}" --set data=damaged --set steps=400
+refuses 'does not match damaged/train_000000.bin.tree' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 rm damaged/train_000000.bin.tree
 refuses 'the file is damaged' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 finish

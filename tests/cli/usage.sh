@@ -97,7 +97,7 @@ for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
 done
 
 # Source lines are for those who ask.
-says 1 err "attn=x is not possible" show gpt2 --set attn=x
+says 1 err "attn=x is invalid" show gpt2 --set attn=x
 ! grep -q '\.c:[0-9]' "$scratch/err"
 result $? "an error has no source lines"
 says 1 err ".c:" show gpt2 --set attn=x --verbose

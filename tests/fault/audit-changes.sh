@@ -140,7 +140,7 @@ found "configs with another learning rate" 'after step (0|6|10) are not those'
 # ---- checkpoints and other files
 
 forge && sed -i 's/"steps": 14/"steps": 15/' forged/config.json
-found "another config of the run" 'config.json has other options than'
+found "another config of the run" 'config.json does not match the newest checkpoint'
 forge && forger saved forged 10 steps 12
 found "another config of a checkpoint" 'config_sha256 of .*step-000000010/model.safetensors is not what comes'
 found "another config of a checkpoint that a segment begins at" 'was saved with other options|config_sha256 of' --segments 3

@@ -60,13 +60,13 @@ static void invalid_lines_are_rejected(void **state)
         {TEXT("CONFIG_WEFT_RATE=\"0.5\""), ":1: there is no symbol CONFIG_WEFT_RATE"},
         {TEXT("# CONFIG_WEFT_BAIS is not set"),
          ":1: there is no symbol CONFIG_WEFT_BAIS: did you mean CONFIG_WEFT_BIAS"},
-        {TEXT("# CONFIG_WEFT_LAYERS is not set"), ":1: CONFIG_WEFT_LAYERS=n is not possible: give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=0"), ":1: CONFIG_WEFT_LAYERS=0 is not possible: give 1 to 1024"},
+        {TEXT("# CONFIG_WEFT_LAYERS is not set"), ":1: CONFIG_WEFT_LAYERS=n is invalid: expected 1 to 1024"},
+        {TEXT("CONFIG_WEFT_LAYERS=0"), ":1: CONFIG_WEFT_LAYERS=0 is invalid: expected 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=1025"), "give 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS="), "give 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=0x3"), "give 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=3 "), "give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=\"3\""), ":1: not a valid value of CONFIG_WEFT_LAYERS: write it like "
+        {TEXT("CONFIG_WEFT_LAYERS=\"3\""), ":1: invalid value of CONFIG_WEFT_LAYERS: write it like "
                                            "CONFIG_WEFT_LAYERS=12"},
         {TEXT("CONFIG_WEFT_BIAS=m"), "like CONFIG_WEFT_BIAS=y"},
         {TEXT("CONFIG_WEFT_BIAS=\"y\""), "like CONFIG_WEFT_BIAS=y"},
@@ -75,9 +75,9 @@ static void invalid_lines_are_rejected(void **state)
         {TEXT("CONFIG_WEFT_KIND=\"gelu\" # so"), "like CONFIG_WEFT_KIND=\"name\""},
         {TEXT("CONFIG_WEFT_KIND=\"gelu\\"), "like CONFIG_WEFT_KIND=\"name\""},
         {TEXT("CONFIG_WEFT_KIND=\"gelu\\\""), "like CONFIG_WEFT_KIND=\"name\""},
-        {TEXT("CONFIG_WEFT_KIND=\"swigul\""), ":1: CONFIG_WEFT_KIND=swigul is not possible: give gelu, swiglu; did you "
+        {TEXT("CONFIG_WEFT_KIND=\"swigul\""), ":1: CONFIG_WEFT_KIND=swigul is invalid: expected gelu, swiglu; did you "
                                               "mean swiglu?"},
-        {TEXT("CONFIG_OLD_RATE=\"1.5\""), ":1: CONFIG_OLD_RATE=1.5 is not possible: give 0 to 1"},
+        {TEXT("CONFIG_OLD_RATE=\"1.5\""), ":1: CONFIG_OLD_RATE=1.5 is invalid: expected 0 to 1"},
         {TEXT("CONFIG_OLD_RATE=nan"), "give 0 to 1"},
         {TEXT("CONFIG_WEFT_LAYERS=3\n#\nCONFIG_WEFT_LAYERS=3"), ":3: CONFIG_WEFT_LAYERS is already set in line 1"},
         {TEXT("# \0\n"), ":1: this line has a zero byte"},

@@ -323,7 +323,7 @@ static void failures_reach_all(void **state)
 {
     (void)state;
     assert_int_equal(weft_comm_loopback(4, disagree, NULL), WEFT_INVALID);
-    assert_non_null(strstr(weft_error(), "rank 2 of 4 has another config than rank 0"));
+    assert_non_null(strstr(weft_error(), "rank 2 of 4: its config differs from rank 0's"));
     assert_int_equal(weft_comm_loopback(4, fail_alone, NULL), WEFT_NOMEM);
     assert_int_equal(weft_comm_loopback(4, leave, NULL), WEFT_NOMEM);
     assert_non_null(strstr(weft_error(), "rank 1 is gone"));

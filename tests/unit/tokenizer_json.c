@@ -346,7 +346,7 @@ static void refused_parts(void **state)
                  "\"add_prefix_space\":true}]}"},
          "add_prefix_space"},
         {{.post = "{\"type\":\"BertProcessing\"}"}, "post_processor (BertProcessing)"},
-        {{.post = "{\"type\":\"TemplateProcessing\",\"single\":[]}"}, "does not have the text once"},
+        {{.post = "{\"type\":\"TemplateProcessing\",\"single\":[]}"}, "does not contain the text exactly once"},
         {{.decoder = "{\"type\":\"WordPiece\"}"}, "decoder (WordPiece)"},
         {{.text = true, .tokens = "a", .decoder = "null"}, "decoder (null)"},
         {{.text = true, .tokens = "a", .decoder = "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}"},
@@ -355,7 +355,7 @@ static void refused_parts(void **state)
         {{.text = true, .tokens = "a", .model = "\"byte_fallback\":true,\"ignore_merges\":true"}, "ignore_merges"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"rstrip\":true}"}, "rstrip"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"single_word\":true}"}, "single_word"},
-        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)}, "another text"},
+        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)}, "a different text"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(&rows[i].parts, strstr(rows[i].says, "no pattern") ? WEFT_FORMAT : WEFT_UNSUPPORTED, rows[i].says);

@@ -424,8 +424,9 @@ static enum weft_status train(struct training *tr, struct weft_tokenizer **t, FI
     if (count < 0 || count > 1024)
         return FAIL(WEFT_INVALID, "%d special tokens: the limit is 1024", count);
     if (vocab < 256 + count || vocab > MAX_VOCAB)
-        return FAIL(WEFT_INVALID, "a vocabulary of %d is out of range: give %d (all bytes and special tokens) to %d",
-                    vocab, 256 + count, MAX_VOCAB);
+        return FAIL(WEFT_INVALID,
+                    "a vocabulary of %d is out of range: expected %d (all bytes and special tokens) to %d", vocab,
+                    256 + count, MAX_VOCAB);
     TRY(check_specials(tr, specials, count));
     tr->vocab = vocab;
     tr->token = weft_arena_alloc(&tr->arena, (size_t)vocab * sizeof *tr->token);

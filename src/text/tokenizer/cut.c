@@ -82,8 +82,8 @@ enum weft_status weft_cut_add_gpt2(struct weft_cut *cut)
         pcre2_compile((PCRE2_SPTR)gpt2, sizeof gpt2 - 1, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &where, NULL);
     if (!l->code)
         return FAIL(WEFT_UNSUPPORTED,
-                    "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): was it built with "
-                    "Unicode support?",
+                    "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): it must be built with "
+                    "Unicode support",
                     error, (size_t)where);
     (void)pcre2_jit_compile(l->code,
                             PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is just slower */
@@ -225,8 +225,8 @@ static enum weft_status search_window(struct weft_cutter *c, const struct level 
         size_t *more = further ? &window : &steps;
         if (*more > c->budget || *more > MOST)
             return FAIL(WEFT_UNSUPPORTED,
-                        "the pattern \"%.60s\" takes too long on a text of %zu bytes: it looks at most of the text at "
-                        "many places",
+                        "the pattern \"%.60s\" takes too long on a text of %zu bytes: it scans most of the text at "
+                        "many positions",
                         name_of(l), size);
         c->budget -= *more;
         *more *= 2;

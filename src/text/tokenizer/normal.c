@@ -90,8 +90,8 @@ static enum weft_status compose(struct weft_buffer *b, const char *text, size_t 
     utf8proc_ssize_t size = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)bytes, &made,
                                          UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     if (size < 0)
-        return FAIL(size == UTF8PROC_ERROR_NOMEM ? WEFT_NOMEM : WEFT_UNSUPPORTED, "a text of %zu bytes has no NFC: %s",
-                    bytes, utf8proc_errmsg(size));
+        return FAIL(size == UTF8PROC_ERROR_NOMEM ? WEFT_NOMEM : WEFT_UNSUPPORTED,
+                    "a text of %zu bytes cannot be converted to NFC: %s", bytes, utf8proc_errmsg(size));
     enum weft_status status = weft_buffer_add(b, (const char *)made, (size_t)size);
     free(made);
     return status;
@@ -169,7 +169,7 @@ enum weft_status weft_normalize(const struct weft_normal *n, const char *text, s
         *size = buffer[to].size;
         to = 1 - to;
         if (*size > ROOM && *size / GROWTH > bytes)
-            return FAIL(WEFT_UNSUPPORTED, "the normalizer makes %zu bytes of a text of %zu", *size, bytes);
+            return FAIL(WEFT_UNSUPPORTED, "the normalizer would produce %zu bytes from a text of %zu", *size, bytes);
     }
     return WEFT_OK;
 }

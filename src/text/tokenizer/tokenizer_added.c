@@ -80,7 +80,7 @@ static enum weft_status normalize(struct weft_reading *r, const char *content, s
     if (!copy)
         return WEFT_NOMEM;
     if (!size)
-        return FAIL(WEFT_UNSUPPORTED, "%s: nothing is left of the added token \"%s\" when it is normalized", r->path,
+        return FAIL(WEFT_UNSUPPORTED, "%s: the added token \"%s\" is empty after normalization", r->path,
                     weft_name_show(content).text);
     return WEFT_OK;
 }

@@ -40,7 +40,7 @@ static enum weft_status read_template(struct weft_reading *r, const json_t *part
             TRY(special_id(r, table, item, texts ? &r->t->end : &r->t->begin));
     }
     if (texts != 1)
-        return FAIL(WEFT_UNSUPPORTED, "%s: the template does not have the text once", r->path);
+        return FAIL(WEFT_UNSUPPORTED, "%s: the template does not contain the text exactly once", r->path);
     return WEFT_OK;
 }
 

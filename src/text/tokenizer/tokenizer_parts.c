@@ -26,7 +26,7 @@ enum weft_status weft_reading_text(struct weft_reading *r, const json_t *text, s
     enum { MOST = 256 };
     size_t size = json_string_length(text);
     if (!json_is_string(text) || size > MOST)
-        return FAIL(WEFT_UNSUPPORTED, "%s: a pattern or content is missing, not a text, or has more than %d bytes",
+        return FAIL(WEFT_UNSUPPORTED, "%s: a pattern or content is missing, not a string, or longer than %d bytes",
                     r->path, MOST);
     char *copy = weft_arena_alloc(&r->t->arena, size + 1);
     if (!copy)
@@ -115,7 +115,7 @@ static enum weft_status add_split(struct weft_reading *r, const json_t *part)
     const char *behavior = json_string_value(json_object_get(part, "behavior"));
     bool invert = json_is_true(json_object_get(part, "invert"));
     if (!regex == !literal)
-        return FAIL(WEFT_FORMAT, "%s: a Split has no pattern, or two", r->path);
+        return FAIL(WEFT_FORMAT, "%s: a Split has no pattern or several", r->path);
     for (size_t i = 0; behavior && i < sizeof names / sizeof *names; i++)
         if (strcmp(behavior, names[i]) == 0) {
             bool all = i == WEFT_ISOLATED || (i == WEFT_REMOVED && invert);
@@ -138,7 +138,7 @@ static enum weft_status add_byte_level(struct weft_reading *r, const json_t *par
     bool regex = !json_is_false(json_object_get(part, "use_regex"));
     if (!json_is_boolean(space) || (json_is_true(space) && !alone))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: add_prefix_space is not supported where it is missing, or behind other parts", r->path);
+                    "%s: add_prefix_space must be true or false, and true is not supported after other parts", r->path);
     r->t->lead = json_is_true(space) ? WEFT_LEAD_ALWAYS : WEFT_LEAD_NONE;
     r->t->gaps = r->t->gaps && (regex || !alone);
     if (regex)

@@ -66,7 +66,7 @@ static enum weft_status set_model_token(struct weft_reading *r, const char *name
     if (!size)
         return FAIL(WEFT_FORMAT, "%s: the token \"%s\" is not %s", r->path, weft_name_show(name).text,
                     r->t->kind == WEFT_TOKENIZER_CHAR   ? "one character"
-                    : r->t->kind == WEFT_TOKENIZER_TEXT ? "a text"
+                    : r->t->kind == WEFT_TOKENIZER_TEXT ? "a string"
                                                         : "written in GPT-2's characters for bytes");
     TRY(check_id(r, name, n));
     TRY(weft_tokenizer_set(r->t, (int32_t)n, scratch, size, false));
@@ -95,8 +95,8 @@ static enum weft_status set_added_token(struct weft_reading *r, const json_t *en
                     weft_name_show(content).text);
     if (model && !special && (model != size || memcmp(scratch, content, size) != 0))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: the added token \"%s\" is not special and, as a token of the vocabulary, another text",
-                    r->path, weft_name_show(content).text);
+                    "%s: the added token \"%s\" is not special, but is a different text in the vocabulary", r->path,
+                    weft_name_show(content).text);
     TRY(check_id(r, content, json_integer_value(id)));
     TRY(weft_tokenizer_set(r->t, (int32_t)json_integer_value(id), content, size, special));
     r->t->token[json_integer_value(id)].added = special || !model;

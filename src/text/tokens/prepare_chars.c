@@ -53,7 +53,7 @@ static enum weft_status mark_inputs(unsigned char *marks, const char *const *inp
         struct scan m = {.marks = marks, .input = *inputs, .jsonl = field};
         if (strcmp(*inputs, "-") == 0)
             return FAIL(WEFT_INVALID, "a character tokenizer needs a separate pass over the input, but standard input "
-                                      "can be read only once: give files");
+                                      "can be read only once: pass files");
         TRY(weft_source_open(&s, *inputs));
         enum weft_status status = field ? weft_documents_jsonl(s, field, mark, &m) : weft_documents_plain(s, mark, &m);
         weft_source_close(s);

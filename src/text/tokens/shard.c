@@ -32,7 +32,7 @@ static enum weft_status check_header(struct weft_shard *f, const int32_t *header
         return FAIL(WEFT_FORMAT, "%s, byte 8: %d tokens: the header is damaged", f->path, header[2]);
     if (f->bytes != WEFT_SHARD_HEADER + (size_t)f->count * (size_t)f->width)
         return FAIL(WEFT_FORMAT,
-                    "%s, byte 8: the header says %d tokens of %d bytes, but %zu bytes follow it: the file is "
+                    "%s, byte 8: the header announces %d tokens of %d bytes, but %zu bytes follow: the file is "
                     "truncated or damaged",
                     f->path, header[2], f->width, f->bytes - WEFT_SHARD_HEADER);
     return WEFT_OK;

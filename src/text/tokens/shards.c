@@ -112,7 +112,7 @@ enum weft_status weft_shards_index(struct weft_shards *s, weft_tree_fn *progress
             continue;
         TRY(weft_tree_make(&f->tree, f->path, f->map, f->bytes, follow, &now, &written));
         if (!written)
-            weft_note_once(f->path, "%s.tree cannot be written: the file is hashed again by every run", f->path);
+            weft_note_once(f->path, "%s.tree cannot be written: every run will hash the file again", f->path);
         now.before += (int64_t)f->bytes;
     }
     return WEFT_OK;
@@ -143,8 +143,8 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
         for (int64_t i = 0; i < n; i++) {
             uint32_t token = weft_shard_token(f, at + i);
             if (token > (uint32_t)s->max_token)
-                return FAIL(WEFT_FORMAT, "%s: token %lld is %u, but the vocabulary ends at %d: the file is damaged",
-                            f->path, (long long)(at + i), token, s->max_token);
+                return FAIL(WEFT_FORMAT, "%s: token %lld is %u, but the maximum is %d: the file is damaged", f->path,
+                            (long long)(at + i), token, s->max_token);
             tokens[i] = (int32_t)token;
         }
         first += n;

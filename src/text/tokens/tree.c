@@ -114,8 +114,8 @@ enum weft_status weft_tree_check(struct weft_tree *t, const char *file, const vo
             continue;
         if (!block_fits(t, data, b))
             return FAIL(WEFT_FORMAT,
-                        "%s, from byte %lld: this block of 64 KiB is not the one that %s.tree was made from. If the "
-                        "file was changed on purpose, run `weft data index` on it",
+                        "%s, byte %lld: this block of 64 KiB does not match %s.tree: the file is damaged or was "
+                        "changed. If it was changed on purpose, run `weft data index` on it",
                         file, (long long)b * BLOCK, file);
         atomic_fetch_or(&t->checked[b / 8], bit);
     }
@@ -154,8 +154,8 @@ enum weft_status weft_tree_open(struct weft_tree **out, const char *file, size_t
     t->mapped = map;
     if (t->size != tree_size(t->blocks) || !has_header(t))
         return FAIL(WEFT_FORMAT,
-                    "%s is damaged, or not of a file of %zu bytes. If the token file was changed on purpose, run "
-                    "`weft data index` on it",
+                    "%s is damaged, or belongs to a file that does not have %zu bytes. If the token file was changed "
+                    "on purpose, run `weft data index` on it",
                     path, bytes);
     return WEFT_OK;
 }
