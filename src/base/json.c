@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - flat objects, built on jansson, which keeps the order, escapes strings, writes exact integers and is safe
- * for any input.
+ * json.c - reads and writes flat objects with jansson, which keeps the order, escapes strings, writes exact integers
+ * and is safe for any input.
  */
 #include "base/json.h"
 

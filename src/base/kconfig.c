@@ -44,7 +44,7 @@ static const struct weft_opt *find(const struct reader *r, const char *symbol)
 
 /* ---- values */
 
-/* Decodes a quoted string with backslash escapes in place; NULL if it is not one. */
+/* Decodes a quoted string with backslash escapes in place. Returns NULL if it is not one. */
 static char *unquote(char *text)
 {
     char *to = text, *from = text;
@@ -59,8 +59,8 @@ static char *unquote(char *text)
     return text;
 }
 
-/* Turns the text after the =, as Kconfig writes it for the option's type, into a setting's value; NULL if it is
- * invalid. A real number, a string in Kconfig, may also have no quotes: that is not ambiguous. */
+/* Converts the text after the =, as Kconfig writes it for the option's type, into a setting's value. Returns NULL if it
+ * is invalid. A real number, which is a string in Kconfig, may also be unquoted. */
 static const char *decode(const struct weft_opt *opt, char *text)
 {
     switch (opt->type) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings from the command line and from files, and the owners that read them.
+ * opt.c - collects settings from the command line and from files, for their owners to read.
  */
 #include "base/opt.h"
 #include "base/json.h"

@@ -49,7 +49,7 @@ const char *weft_settings_value(const struct weft_settings *s, const char *name,
     return NULL;
 }
 
-/* `condition` without alternatives. */
+/* Like weft_settings_met, for a condition without alternatives. */
 static bool is_met(const struct weft_settings *s, const char *condition)
 {
     char text[WEFT_MAX_VALUE], name[128];

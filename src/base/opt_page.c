@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt_page.c - all options on one page: for `weft help options`, for docs/options.md and for Kconfig.
+ * opt_page.c - prints all options on one page: for `weft help options`, docs/options.md and Kconfig.
  *
  * Kconfig has neither real numbers nor strings with a fixed list of values: both become plain strings, and the help
- * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos:
- * otherwise Kconfig would drop its values if the baseline of a study has another pos, though an arm may need them.
- */
+ * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos.
+ * Otherwise Kconfig would drop its values if the baseline of a study has a different pos, though an arm may need
+ * them. */
 #include "base/opt.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static void print_text(const struct weft_owner *owner, FILE *to)
 
 /* ---- Markdown */
 
-/* Writes the text with a backslash before every `special` character. */
+/* Prints the text with a backslash before every `special` character. */
 static void put_escaped(const char *text, const char *special, FILE *to)
 {
     for (; *text; text++) {

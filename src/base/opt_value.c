@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt_value.c - one option: its names, its range, and its values as text.
+ * opt_value.c - reads and writes the value of an option, and describes its range.
  */
 #include "base/json.h"
 #include "base/opt.h"

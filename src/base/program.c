@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * program.c - the program that this is, or whose processes it starts, and its hash.
+ * program.c - finds the program that runs studies, by default this one, and its hash.
  */
 #include "base/base.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not known yet */
+static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not computed yet */
 static bool is_set;
 
 enum weft_status weft_program_set(const char *program)
