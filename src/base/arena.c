@@ -79,8 +79,8 @@ void weft_arena_release(struct weft_arena *arena)
     arena->bytes = 0;
 }
 
-/* For larger requests, the available memory is checked: the system would promise more and kill the process on
- * access. */
+/* From this size on, the available memory is checked, because the system would promise more and kill the process
+ * later. */
 enum { LARGE = 1 << 28 };
 
 void *weft_pages_alloc(size_t bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * added.c - finds added tokens in a text: the leftmost, and of those that start there the longest.
+ * added.c - finds added tokens in a text: the leftmost, and the longest of those that start there.
  */
 #include "text/tokenizer/bpe.h"
 

@@ -4,7 +4,8 @@
  * until no pair has a rank.
  *
  * Most pieces are short words, for which a linear search for the lowest rank is fastest. But a piece can also be
- * megabytes of one letter. It is then merged in windows, each as a linked list (bpe_list.c) that fits in the cache.
+ * megabytes of one letter. Such a piece is merged in windows, each as a linked list (bpe_list.c) that fits in the
+ * cache.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -51,12 +52,12 @@ static size_t merge_short(const struct weft_tokenizer *t, const char *piece, siz
  *
  * So windows can be merged one after another. The last tokens of a window, which the following text might change, are
  * dropped, and the next window starts there. The two tokens at the boundary must then be checked: encoding their bytes
- * must give these two again. If it does not, the merges carry an effect far to the left, and the piece is merged as a
+ * must give these two again. If it does not, the text has an effect far to its left, and the piece is merged as a
  * whole.
  */
 enum { WINDOW = 1 << 14, DROPPED = 1 << 10 };
 
-/* Whether encoding the bytes of `left` and `right`, which meet at `at`, gives these two tokens again. */
+/* Checks whether encoding the bytes of `left` and `right`, which meet at `at`, gives these two tokens again. */
 static enum weft_status check_boundary(const struct weft_tokenizer *t, struct weft_bpe_work *work, int32_t left,
                                        int32_t right, const char *at, bool *holds)
 {
@@ -70,7 +71,7 @@ static enum weft_status check_boundary(const struct weft_tokenizer *t, struct we
     return WEFT_OK;
 }
 
-/* `joined` is false if a boundary check failed; `tokens` and `count` are then undefined. */
+/* Sets `joined` to false if a boundary check fails; `tokens` and `count` are then undefined. */
 static enum weft_status merge_windows(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                       size_t size, int32_t *tokens, size_t *count, bool *joined)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe_chars.c - BPE over characters, as SentencePiece has it: a text is not split into words before it is merged.
+ * bpe_chars.c - encodes by BPE over characters, as in SentencePiece: a text is not split into words before merging.
  *
- * A character that is not in the vocabulary becomes the tokens of its bytes, or the unknown token. Neither is part of a
- * merge. Between two characters that no merge has as neighbours there is never a merge either. So a text is cut at all
- * of these places, mostly before words, and the parts are merged by themselves: the tokens are those of the whole.
+ * A character that is not in the vocabulary becomes the tokens of its bytes, or the unknown token. Neither is ever
+ * merged. Two adjacent characters are also never merged if no merge has them as neighbours. So a text is cut at all
+ * these places, mostly before words, and the parts are merged separately, which gives the tokens of the whole.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -55,7 +55,7 @@ static enum weft_status add_chars(struct weft_tokenizer *t, const char *name)
     return WEFT_OK;
 }
 
-/* What a space is in the text that is merged. */
+/* Returns the character that replaces a space before merging. */
 static uint32_t mark_code(const struct weft_tokenizer *t)
 {
     uint32_t code = t->mark.size ? first_code(&t->mark) : ' ';
@@ -82,7 +82,7 @@ enum weft_status weft_bpe_chars_finish(struct weft_tokenizer *t, const char *nam
 
 /* ---- encoding */
 
-/* The size of the part at the beginning of `piece` that is merged by itself; 0 if its first character has no token. */
+/* Returns the size of the first part of `piece` that is merged separately; 0 if its first character has no token. */
 static size_t part_size(const struct weft_tokenizer *t, const char *piece, size_t size)
 {
     uint32_t before = 0, code;
@@ -95,7 +95,7 @@ static size_t part_size(const struct weft_tokenizer *t, const char *piece, size_
     return at;
 }
 
-/* A character without a token, or a byte that is not UTF-8. */
+/* Encodes a character without a token, or a byte that is not UTF-8. */
 static size_t put_unknown(const struct weft_tokenizer *t, const char *piece, size_t size, bool after_unknown,
                           int32_t *tokens, size_t *count)
 {

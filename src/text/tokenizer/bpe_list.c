@@ -2,9 +2,9 @@
  *
  * bpe_list.c - merges a long piece. The tokens form a linked list, and each pair is queued by its rank. A heap holds
  * the ranks with a non-empty queue. All pairs of the lowest rank are merged in one pass from left to right, so the heap
- * is used once per rank and not once per pair. A merge never creates a pair of its own rank, since the new token is
- * longer than both its parts. It can create pairs of lower rank, if a token can be formed in several ways: these are
- * merged first, and the rest of the rank is queued again.
+ * is used once per rank, not once per pair. A merge never creates a pair of its own rank, since the new token is longer
+ * than both its parts. It can create pairs of lower rank if a token can be formed in several ways. These are merged
+ * first, and the rest of the rank is queued again.
  */
 #define _GNU_SOURCE
 #include "text/tokenizer/bpe.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A node is identified by the number of its first byte or character, a pair by its left node. */
+/* A node is identified by the index of its first byte or character, a pair by its left node. */
 struct node {
     int32_t token, prev, next; /* -1 at the ends */
     int32_t rank;              /* of its pair; WEFT_NO_RANK if it has none or was merged away */
 };
 
-/* A queue of pairs is a list of blocks the size of a cache line. A list of single pairs is three times slower, since
- * every step waits for memory. */
+/* A queue of pairs is a list of blocks the size of a cache line. A list of single pairs would be three times slower,
+ * since every step waits for memory. */
 enum { IN_BLOCK = 14 };
 struct block {
     int32_t next, count; /* next: in the same queue or the free list; -1 at the end */
@@ -36,7 +36,7 @@ struct list {
     int32_t *batch; /* the pairs of the rank being merged */
 };
 
-/* Every byte starts a pair and every merge adds at most two; every rank may have one block that is not full. */
+/* Every byte starts a pair and every merge adds at most two. Every rank may have one block that is not full. */
 static size_t max_blocks(const struct weft_tokenizer *t, size_t size)
 {
     size_t pairs = 3 * size, blocks = pairs / IN_BLOCK + (size_t)t->merges;
@@ -91,7 +91,7 @@ static void enqueue(struct list *l, int32_t node, int32_t rank)
     b->node[b->count++] = node;
 }
 
-/* Call when the node's token or the next one changed: its old queue entry becomes stale. */
+/* Must be called when the node's token or the next one changed; its old queue entry becomes stale. */
 static void update_pair(struct list *l, int32_t node)
 {
     struct node *n = &l->node[node];
@@ -119,8 +119,8 @@ static int by_offset(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the pairs of a rank off its queue, sorted by offset. A node is queued at most once per rank, since tokens only
- * grow, so a batch has at most as many entries as there are nodes. Some entries may be stale. */
+/* Removes the pairs of a rank from its queue, sorted by offset. A node is queued at most once per rank, since tokens
+ * only grow, so a batch has at most as many entries as there are nodes. Some entries may be stale. */
 static int32_t take_batch(struct list *l, int32_t rank)
 {
     int32_t count = 0;
@@ -170,7 +170,7 @@ size_t weft_bpe_units(const struct weft_tokenizer *t, const char *piece, size_t 
     return count;
 }
 
-/* Access is random, so huge pages save page faults and TLB misses. */
+/* Uses huge pages: access is random, so they save page faults and TLB misses. */
 static void *alloc_huge(size_t bytes)
 {
     enum { PAGE = 1 << 21 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe_train.c - BPE training: repeatedly turns the most frequent adjacent pair into a token until the vocabulary is
- * full. Ties go to the pair with the larger byte strings.
+ * bpe_train.c - trains BPE: repeatedly turns the most frequent adjacent pair into a token until the vocabulary is full.
+ * Ties go to the pair with the larger byte strings.
  *
  * The text is read in blocks; only its distinct words and their counts are kept. Every pair has a count and a list of
  * words it occurs in, and a merge visits only these words. The most frequent pair is on top of a heap with lazy
- * updates: a pair whose count grew is pushed again, and an entry whose count shrank is detected when it is popped.
- */
+ * updates: a pair whose count grew is pushed again, and an entry whose count shrank is detected when it is
+ * popped. */
 #include "text/tokenizer/bpe.h"
 
 #include <stdlib.h>
@@ -24,9 +24,9 @@ struct word {
 struct pair {
     int32_t left, right;
     int64_t count;
-    int32_t *words; /* words that contain it, or did once */
+    int32_t *words; /* words that contain it, or once did */
     size_t word_count, word_room;
-    bool raised; /* is in training.raised */
+    bool raised; /* in training.raised */
 };
 
 struct entry {
@@ -57,7 +57,7 @@ struct training {
     size_t heap_count, heap_room;
 };
 
-/* Makes room for one more item of an array. */
+/* Reserves capacity for one more item of an array. */
 static enum weft_status grow(void *array, size_t *room, size_t count, size_t item)
 {
     if (count < *room)
@@ -107,8 +107,8 @@ static enum weft_status count_words(struct training *tr, const char *text, size_
     }
 }
 
-/* Counts the words of a block up to `done`, where the next block can start: after a special token, or at a gap outside
- * special tokens. At the end of the input, that is the end. */
+/* Counts the words of a block up to `done`, where the next block can start: after a special token, at a gap outside
+ * special tokens, or at the end of the input. */
 static enum weft_status count_block(struct training *tr, const char *text, size_t bytes, bool last, size_t *done)
 {
     size_t longest = 0, at = 0, sure = bytes; /* a special token that starts before `sure` is complete */
@@ -210,7 +210,7 @@ static struct entry heap_pop(struct training *tr)
     return top;
 }
 
-/* The most frequent pair, or -1 if none is left. */
+/* Finds the most frequent pair, or -1 if none is left. */
 static enum weft_status best_pair(struct training *tr, int32_t *best)
 {
     *best = -1;
@@ -305,7 +305,7 @@ static enum weft_status merge_word(struct training *tr, struct weft_merge m, int
 
 /* ---- tokens */
 
-/* The token for the concatenation. It may exist already, since different merges can give the same text. */
+/* Finds or adds the token for the concatenation: different merges can give the same text. */
 static enum weft_status make_token(struct training *tr, const struct weft_token *left, const struct weft_token *right,
                                    int32_t *made)
 {
@@ -323,7 +323,7 @@ static enum weft_status make_token(struct training *tr, const struct weft_token 
     return weft_strings_put(&tr->token_of, text, size, *made);
 }
 
-/* Special tokens first, then the bytes in GPT-2's order: visible ones before those written as another character. */
+/* Adds the special tokens, then the bytes in GPT-2's order: visible ones before those written as other characters. */
 static enum weft_status first_tokens(struct training *tr)
 {
     for (int i = 0; i < tr->specials.count; i++)

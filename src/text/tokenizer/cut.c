@@ -3,9 +3,9 @@
  * cut.c - pre-tokenization: finds gaps, and splits a text into the pieces that are merged independently.
  *
  * Patterns, compiled by PCRE2's JIT, split a text one after another: the second splits the pieces of the first. Most
- * tokenizers have GPT-2's: contractions; letters, digits, or other characters, each with an optional space before;
- * white space, whose last character is left to the word that follows. Patterns work on characters, so each byte that is
- * not valid UTF-8 becomes a piece of its own, and the text on either side is split independently.
+ * tokenizers have GPT-2's: contractions; letters, digits or other characters, each with an optional leading space;
+ * white space, whose last character is left to the following word. Patterns work on characters, so each byte that is
+ * not valid UTF-8 becomes a separate piece, and the text on either side is split independently.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/tokenizer/bpe.h"
@@ -57,7 +57,7 @@ struct weft_cut {
     int levels;
     struct level {
         pcre2_code *code;
-        bool everywhere; /* matches wherever it is tried, and is tried there only */
+        bool everywhere; /* matches at every position, so it is tried only at the current one */
         enum weft_cut_matches matches;
         bool invert;
         char *pattern; /* for messages */
@@ -86,7 +86,7 @@ enum weft_status weft_cut_add_gpt2(struct weft_cut *cut)
                     "Unicode support",
                     error, (size_t)where);
     (void)pcre2_jit_compile(l->code,
-                            PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is just slower */
+                            PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is only slower */
     l->everywhere = true;
     cut->levels++;
     return WEFT_OK;
@@ -99,7 +99,7 @@ enum weft_status weft_cut_add(struct weft_cut *cut, const char *path, const char
     if (cut->levels == LEVELS)
         return FAIL(WEFT_UNSUPPORTED, "%s: more than %d patterns split the text", path, LEVELS);
     *l = (struct level){.matches = matches, .invert = invert};
-    cut->levels++; /* what there is of it is freed with the rest */
+    cut->levels++; /* even if incomplete, so that it is freed with the rest */
     TRY(weft_pattern_compile(&l->code, path, pattern, literal));
     l->pattern = strdup(pattern);
     return l->pattern ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a pattern");
@@ -118,10 +118,10 @@ void weft_cut_free(struct weft_cut *cut)
 
 /* ---- pieces */
 
-/* Of one level: the text it splits, and how far it is. */
+/* The state of one level: the text it splits, and its position. */
 struct cutting {
     const char *text, *end, *at;
-    const char *match, *match_end; /* the next match at or after `at`, if it was searched */
+    const char *match, *match_end; /* the next match at or after `at`, if `searched` */
     bool searched;
 };
 
@@ -132,13 +132,13 @@ struct segment {
 
 struct weft_cutter {
     const struct weft_cut *cut;
-    pcre2_code *gpt2; /* GPT-2's pattern, if there is no other */
+    pcre2_code *gpt2; /* GPT-2's pattern if it is the only one, else NULL */
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     const char *at, *valid, *end; /* at..valid is valid UTF-8 */
     struct cutting cutting[LEVELS];
-    size_t budget; /* for a pattern that is not GPT-2's, see search */
+    size_t budget; /* for patterns other than GPT-2's, see search_window */
 };
 
 enum weft_status weft_cutter_create(struct weft_cutter **cutter, const struct weft_cut *cut)
@@ -153,7 +153,7 @@ enum weft_status weft_cutter_create(struct weft_cutter **cutter, const struct we
                                   .stack = pcre2_jit_stack_create(STACK, MOST_STACK, NULL)};
     if (!c || !c->match || !c->context)
         return FAIL(WEFT_NOMEM, "not enough memory to split a text");
-    if (c->stack) /* NULL: there is no JIT */
+    if (c->stack) /* NULL: no JIT */
         pcre2_jit_stack_assign(c->context, NULL, c->stack);
     return WEFT_OK;
 }
@@ -200,7 +200,7 @@ static int match(struct weft_cutter *c, const struct level *l, const char *text,
     return found;
 }
 
-/* Where a character begins, from `at` on. */
+/* Returns the first position at or after `at` where a character begins. */
 static size_t round_up(const char *text, size_t at, size_t size)
 {
     while (at < size && ((unsigned char)text[at] & 0xc0) == 0x80)
@@ -208,9 +208,9 @@ static size_t round_up(const char *text, size_t at, size_t size)
     return at < size ? at : size;
 }
 
-/* A pattern may look far ahead, or backtrack, at some places of a text, but not at all of them: that would take time
- * that grows with the square of the text. So a search sees a short window and has few steps. If a match needs more,
- * both grow, and the text's budget pays for it, which is the same on every machine. */
+/* Finds the next match. A pattern may look far ahead or backtrack at some positions of a text, but not at all of them,
+ * which would take quadratic time. So a search sees a short window and has few steps. If a match needs more, both grow
+ * at the expense of the text's budget, which is the same on every machine. */
 static enum weft_status search_window(struct weft_cutter *c, const struct level *l, const struct cutting *p, int *found)
 {
     enum { WINDOW = 512, STEPS = 1024, MOST = 1 << 30 };
@@ -252,7 +252,7 @@ static enum weft_status search(struct weft_cutter *c, const struct level *l, str
     return WEFT_OK;
 }
 
-/* The next match, or what is before it. */
+/* Finds the next match, or the text before it. */
 static enum weft_status look(struct weft_cutter *c, const struct level *l, struct cutting *p, struct segment *s)
 {
     if (!p->searched)
@@ -277,7 +277,7 @@ static bool joined(enum weft_cut_matches matches, struct segment a, struct segme
     return matches == WEFT_WITH_NEXT && a.match && !b.match;
 }
 
-/* The next piece of the text of a level; `from` is NULL if it is removed. */
+/* Returns the next piece of a level's text; `from` is NULL if the piece is removed. */
 static enum weft_status cut_piece(struct weft_cutter *c, const struct level *l, struct cutting *p, struct segment *a)
 {
     struct segment b;
@@ -297,7 +297,7 @@ static enum weft_status cut_piece(struct weft_cutter *c, const struct level *l, 
     return WEFT_OK;
 }
 
-/* The next stretch of valid text, or a byte that is not. */
+/* Returns the next stretch of valid UTF-8, or an invalid byte. */
 static void next_stretch(struct weft_cutter *c, struct segment *s)
 {
     if (c->at == c->valid)
@@ -309,7 +309,7 @@ static void next_stretch(struct weft_cutter *c, struct segment *s)
     c->at = c->valid;
 }
 
-/* The next piece that `levels` patterns make: `match` is false for a byte that is not UTF-8. */
+/* Returns the next piece after `levels` patterns; `match` is false for an invalid byte. */
 static enum weft_status next_piece(struct weft_cutter *c, int levels, struct segment *s)
 {
     if (levels == 0) {
@@ -330,7 +330,7 @@ static enum weft_status next_piece(struct weft_cutter *c, int levels, struct seg
     return WEFT_OK;
 }
 
-/* GPT-2's pattern alone. */
+/* Returns the next piece if GPT-2's pattern is the only one. */
 static inline enum weft_status next_gpt2(struct weft_cutter *c, const char **piece, size_t *size)
 {
     *piece = c->at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * decode.c - from tokens to text. Every token has a text of its own, and the text of several is theirs together, but
- * for what a decoder takes away at the beginning. Bytes are given as they are, whether they are valid UTF-8 or not.
+ * decode.c - turns tokens into text. Each token has a text, and these are concatenated, except for what a decoder
+ * removes at the beginning. Bytes are output unchanged, whether or not they are valid UTF-8.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- the text of a token */
 
-/* The byte that a name <0xHH> means, or -1. */
+/* Returns the byte that a name <0xHH> stands for, or -1. */
 static int byte_of(const char *name, size_t size)
 {
     if (size != 6 || memcmp(name, "<0x", 3) != 0 || !isxdigit((unsigned char)name[3]) ||
@@ -58,14 +58,14 @@ enum weft_status weft_decoder_finish(struct weft_tokenizer *t)
         return WEFT_NOMEM;
     for (int i = 0; i < t->vocab && status == WEFT_OK; i++)
         status = make_text(t, i, &t->token[i], buffer);
-    for (int i = 0; i < t->normalized.count && status == WEFT_OK; i++) /* these are shown as they are found */
+    for (int i = 0; i < t->normalized.count && status == WEFT_OK; i++) /* decoded to the text that they are found as */
         status = make_text(t, t->normalized.id[i], &t->normalized.text[i], buffer);
     free(buffer[0].bytes);
     free(buffer[1].bytes);
     return status;
 }
 
-/* ---- the text of several */
+/* ---- the text of several tokens */
 
 struct writing {
     char *text;
@@ -80,7 +80,7 @@ static void put(struct writing *w, const char *bytes, size_t size)
     w->at += size;
 }
 
-/* What is left of the first token. */
+/* Writes the rest of the first token, without what the decoder removes. */
 static void put_first(struct writing *w, const struct weft_tokenizer *t, int32_t token)
 {
     const struct weft_token *shown = &t->shown[token], *name = &t->token[token];

@@ -2,9 +2,9 @@
  *
  * encode.c - encodes a text in parallel, in chunks that start and end at added tokens and gaps.
  *
- * Chunk boundaries depend on the text alone, and no piece crosses a gap. So the tokens do not depend on the number of
+ * Chunk boundaries depend only on the text, and no piece crosses a gap. So the tokens do not depend on the number of
  * threads and are the same as without chunks. Chunks are processed in waves to keep memory constant. If a tokenizer's
- * patterns or merges cross gaps, a chunk goes from one added token to the next.
+ * patterns or merges cross gaps, a chunk extends from one added token to the next.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -18,8 +18,8 @@ struct chunk {
     const char *text;
     size_t bytes;
     int32_t added;       /* the added token this chunk is, or -1 for text */
-    bool begins, first;  /* a text between added tokens begins here; the whole text does */
-    struct weft_ids ids; /* of this chunk; the memory serves all waves */
+    bool begins, first;  /* whether a text between added tokens begins here; whether the whole text does */
+    struct weft_ids ids; /* of this chunk; the memory is reused by all waves */
 };
 
 struct worker {
@@ -35,7 +35,7 @@ struct job {
     const char *text;
     size_t bytes, at, next_added; /* at: end of the last chunk; next_added: offset of the next added token, or bytes */
     int added;                    /* its index */
-    bool specials, begins;        /* begins: the next chunk of text does */
+    bool specials, begins;        /* begins: for the next chunk of text */
 
     struct chunk chunk[WAVE];
     int chunks;
@@ -108,7 +108,7 @@ static enum weft_status encode_pieces(const struct weft_tokenizer *t, struct wor
 {
     const char *piece;
     size_t size, count;
-    TRY(weft_ids_reserve(ids, bytes)); /* a token is at least a byte */
+    TRY(weft_ids_reserve(ids, bytes)); /* a token has at least one byte */
     if (!w->cutter)
         TRY(weft_cutter_create(&w->cutter, t->cut));
     weft_cutter_start(w->cutter, text, bytes);
@@ -125,7 +125,7 @@ static enum weft_status encode_pieces(const struct weft_tokenizer *t, struct wor
     }
 }
 
-/* A text between added tokens, or a chunk of it. */
+/* Encodes a text between added tokens, or a chunk of it. */
 static enum weft_status encode_part(const struct weft_tokenizer *t, struct worker *w, const char *text, size_t bytes,
                                     bool begins, bool first, struct weft_ids *ids)
 {
@@ -232,7 +232,7 @@ enum weft_status weft_encode(const struct weft_tokenizer *t, const char *text, s
 {
     if (t->kind == WEFT_TOKENIZER_CHAR)
         return encode_chars(t, text, bytes, ids);
-    struct weft_threads_scope scope; /* the number of threads stays the same */
+    struct weft_threads_scope scope; /* keeps the number of threads constant */
     weft_threads_enter(&scope, 0);
     struct job j = {.t = t, .text = text, .bytes = bytes, .specials = specials, .begins = begins};
     j.next_added = weft_added_find(&t->added, text, 0, bytes, specials, &j.added);

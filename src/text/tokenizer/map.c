@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * map.c - insertion into the hash tables. They are at most half full, so a lookup takes one or two steps.
+ * map.c - inserts into hash tables. They are at most half full, so a lookup takes one or two steps.
  */
 #include "text/tokenizer/map.h"
 

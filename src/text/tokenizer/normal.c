@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * normal.c - normalization: NFC (by utf8proc), a text before the text, and replacements. Bytes that are not valid UTF-8
- * stay as they are, and what is around them is normalized by itself.
+ * normal.c - normalizes texts: NFC (by utf8proc), prepending and replacements. Bytes that are not valid UTF-8 stay
+ * unchanged, and the text on either side is normalized separately.
  */
 #define _GNU_SOURCE
 #include "text/tokenizer/bpe.h"
@@ -47,10 +47,10 @@ enum weft_status weft_buffer_replace(struct weft_buffer *b, const char *text, si
 
 /* ---- NFC
  *
- * As in Hugging Face's tokenizers, whose tables are those of Unicode 9: characters that came later and are combined
- * with others, or sorted among them, stay as they are. Nothing below U+0300 changes unless a mark follows, and an ASCII
- * character has no effect on what is before it. So only what has a character from U+0300 up is normalized, from an
- * ASCII character to the next.
+ * Agrees with Hugging Face's tokenizers, whose tables are those of Unicode 9: newer characters that combine with others
+ * or are sorted among them stay unchanged. No character below U+0300 changes unless a mark follows, and an ASCII
+ * character does not affect the text before it. So only stretches from one ASCII character to the next that contain a
+ * character from U+0300 up are normalized.
  */
 
 static const struct range {
@@ -141,7 +141,7 @@ static enum weft_status nfc(struct weft_buffer *b, const char *text, size_t byte
     return WEFT_OK;
 }
 
-/* ---- all of it */
+/* ---- all steps */
 
 static enum weft_status apply(const struct weft_normal_step *s, const char *text, size_t bytes, struct weft_buffer *b)
 {

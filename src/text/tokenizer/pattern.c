@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * pattern.c - regular expressions of tokenizer.json. Hugging Face's tokenizers match them with Oniguruma, and Weft with
- * PCRE2. The two agree on most of the language, not on all of it. So a pattern is copied construct by construct:
- * what both read in the same way is kept, \s, \w and scripts are spelled out, and anything else is refused by name.
+ * pattern.c - translates the regular expressions of tokenizer.json. Hugging Face's tokenizers match them with
+ * Oniguruma, Weft with PCRE2, and the two differ in parts of the language. So a pattern is copied construct by
+ * construct: constructs with the same meaning are kept, \s, \w and scripts are spelled out, and any other is an error
+ * that names it.
  *
  *     \s           Unicode's White_Space; PCRE2 would add U+180E
  *     \w           letters, marks, digits, connectors, ² ³ ¹ ¼ ½ ¾; PCRE2 would leave out marks
@@ -29,9 +30,9 @@
 
 struct copying {
     const char *path, *pattern, *at;
-    char *out;       /* room for MOST_GROWTH bytes per byte of the pattern */
-    char last;       /* in (?i:...), the letter before, or 0 */
-    int depth, fold; /* open groups; the depth at which (?i: began, or 0 */
+    char *out;       /* capacity: MOST_GROWTH bytes per byte of the pattern */
+    char last;       /* in (?i:...), the previous letter, or 0 */
+    int depth, fold; /* number of open groups; the depth at which (?i: began, or 0 */
     bool in_set;
 };
 enum { MOST_GROWTH = sizeof NO_SPACE };
@@ -56,14 +57,14 @@ static enum weft_status refuse(const struct copying *c, const char *what, size_t
                 weft_name_show(c->pattern).text, (int)size, c->at, (size_t)(c->at - c->pattern), what);
 }
 
-/* A class of characters, as part of a set or as one of its own. */
+/* Writes a class of characters, inside a set or as a set. */
 static enum weft_status put_class(struct copying *c, const char *positive, const char *negative)
 {
     bool upper = isupper((unsigned char)c->at[1]);
     if (c->in_set && (c->at[-1] == '-' || (c->at[2] == '-' && c->at[3] != ']')))
         return refuse(c, "a range ends in a class", 2);
     if (c->in_set && upper && !negative)
-        return refuse(c, "give the set that is meant", 2);
+        return refuse(c, "write the intended set", 2);
     if (!c->in_set)
         put(c, upper ? "[^" : "[");
     put(c, upper && c->in_set ? negative : positive);
@@ -126,7 +127,7 @@ static enum weft_status put_escape(struct copying *c)
     return WEFT_OK;
 }
 
-/* In (?i: ), letters that together are one character in another case: ß, ligatures. */
+/* Rejects pairs of letters in (?i: ) that also match a single character: ß, ligatures. */
 static enum weft_status check_letter(struct copying *c)
 {
     static const char *const pairs[] = {"ss", "st", "ff", "fi", "fl"};
@@ -137,7 +138,7 @@ static enum weft_status check_letter(struct copying *c)
         return refuse(c, "a character in (?i: ) that is not ASCII", 1);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (c->last == pairs[i][0] && letter == pairs[i][1])
-            return refuse(c, "in (?i: ) it is part of another character", 1);
+            return refuse(c, "in (?i: ) this pair of letters matches a single character", 1);
     c->last = letter;
     return WEFT_OK;
 }
@@ -175,7 +176,7 @@ static enum weft_status put_group(struct copying *c)
         if (strncmp(c->at, known[i], strlen(known[i])) == 0)
             size = strlen(known[i]);
     if (size == 1 && (c->at[1] == '?' || c->at[1] == '*'))
-        return refuse(c, "give a group that begins with ( (?: (?= (?! (?<= (?<! (?> or (?i:", 3);
+        return refuse(c, "use a group that begins with ( (?: (?= (?! (?<= (?<! (?> or (?i:", 3);
     if (size == 4 && c->at[2] == 'i' && !c->fold)
         c->fold = c->depth;
     copy(c, size);

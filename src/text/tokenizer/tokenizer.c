@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer.c - building and validating tokenizers.
+ * tokenizer.c - builds and validates tokenizers.
  *
- * The byte tokenizer is byte-level BPE without merges. BPE tokenizers accept any bytes; character tokenizers only
+ * The byte tokenizer is byte-level BPE without merges. BPE tokenizers accept any bytes, character tokenizers only
  * characters of their vocabulary.
  */
 #include "text/tokenizer/bpe.h"
@@ -54,7 +54,7 @@ enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const 
 
 /* ---- finishing */
 
-/* Bytes that do not occur in UTF-8 may be missing: a text that has one is then refused when it is encoded. */
+/* Bytes that do not occur in UTF-8 may be missing; encoding a text that contains one is then an error. */
 static enum weft_status finish_bytes(struct weft_tokenizer *t, const char *name)
 {
     for (int i = 0; i < t->vocab; i++)
@@ -69,7 +69,7 @@ static enum weft_status finish_bytes(struct weft_tokenizer *t, const char *name)
     return WEFT_OK;
 }
 
-/* A tokenizer that is not from a tokenizer.json looks for its special tokens. */
+/* A tokenizer that is not from a tokenizer.json searches for its special tokens. */
 static enum weft_status finish_added(struct weft_tokenizer *t)
 {
     int specials = 0;
@@ -82,7 +82,8 @@ static enum weft_status finish_added(struct weft_tokenizer *t)
     return WEFT_OK;
 }
 
-/* The end of text is what a template puts there, the special token of that name, or the only special token. */
+/* The end of a text is the token that a template puts there, else the special token of such a name, else the only
+ * special token. */
 static void finish_end(struct weft_tokenizer *t)
 {
     static const char *const names[] = {WEFT_END_OF_TEXT, "<|end_of_text|>", "</s>"};
@@ -114,7 +115,7 @@ static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name
     return WEFT_OK;
 }
 
-/* A token that merging its own bytes does not give can never be the encoding of a piece. */
+/* Finds whether a token can be the encoding of a piece: merging its own bytes must give it. */
 static enum weft_status is_whole(struct weft_tokenizer *t, int i, struct weft_bpe_work *work, int32_t *tokens,
                                  bool *whole)
 {

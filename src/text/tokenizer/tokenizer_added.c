@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_added.c - the added_tokens of a tokenizer.json: tokens that are searched for in a text before it is
- * normalized, or after that.
+ * tokenizer_added.c - reads the added_tokens of a tokenizer.json: tokens that are searched for in a text before or
+ * after normalization.
  */
 #define _GNU_SOURCE
 #include "text/tokenizer/tokenizer_read.h"
@@ -13,7 +13,7 @@ enum { MOST_ADDED = 4096 };
 
 enum weft_status weft_reading_count_added(const char *path, const char *json, size_t bytes)
 {
-    enum { OTHERS = 1024 }; /* the vocabulary and other parts may have the word */
+    enum { OTHERS = 1024 }; /* the word may also occur in the vocabulary and other parts */
     static const char word[] = "\"content\"";
     const char *at = json, *end = json + bytes;
     size_t count = 0;
@@ -53,7 +53,7 @@ enum weft_status weft_reading_check_added(const char *path, const json_t *added)
     return WEFT_OK;
 }
 
-/* Whether the text of an added token may have a gap in it, or what a gap becomes. */
+/* Returns whether the text of an added token may contain a gap, or a normalized gap. */
 static bool has_gap(const struct weft_token *text)
 {
     for (uint32_t i = 1; i < text->size; i++)
@@ -103,7 +103,7 @@ static enum weft_status add(struct weft_reading *r, const json_t *entry)
     return WEFT_OK;
 }
 
-/* Of two with the same text, special ones come first. */
+/* Special tokens come first if two have the same text. */
 enum weft_status weft_reading_added(struct weft_reading *r, const json_t *added)
 {
     size_t i;

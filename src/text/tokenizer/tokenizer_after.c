@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_after.c - what a tokenizer.json does after merging: the post_processor, of which the tokens at the
- * beginning and the end of a text are kept, and the decoder, from tokens to text.
+ * tokenizer_after.c - reads the parts of a tokenizer.json that apply after merging: the post_processor, of which only
+ * the tokens at the beginning and the end of a text are used, and the decoder.
  */
 #include "text/tokenizer/tokenizer_read.h"
 
@@ -49,7 +49,7 @@ enum weft_status weft_reading_post_processor(struct weft_reading *r, const json_
     const json_t *list = json_object_get(part, "processors");
     size_t i;
     json_t *one;
-    if (!part || json_is_null(part) || is_type(part, "ByteLevel")) /* which concerns offsets alone */
+    if (!part || json_is_null(part) || is_type(part, "ByteLevel")) /* ByteLevel affects only offsets */
         return WEFT_OK;
     if (is_type(part, "TemplateProcessing") && r->t->begin < 0 && r->t->end < 0)
         return read_template(r, part);
@@ -61,8 +61,8 @@ enum weft_status weft_reading_post_processor(struct weft_reading *r, const json_
 
 /* ---- decoder
  *
- * Replace, ByteFallback, Fuse and Strip, in this order, each at most once but for Replace. Others are decoders of one
- * part.
+ * A sequence of Replace, ByteFallback, Fuse and Strip, in this order, each at most once except Replace; or one other
+ * decoder alone.
  */
 enum stage { REPLACE, BYTES, FUSE, STRIP };
 

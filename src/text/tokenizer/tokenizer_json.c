@@ -33,7 +33,7 @@ static enum weft_status read_merges(const struct weft_reading *r, const json_t *
 
 /* ---- the model */
 
-/* Options of the model that would change tokens. */
+/* Rejects options of the model that would change tokens. */
 static enum weft_status check_switches(const char *path, const json_t *model)
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -45,7 +45,7 @@ static enum weft_status check_switches(const char *path, const json_t *model)
     return WEFT_OK;
 }
 
-/* What becomes of characters that are not in the vocabulary. */
+/* Reads how characters outside the vocabulary are encoded. */
 static enum weft_status read_unknown(struct weft_reading *r, const json_t *model)
 {
     const char *name = json_string_value(json_object_get(model, "unk_token"));
@@ -73,7 +73,7 @@ static enum weft_status read_model(struct weft_reading *r, const json_t *root)
     r->t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     if (r->t->ignore_merges && kind == WEFT_TOKENIZER_TEXT)
         return FAIL(WEFT_UNSUPPORTED, "%s: ignore_merges is supported in byte-level tokenizers only", r->path);
-    r->t->gaps = true; /* until a part says otherwise */
+    r->t->gaps = true; /* until a part turns it off */
     TRY(weft_reading_normalizer(r, json_object_get(root, "normalizer")));
     TRY(weft_reading_pre_tokenizer(r, r->pre));
     TRY(weft_reading_post_processor(r, json_object_get(root, "post_processor")));
@@ -104,7 +104,7 @@ static enum weft_status read_chars(struct weft_reading *r, const json_t *root)
     return weft_reading_vocab(r, NULL);
 }
 
-/* ---- all of it */
+/* ---- the whole file */
 
 static enum weft_status keep_source(struct weft_tokenizer *t, const char *json, size_t bytes)
 {

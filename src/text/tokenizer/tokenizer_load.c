@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * tokenizer_load.c - loads a tokenizer from a file or a folder: tokenizer.json, or GPT-2's vocab.bpe with encoder.json
- * beside it.
+ * next to it.
  */
 #include "text/tokenizer/tokenizer_read.h"
 

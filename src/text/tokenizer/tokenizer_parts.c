@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_parts.c - what a tokenizer.json does to a text before it is merged: the normalizer and the pre_tokenizer.
- * Whatever changes the tokens and is not understood is refused by name.
+ * tokenizer_parts.c - reads the parts of a tokenizer.json that apply before merging: the normalizer and the
+ * pre_tokenizer. Unsupported features that would change the tokens are errors that name them.
  */
 #include "text/tokenizer/tokenizer_read.h"
 
@@ -90,7 +90,7 @@ bool weft_part_byte_level(const json_t *pre)
     return is_type(pre, "ByteLevel");
 }
 
-/* The patterns of GPT-2, Llama 3 and Qwen2, for which gaps (bpe.h) are known to split. */
+/* Recognises the patterns of GPT-2, Llama 3 and Qwen2, which are known to split at gaps (bpe.h). */
 static bool splits_at_gaps(const char *pattern)
 {
     static const char *const known[] = {
@@ -167,7 +167,8 @@ static enum weft_status add_metaspace(struct weft_reading *r, const json_t *part
     return WEFT_OK;
 }
 
-/* ByteLevel writes bytes as characters, and Metaspace changes spaces: no part that follows would see the text. */
+/* ByteLevel must be the last part and Metaspace the only one: they rewrite bytes or spaces, so a following part would
+ * not see the original text. */
 static enum weft_status add_part(struct weft_reading *r, const json_t *part, bool alone, bool last)
 {
     const json_t *list = json_object_get(part, "pretokenizers");

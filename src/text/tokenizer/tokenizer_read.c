@@ -19,7 +19,7 @@ enum weft_status weft_reading_json(const char *path, const char *json, size_t by
 
 /* ---- the vocabulary */
 
-/* The byte that a name <0xHH> stands for, or -1. */
+/* Returns the byte that a name <0xHH> stands for, or -1. */
 static int fallback_byte(const struct weft_reading *r, const char *name)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -29,7 +29,7 @@ static int fallback_byte(const struct weft_reading *r, const char *name)
     return (int)((high - digits) * 16 + (low - digits));
 }
 
-/* The bytes of a token of the model, in `scratch`: 0 if the name is wrong for its kind. */
+/* Writes the bytes of a model token to `scratch` and returns their number; 0 if the name is invalid for the kind. */
 static size_t model_bytes(const struct weft_reading *r, const char *name, char *scratch)
 {
     size_t size = strlen(name);
@@ -74,9 +74,9 @@ static enum weft_status set_model_token(struct weft_reading *r, const char *name
     return WEFT_OK;
 }
 
-/* An added token may also be in the vocabulary, as GPT-2's end of text is, with the same id. If it is not special, it
- * is then a token of the model as well. One that is not there has the next free id, which is what it would get when
- * others read the file. */
+/* An added token may also be in the vocabulary, with the same id, as GPT-2's end of text is. If it is not special, it
+ * is then also a token of the model. One that is not in the vocabulary must have the next free id, which other readers
+ * of the file would assign to it. */
 static enum weft_status set_added_token(struct weft_reading *r, const json_t *entry, json_int_t *next, char *scratch)
 {
     const char *content = json_string_value(json_object_get(entry, "content"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * utf8.c - characters: their bytes, and names in messages.
+ * utf8.c - reads and writes UTF-8 characters, and shortens names for messages.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -55,7 +55,7 @@ struct weft_shown weft_name_show(const char *name)
     struct weft_shown s;
     size_t n = strlen(name);
     n = n < sizeof s.text ? n : sizeof s.text - 1;
-    while (n && ((unsigned char)name[n] & 0xc0) == 0x80) /* do not cut a character in two */
+    while (n && ((unsigned char)name[n] & 0xc0) == 0x80) /* do not split a character */
         n--;
     memcpy(s.text, name, n);
     s.text[n] = 0;
