@@ -19,7 +19,7 @@ struct weft_safetensors {
     bool thawed;    /* the map is writable */
     json_t *header; /* owns the names and the metadata */
     const json_t *metadata;
-    bool sums;                  /* has checksums: one for the metadata and one per tensor */
+    bool sums;                  /* the file has checksums: one for the metadata and one per tensor */
     struct weft_entry *entries; /* sorted by name */
     int count;
 };
@@ -126,7 +126,7 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: a value in __metadata__ is not a string", f->path);
         f->sums |= strncmp(name, WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) ==
-                   0; /* any of them counts, since one name may be damaged */
+                   0; /* any of them suffices, because one name may be damaged */
     }
     f->metadata = metadata;
     const char *sum = weft_safetensors_metadata(f, WEFT_SAFETENSORS_SUM);
@@ -239,7 +239,7 @@ enum weft_status weft_safetensors_check(const char *path)
     return status;
 }
 
-/* Values in a file may be unaligned, so they go through a buffer. */
+/* Values in a file may be unaligned, so they are copied through a buffer. */
 static void convert(const struct weft_entry *e, const struct weft_tensor *to)
 {
     double buffer[512];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * collect.c - what all ranks do together, made of messages between two.
+ * collect.c - implements the collective calls by messages between pairs of ranks.
  *
- * Small blocks double with every round (J. Bruck et al., IEEE TPDS 8(11), 1997): log2 R messages. Large pieces go round
- * a ring: every byte is sent R - 1 times in all, which is the least.
- */
+ * For small blocks, the number a rank has doubles with every round (J. Bruck et al., IEEE TPDS 8(11), 1997), which
+ * takes log2 R messages. Large pieces travel around a ring: every byte is sent R - 1 times in total, the
+ * minimum. */
 #include "comm/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* `all` begins with this rank's block, then the next rank's, and so on. */
+/* `all` starts with this rank's block, followed by the next rank's, and so on. */
 static enum weft_status double_up(struct weft_comm *c, char *all, size_t bytes)
 {
     for (int have = 1; have < c->size; have *= 2) {
@@ -52,7 +52,7 @@ enum weft_status weft_comm_spread(struct weft_comm *c, void *array, const int64_
 
 /* ---- agreeing */
 
-/* One number of each rank; the caller frees the list, also after a failure. */
+/* Gathers one number from each rank. The caller frees the list, even after a failure. */
 static enum weft_status gather_numbers(struct weft_comm *c, int64_t mine, int64_t **list)
 {
     *list = calloc((size_t)c->size, sizeof **list);

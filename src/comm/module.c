@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * module.c - joins and leaves the other processes of a job: finds out who started this one, and loads the module of
- * that MPI.
+ * module.c - joins and leaves a job: finds the launcher that started this process, and loads the module of its MPI.
  *
- * A process that a launcher of another MPI started finds itself alone in its world, and would train a model of its own
- * beside those of the others: so the size of the world must be the one that the launcher says.
+ * If the launcher belongs to a different MPI, each process is alone in its MPI world and would train a separate model.
+ * So the size of the world must match the launcher's number of processes.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What launchers set for each process. `weft launch` sets the first. */
+/* Environment variables that launchers set for each process; `weft launch` sets the first. */
 static const char *const sizes[] = {"WEFT_RANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 static const char *const modules[] = {"weft-openmpi.so", "weft-mpich.so"};
 
@@ -30,10 +29,10 @@ bool weft_comm_launched(int *size)
     return *size > 1;
 }
 
-/* MPICH's launcher, and not Open MPI's. */
+/* Returns whether MPICH's launcher started the process, not Open MPI's. */
 static bool started_by_mpich(void) { return getenv("PMI_SIZE") && !getenv("OMPI_COMM_WORLD_SIZE"); }
 
-/* Modules are beside the program, or in lib/weft beside its folder; WEFT_MODULES names another folder. */
+/* Writes the path of a module: in the folder WEFT_MODULES, next to the program, or in ../lib/weft. */
 static bool name_module(int place, const char *name, char *path, size_t room)
 {
     const char *folder = getenv("WEFT_MODULES");
@@ -54,7 +53,7 @@ static bool name_module(int place, const char *name, char *path, size_t room)
     return access(path, R_OK) == 0;
 }
 
-/* Open MPI loads parts of itself, which need its symbols: they are global. */
+/* The symbols are loaded as global, because Open MPI loads parts of itself that need them. */
 static enum weft_status load_module(const char *path, const struct weft_comm_module **module)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);

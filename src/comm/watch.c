@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * watch.c - the watchdog's thread: sends signs of life, reads those of the others, judges.
+ * watch.c - runs the watchdog's thread: sends heartbeats, reads those of the other ranks, and detects stalls.
  *
- * A watchdog that was itself stopped, as when a whole job is suspended, has missed what came meanwhile: it counts from
- * anew.
+ * A watchdog that was itself stopped, for example because the whole job was suspended, has missed heartbeats and
+ * restarts all its timers.
  */
 #include "comm/watch.h"
 
@@ -13,29 +13,32 @@
 #include <string.h>
 #include <time.h>
 
-enum { STARTING = 60, ENDING = 10 }; /* seconds: MPI has at least, or at most, these */
+enum {
+    STARTING = 60,
+    ENDING = 10
+}; /* seconds: minimum limit while MPI starts; maximum limit for the last call after a failure */
 
-/* What is known of a rank. */
+/* The last known state of a rank. */
 struct view {
     struct weft_sign sign;
-    double heard; /* when its last sign came; 0: never */
-    double moved; /* when it last sent or received, or began to wait or to work */
+    double heard; /* time of its last heartbeat; 0: none yet */
+    double moved; /* time when it last sent or received, or began to wait or to work */
 };
 
 struct weft_watch {
     struct weft_comm *comm;
     struct weft_patience patience;
     struct weft_signs *signs;
-    struct view *views; /* of all ranks, with this one */
+    struct view *views; /* one per rank, including this one */
     pthread_t thread;
     atomic_bool joined, failed, done;
-    double period, looked; /* seconds between two looks; when the last was */
-    double job_moved;      /* when some rank last moved */
+    double period, looked; /* seconds between two checks; time of the last check */
+    double job_moved;      /* time when any rank last moved */
 };
 
 /* ---- reporting */
 
-/* What this rank is doing. */
+/* Describes what this rank is doing. */
 static void describe_phase(struct weft_comm *c, char *text, size_t room)
 {
     const char *phase = c->phase;
@@ -61,7 +64,7 @@ static struct weft_sign own_sign(const struct weft_watch *w)
     return sign;
 }
 
-/* Brings the news to the other ranks, then to the user. `more` follows what this rank was doing. */
+/* Reports a stall to the other ranks, then to the user. `more` is put after what this rank was doing. */
 static void report(struct weft_watch *w, int lost, const char *what, const char *more)
 {
     struct weft_comm *c = w->comm;
@@ -92,7 +95,7 @@ static void take(struct weft_watch *w, int rank, const struct weft_sign *sign, d
     v->sign = *sign;
 }
 
-/* A rank that was not heard of, or works too long, or knows of another. */
+/* Reports a rank that is silent, works too long, or has itself lost a rank. */
 static void judge_rank(struct weft_watch *w, int r, double now)
 {
     const struct view *v = &w->views[r];
@@ -114,7 +117,7 @@ static void judge_rank(struct weft_watch *w, int r, double now)
     }
 }
 
-/* This rank waits. */
+/* Reports a stall if this rank waits too long. */
 static void judge_wait(struct weft_watch *w, bool all_wait, double now)
 {
     const struct view *mine = &w->views[w->comm->rank];
@@ -144,7 +147,7 @@ static void judge_all(struct weft_watch *w, double now)
         judge_wait(w, all_wait, now);
 }
 
-/* In MPI itself, which says nothing of whom it waits for. */
+/* Reports a stall inside MPI's start or end, where it is unknown which rank it waits for. */
 static void judge_alone(struct weft_watch *w, double now)
 {
     double limit = w->patience.seconds, since = atomic_load(&w->comm->waits_since);
@@ -227,7 +230,7 @@ enum weft_status weft_watch_join(struct weft_comm *c)
     struct weft_watch *w = c->watch;
     bool any;
     c->phase = "exchanging addresses";
-    /* Also where this rank has no limit: the call is all ranks' together. */
+    /* Collective, so also called if this rank has no limit. */
     TRY(weft_comm_any(c, !w, &any));
     if (any)
         return w ? FAIL(WEFT_INVALID, "some ranks have a stall limit and others do not: pass the same --stall to all")

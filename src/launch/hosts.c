@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hosts.c - the hosts of a job.
+ * hosts.c - parses and prints the list of hosts of a job.
  */
 #include "launch/launch.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * job.c - starts the ranks, follows them, and starts them again from the newest checkpoint when they fail.
+ * job.c - starts the ranks, monitors them, and restarts them from the newest checkpoint if they fail.
  *
- * The launcher has a process group of its own, since a ^C on the terminal would make it end the ranks. They are asked
- * to save by SIGUSR1, which launchers pass on. A launcher may wait for a host that is gone: so ranks that end because
- * they lost another write its number to a file, and the launcher is then given a few seconds.
+ * The launcher has its own process group, because a ^C on the terminal would make it terminate the ranks. SIGUSR1,
+ * which launchers pass on, asks the ranks to save. A launcher may wait for a host that is gone. So ranks that end
+ * because they lost another rank write its number to a file, after which the launcher has only a few seconds.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -22,14 +22,14 @@
 
 enum { GRACE = 6 }; /* seconds from a report to SIGKILL: Open MPI's launcher crashes on an earlier SIGTERM */
 
-/* One start of the ranks. */
+/* One attempt to run the ranks. */
 struct attempt {
     struct weft_rank_job *job;
-    char report[64]; /* path of the file that ranks write to */
+    char report[64]; /* path of the file where ranks report a lost rank */
     pid_t pid;
-    int passed;      /* signals that were passed on */
-    double reported; /* when a rank reported; 0: none did */
-    bool killed;     /* because of that */
+    int passed;      /* number of signals that were passed on */
+    double reported; /* time when a rank reported; 0: none did */
+    bool killed;     /* because of the report */
 };
 
 static void note(const struct weft_rank_job *job, enum weft_rank_job_notice notice)
@@ -40,7 +40,7 @@ static void note(const struct weft_rank_job *job, enum weft_rank_job_notice noti
 
 /* ---- starting */
 
-/* In the new process, where signals are blocked: the handlers of this program are not for the launcher. */
+/* Becomes the launcher, in the new process. Signals are blocked until this program's handlers are removed. */
 static void become(const char *const *command, pid_t parent)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};
@@ -75,7 +75,7 @@ static enum weft_status start(struct attempt *a)
     return WEFT_OK;
 }
 
-/* A number of threads that the user set stays. */
+/* Keeps a number of threads that the user set. */
 static enum weft_status set_environment(const struct attempt *a)
 {
     char number[16], threads[16];
@@ -87,7 +87,7 @@ static enum weft_status set_environment(const struct attempt *a)
     return WEFT_OK;
 }
 
-/* ---- following */
+/* ---- monitoring */
 
 static void read_report(struct attempt *a)
 {
@@ -111,7 +111,7 @@ static void kill_stalled(struct attempt *a)
     a->killed = true;
 }
 
-/* The first asks the ranks to save; another ends them. */
+/* The first signal asks the ranks to save; a second one terminates them. */
 static void pass_signals(struct attempt *a)
 {
     int wanted = a->job->signal ? atomic_load(a->job->signal) : 0;
@@ -136,7 +136,7 @@ static enum weft_status follow(struct attempt *a)
     }
     read_report(a);
     a->job->code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-    if (a->job->code && a->reported > 0) /* launchers give other codes, too */
+    if (a->job->code && a->reported > 0) /* launchers may replace the ranks' exit code */
         a->job->code = WEFT_EXIT_STALLED;
     return WEFT_OK;
 }
@@ -165,7 +165,7 @@ static enum weft_status try_once(struct attempt *a, bool resume)
     return status;
 }
 
-/* The file is made anew for each start: ranks of the one before may still end. */
+/* Each attempt has its own file, because ranks of the previous one may still be ending. */
 static enum weft_status try_reported(struct weft_rank_job *job, bool resume)
 {
     struct attempt a = {.job = job};
@@ -193,7 +193,7 @@ static bool asks_to_resume(const char *const *words)
 
 static bool may_shrink(const struct weft_rank_job *job, int to) { return job->min_ranks && to >= job->min_ranks; }
 
-/* A host whose rank was lost is left out, if enough others are there; ranks that make no progress become fewer. */
+/* Removes the host of a lost rank if enough slots remain; otherwise drops one rank if there was no progress. */
 static void shrink(struct weft_rank_job *job, bool progress)
 {
     int now = job->layout.ranks, host = weft_hosts_find(&job->hosts, job->lost);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eras.c - a run as it was configured from change to change.
+ * eras.c - rebuilds the configurations of a run from its log, checkpoints and config.
  */
 #include "run/eras.h"
 
@@ -12,7 +12,7 @@ enum { ROOM = 4096 };
 
 /* ---- one config */
 
-/* `path`: a folder with a config.json; the era's own values go before what that says. */
+/* `path` is a folder with a config.json. The era's values override it. */
 static enum weft_status configure(struct weft_configured *c, const char *path, const struct weft_era *era,
                                   const char *data)
 {
@@ -45,7 +45,7 @@ static enum weft_status find_hash(const struct weft_configured *c, char hash[65]
     return status;
 }
 
-/* ---- all */
+/* ---- all eras */
 
 static enum weft_status configure_era(struct weft_configured_eras *c, int i, const char *checkpoint, const char *data)
 {
@@ -57,7 +57,7 @@ static enum weft_status configure_era(struct weft_configured_eras *c, int i, con
     return WEFT_OK;
 }
 
-/* The hash that the log has of an era's config. */
+/* Checks the hash of an era's config in the log. */
 static enum weft_status check_hash(const struct weft_configured_eras *c, int i, const char *folder)
 {
     const struct weft_era *era = &c->eras.list[i];
@@ -72,7 +72,8 @@ static enum weft_status check_hash(const struct weft_configured_eras *c, int i, 
                 folder, era->step, *era->config_sha256 ? era->config_sha256 : "none", hash);
 }
 
-/* The run's own config is written when training is begun or resumed, after the record of what changed. */
+/* Checks the run's own config. It is written when training begins or resumes, after the record of changes, so it may
+ * still be that of the previous era. */
 static enum weft_status check_own(const struct weft_configured_eras *c, const char *folder)
 {
     struct weft_configured *own = calloc(1, sizeof *own);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * boundaries.c - which documents some windows of a stream are cut from.
+ * boundaries.c - finds the documents that windows of a stream are cut from.
  *
- * The end-of-text token is the last of a document. Between two windows it only matters whether there is one: it is
- * searched backwards from the later window, so that of a long stream little more than the windows is read.
+ * Every document ends with the end-of-text token. Between two windows, it only matters whether there is one, so the
+ * search goes backwards from the later window and reads little more of a long stream than the windows.
  */
 #include "text/text.h"
 
@@ -12,8 +12,8 @@
 enum { BLOCK = 1024 };
 
 struct place {
-    int64_t first;  /* token of the window */
-    int64_t number; /* in the caller's list */
+    int64_t first;  /* first token of the window */
+    int64_t number; /* index in the caller's list */
 };
 
 static int by_first(const void *a, const void *b)
@@ -22,7 +22,7 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* How many of the tokens from..to-1 are `end`; with `any`, whether one is, looking at the last ones first. */
+/* Counts the tokens from..to-1 that are `end`. With `any`, finds whether there is one (1 or 0), searching backwards. */
 static enum weft_status count(const struct weft_shards *s, int64_t from, int64_t to, int32_t end, bool any,
                               int64_t *found)
 {
@@ -38,13 +38,13 @@ static enum weft_status count(const struct weft_shards *s, int64_t from, int64_t
     return WEFT_OK;
 }
 
-/* A window's targets are the `length` tokens behind its first. An end among them, but for the last, is followed by one
- * more document. */
+/* A window's targets are the `length` tokens after its first one. Each end among them, except at the last, starts a
+ * further document. */
 static enum weft_status number(const struct weft_shards *s, int64_t length, const struct place *place, int64_t windows,
                                int64_t *document, int64_t *documents)
 {
     int32_t end = weft_shards_end(s);
-    int64_t now = 0, known = 0; /* ends before token `known` are counted */
+    int64_t now = 0, known = 0; /* all ends before token `known` are counted */
     for (int64_t i = 0; i < windows; i++) {
         int64_t first = place[i].first, inside, between = 0;
         if (i > 0)

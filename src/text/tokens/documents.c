@@ -90,7 +90,7 @@ enum weft_status weft_documents_plain(struct weft_source *s, weft_text_fn *text,
 struct lines {
     struct weft_source *source;
     char *buffer;       /* grows with the longest line */
-    size_t room;        /* its size */
+    size_t room;        /* size of the buffer */
     size_t start, held; /* buffer[start..held) is unread */
     int64_t number;     /* of the current line, from 1 */
     bool ended;
@@ -120,7 +120,7 @@ static enum weft_status read_more(struct lines *l)
     return WEFT_OK;
 }
 
-/* The next line without its newline; NULL at the end. */
+/* Returns the next line without its newline; NULL at the end. */
 static enum weft_status next_line(struct lines *l, const char **line, size_t *bytes)
 {
     size_t seen = 0;

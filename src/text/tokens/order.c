@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * order.c - a pseudo-random permutation without an array: a Feistel network on integers of 2h bits, for the smallest h
- * with 4^h >= n, with Philox as its round function. A result >= n is permuted again until it is < n (cycle walking).
- * This terminates, since the orbit of i returns to i < n, and is a permutation of 0..n-1. The domain is smaller than
- * 4n, so it takes less than four passes on average.
+ * order.c - computes a pseudo-random permutation without an array: a Feistel network on integers of 2h bits, for the
+ * smallest h with 4^h >= n, with Philox as its round function. A result >= n is permuted again until it is < n (cycle
+ * walking). This terminates, because the orbit of i returns to i < n, and is a permutation of 0..n-1. The domain is
+ * smaller than 4n, so it takes fewer than four passes on average.
  *
- * Any element can be computed directly: a reader needs no state except an index, and can resume anywhere.
+ * Any element can be computed directly, so a reader needs no state except an index and can resume anywhere.
  */
 #include "text/text.h"
 

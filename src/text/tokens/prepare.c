@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * prepare.c - turns texts into shards in one streaming pass: only a piece of text and its tokens are in memory.
+ * prepare.c - converts texts to shards in one streaming pass, with only a piece of text and its tokens in memory.
  *
  * The hash of a JSONL document's text decides its split. So a document never changes its split when others are added,
  * and a larger validation share contains the documents of a smaller one. The length of plain text is known only at its
- * end: all of it is written to train, then its tail is moved. The folder is written under a temporary name and renamed
- * when complete.
+ * end, so all of it is written to train, and then its tail is moved. The folder is written under a temporary name and
+ * renamed when complete.
  */
 #include "base/json.h"
 #include "text/tokens/internal.h"
@@ -28,7 +28,7 @@ struct prepare {
     char folder[4000]; /* the temporary name */
     struct split train, val;
     struct weft_ids ids; /* of a piece */
-    bool begun;          /* some of the document is encoded */
+    bool begun;          /* part of the document is already encoded */
 };
 
 /* ---- documents */
@@ -43,7 +43,7 @@ static enum weft_status begin_document(struct prepare *p, struct split *s)
     return WEFT_OK;
 }
 
-/* The tokens of the next piece of a document, before which the tokenizer may have one of its own. */
+/* Encodes the next piece of a document, with the token that the tokenizer may put before a document. */
 static enum weft_status encode(struct prepare *p, const char *text, size_t bytes)
 {
     int32_t begin = weft_tokenizer_begin(p->how->tokenizer);

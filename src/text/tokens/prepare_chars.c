@@ -15,7 +15,7 @@ struct scan {
     unsigned char *marks;
     const char *input;
     bool jsonl;
-    int64_t texts, bytes; /* of this input so far */
+    int64_t texts, bytes; /* in this input so far */
 };
 
 /* A vocabulary in tokenizer.json cannot contain a zero byte. */
@@ -28,7 +28,7 @@ static enum weft_status reject_zero(const struct scan *m, size_t at)
                 (long long)(m->bytes + (int64_t)at));
 }
 
-/* Skips invalid UTF-8: encoding will reject it and report the position. */
+/* Skips invalid UTF-8, because encoding will reject it with its position. */
 static enum weft_status mark(void *context, const char *text, size_t bytes)
 {
     struct scan *m = context;

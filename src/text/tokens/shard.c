@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * shard.c - one memory-mapped token file; the header is validated.
+ * shard.c - maps a token file into memory and validates its header.
  *
  * llm.c's files start with 256 int32: 20240520, version 1, count (uint16 tokens follow), or 20240801, version 7, count
  * (uint32). nanoGPT's files are uint16 tokens without a header. Read as tokens, llm.c's magic numbers would be 55432 or
@@ -38,7 +38,8 @@ static enum weft_status check_header(struct weft_shard *f, const int32_t *header
     return WEFT_OK;
 }
 
-/* A file without a known magic number. 506 zero tokens in a row are not text but a header with a bad magic number. */
+/* Checks a file without a known magic number. 506 consecutive zero tokens are no text, but a header with a bad magic
+ * number. */
 static enum weft_status check_raw(struct weft_shard *f)
 {
     const char *bytes = f->map;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * shards.c - token files as one stream. Files are memory-mapped and closed again, so their number is limited by the
- * number of mappings (65530 by default on Linux), not of open files. A token is found by binary search over the files.
+ * shards.c - reads token files as one stream. Files are memory-mapped and closed again, so their number is limited by
+ * the number of mappings (65530 by default on Linux), not of open files. A token is found by binary search over the
+ * files.
  */
 #include "base/json.h"
 #include "text/tokens/internal.h"
@@ -311,7 +312,7 @@ static void scan_file(void *context, int64_t i, int thread)
         max_token = token > max_token ? token : max_token;
     }
     scan->max_tokens[i] = max_token;
-    madvise(f->map, f->bytes, MADV_DONTNEED); /* so the scan does not count towards resident memory */
+    madvise(f->map, f->bytes, MADV_DONTNEED); /* so that the scan does not add to resident memory */
 }
 
 static enum weft_status find_max_token(struct weft_shards *s)

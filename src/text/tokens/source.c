@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * source.c - the bytes of a file or pipe. Zstandard is recognised by its magic number, not by the file name, and is
+ * source.c - reads the bytes of a file or pipe. Zstandard is recognised by its magic number, not by the file name, and
  * decompressed while reading, with a window of at most 128 MiB in memory.
  */
 #include "text/tokens/internal.h"
@@ -17,7 +17,7 @@ struct weft_source {
     const char *name;
     ZSTD_DStream *zstd; /* NULL if not compressed */
     bool in_frame;
-    int64_t taken;   /* bytes of the file consumed so far */
+    int64_t taken;   /* number of bytes of the file consumed so far */
     size_t at, held; /* in[at..held) is unread */
     char in[];       /* IN_BYTES */
 };
@@ -47,7 +47,7 @@ static enum weft_status refill(struct weft_source *s)
     return WEFT_OK;
 }
 
-/* A Zstandard frame, or a skippable frame, which parallel compressors write first. */
+/* Recognises a Zstandard frame, or a skippable frame, which parallel compressors write first. */
 static bool is_zstd(const char *bytes, size_t n)
 {
     uint32_t magic;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tree.c - hash trees of token files (see tree.h for the format).
+ * tree.c - builds, writes and checks hash trees of token files (see tree.h for the format).
  */
 #include "text/tokens/tree.h"
 
@@ -14,11 +14,11 @@
 enum { HASH = 32, HEADER = 64, BLOCK = 1 << 16, ROOT_AT = 24, CHUNK = 4096 };
 
 struct weft_tree {
-    const unsigned char *bytes; /* all of the tree's file: mapped, or in memory */
+    const unsigned char *bytes; /* the contents of the tree's file, mapped or in memory */
     size_t size;
     bool mapped;
-    size_t of;      /* bytes of the token file */
-    int64_t blocks; /* of it */
+    size_t of;      /* size of the token file in bytes */
+    int64_t blocks; /* number of its blocks */
     _Atomic unsigned char *checked;
 };
 
@@ -54,7 +54,7 @@ static size_t block_bytes(size_t bytes, int64_t block)
     return (size_t)weft_min(BLOCK, (int64_t)bytes - block * BLOCK);
 }
 
-/* The header up to the root. */
+/* Writes the header up to the root. */
 static void put_header(unsigned char to[HEADER], size_t of)
 {
     uint32_t numbers[2] = {1, BLOCK};
@@ -160,7 +160,7 @@ enum weft_status weft_tree_open(struct weft_tree **out, const char *file, size_t
     return WEFT_OK;
 }
 
-/* ---- making */
+/* ---- building */
 
 struct leaves {
     const unsigned char *data;
@@ -191,7 +191,7 @@ static void hash_levels(unsigned char *level, int64_t blocks, unsigned char root
     memcpy(root, level, HASH);
 }
 
-/* Under a name of its own first: several runs may begin on the same data. */
+/* Uses a unique temporary name, because several runs may start on the same data. */
 static enum weft_status write_tree(const struct weft_tree *t, const char *file, bool *written)
 {
     char path[4096], writing[4096], end[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * writer.c - writes a stream of tokens as numbered files of equal size. The position of a token follows from its index,
- * so the end of the stream can be read back and truncated.
+ * writer.c - writes a stream of tokens as numbered files of equal size. A token's position follows from its index, so
+ * the end of the stream can be read back and truncated.
  */
 #include "text/tokens/internal.h"
 
