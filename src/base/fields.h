@@ -3,8 +3,8 @@
  * fields.h - reads JSON objects from files that may have been edited. Every field must exist, have its type, be in its
  * range and contain no control characters; the first violation is reported with file and line.
  *
- * After an error, the functions return zeros and empty strings, so that it is enough to check `status` at the
- * end. */
+ * After an error, the functions return zeros and empty strings, so that it is enough to check `status` at the end.
+ */
 #ifndef WEFT_FIELDS_H
 #define WEFT_FIELDS_H
 

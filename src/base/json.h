@@ -2,8 +2,8 @@
  *
  * json.h - flat JSON objects: results, which are printed as JSON or as readable lines, and config files.
  *
- * Adding to a result reports no errors; if memory runs out, printing fails. A non-finite number is printed as
- * null. */
+ * Adding to a result reports no errors; if memory runs out, printing fails. A non-finite number is printed as null.
+ */
 #ifndef WEFT_JSON_H
 #define WEFT_JSON_H
 

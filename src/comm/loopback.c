@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * loopback.c - runs ranks as threads of one process: a message is copied from the sender's memory to the
- * receiver's. */
+ * loopback.c - runs ranks as threads of one process: a message is copied from the sender's memory to the receiver's.
+ */
 #include "comm/comm.h"
 
 #include <pthread.h>

@@ -13,10 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    STARTING = 60,
-    ENDING = 10
-}; /* seconds: minimum limit while MPI starts; maximum limit for the last call after a failure */
+enum { STARTING = 60, ENDING = 10 }; /* seconds: least limit while MPI starts, largest for its end after a failure */
 
 /* The last known state of a rank. */
 struct view {

@@ -5,8 +5,8 @@
  *
  * The text is read in blocks; only its distinct words and their counts are kept. Every pair has a count and a list of
  * words it occurs in, and a merge visits only these words. The most frequent pair is on top of a heap with lazy
- * updates: a pair whose count grew is pushed again, and an entry whose count shrank is detected when it is
- * popped. */
+ * updates: a pair whose count grew is pushed again, and an entry whose count shrank is detected when it is popped.
+ */
 #include "text/tokenizer/bpe.h"
 
 #include <stdlib.h>

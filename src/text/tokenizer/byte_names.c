@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * byte_names.c - reads and writes token names of GPT-2's files, where every byte is written as a visible
- * character. */
+ * byte_names.c - reads and writes token names of GPT-2's files, where every byte is written as a visible character.
+ */
 #include "text/tokenizer/bpe.h"
 
 #include <string.h>
