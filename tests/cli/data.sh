@@ -123,7 +123,7 @@ bytes=$(stat -c %s "$scratch/again/val_000000.bin")
 for at in 2000 $((bytes / 2)) $((bytes - 1)); do
     cp "$scratch/tree/val_000000.bin" "$scratch/again" && printf '\x00' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
     cmp -s "$scratch/tree/val_000000.bin" "$scratch/again/val_000000.bin" && printf '\x01' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
-    ! score && grep -q 'val_000000.bin, from byte .*: this block .* `weft data index`' "$scratch/log"
+    ! score && grep -q 'val_000000.bin, byte .*: this block .* `weft data index`' "$scratch/log"
     result $? "byte $at of $bytes changed: refused when it is read"
 done
 cp "$scratch/tree/val_000000.bin" "$scratch/again"

@@ -69,7 +69,7 @@ refuses 'study:1: CONFIG_WEFT_GEOM=w3 is invalid: expected dot, w2, overlap; did
 study 'CONFIG_WEFT_PRESET="lama"'
 refuses 'study:1: there is no preset "lama": did you mean llama?'
 study 'CONFIG_WEFT_SEEDS=0'
-refuses 'give 1 to 1000'
+refuses 'expected 1 to 1000'
 study 'CONFIG_WEFT_ARMS="a: geom=dot" # CONFIG'
 refuses 'study:1: invalid value of CONFIG_WEFT_ARMS'
 for arms in '"' 'a' 'a b: geom=w2' 'a: geom=w2 | a:' 'a: geom' 'a: | ' ': x=1' 'a: =1'; do

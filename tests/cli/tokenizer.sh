@@ -49,7 +49,7 @@ says 2 "did you mean encode?" encod
 says 2 "needs --vocab=N" train
 says 2 "needs --out=FILE" train --vocab 300
 says 2 "Give --tokenizer=FILE" encode
-says 1 "give 257" train --vocab 100 --special '<s>' --out "$scratch/x"
+says 1 "expected 257" train --vocab 100 --special '<s>' --out "$scratch/x"
 says 1 "a.jsonl is JSONL: give its texts" train --vocab 300 --out "$scratch/x" a.jsonl
 says 1 "say \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
 says 2 "give a whole number" train --vocab many --out "$scratch/x"

@@ -58,8 +58,8 @@ says 2 err "there is no option -q" train gpt2 -q
 says 2 err "--json takes no value" train gpt2 --json=yes
 says 2 err "one argument too many" train gpt2 llama
 says 2 err "give a number from 1e-06 to" train gpt2 --time 0
-says 1 err "give 1 to" train gpt2 --set layers=0
-says 1 err "give 1 to" train gpt2 --set layers=99999999999999999999
+says 1 err "expected 1 to" train gpt2 --set layers=0
+says 1 err "expected 1 to" train gpt2 --set layers=99999999999999999999
 says 1 err "layers" train gpt2 --set layers=many
 says 1 err "make width a multiple of heads" show gpt2 --set heads=3
 says 0 out "label=\"layer 1\"" show gpt2 --dot

@@ -80,7 +80,7 @@ changed() { forger all forged "r.update(changed=r['changed'].replace('$1', '$2')
 forge && forger all forged pass && audit forged
 result $? "a log that was written again as it was passes"
 forge && changed 'steps 6' 'steps 7'
-found "another number of steps before a change" 'after step 0 are not those'
+found "another number of steps before a change" 'after step 0 do not match'
 forger head forged steps=7 log_every=1 eval_every=0 keep=1 recompute=false eval_samples=8
 found "another number of steps before a change, with the right hash," 'step 3 of .* does not come out.*"lr"'
 forge && changed ', log_every 1 -> 2' '' && forger head forged steps=6 eval_every=0 keep=1 recompute=false eval_samples=8
@@ -113,7 +113,7 @@ move() {
         mv moved forged/log.jsonl && forger all forged pass
 }
 forge && move 8 weights
-found "a change that was moved to a later checkpoint" 'that the run was at step 8, but it was at step 0 of 6'
+found "a change that was moved to a later checkpoint" 'was at step 8, but it was at step 0 of 6'
 forge && move 4 weights
 found "a change that was moved to an earlier checkpoint" 'step [56] of .* does not come out'
 forge && move 5 total
@@ -135,7 +135,7 @@ done
 forge && forger records forged 'r.update(test_loss=0.5) if r["step"] == 6 and "test_loss" in r else 0'
 found "a better test loss at the end of the first part" 'step 6 of .* does not come out' --segments 3
 forge && forger config forged lr 0.002
-found "configs with another learning rate" 'after step (0|6|10) are not those'
+found "configs with another learning rate" 'after step (0|6|10) do not match'
 
 # ---- checkpoints and other files
 

@@ -62,10 +62,10 @@ static void invalid_lines_are_rejected(void **state)
          ":1: there is no symbol CONFIG_WEFT_BAIS: did you mean CONFIG_WEFT_BIAS"},
         {TEXT("# CONFIG_WEFT_LAYERS is not set"), ":1: CONFIG_WEFT_LAYERS=n is invalid: expected 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=0"), ":1: CONFIG_WEFT_LAYERS=0 is invalid: expected 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=1025"), "give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS="), "give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=0x3"), "give 1 to 1024"},
-        {TEXT("CONFIG_WEFT_LAYERS=3 "), "give 1 to 1024"},
+        {TEXT("CONFIG_WEFT_LAYERS=1025"), "expected 1 to 1024"},
+        {TEXT("CONFIG_WEFT_LAYERS="), "expected 1 to 1024"},
+        {TEXT("CONFIG_WEFT_LAYERS=0x3"), "expected 1 to 1024"},
+        {TEXT("CONFIG_WEFT_LAYERS=3 "), "expected 1 to 1024"},
         {TEXT("CONFIG_WEFT_LAYERS=\"3\""), ":1: invalid value of CONFIG_WEFT_LAYERS: write it like "
                                            "CONFIG_WEFT_LAYERS=12"},
         {TEXT("CONFIG_WEFT_BIAS=m"), "like CONFIG_WEFT_BIAS=y"},
@@ -78,7 +78,7 @@ static void invalid_lines_are_rejected(void **state)
         {TEXT("CONFIG_WEFT_KIND=\"swigul\""), ":1: CONFIG_WEFT_KIND=swigul is invalid: expected gelu, swiglu; did you "
                                               "mean swiglu?"},
         {TEXT("CONFIG_OLD_RATE=\"1.5\""), ":1: CONFIG_OLD_RATE=1.5 is invalid: expected 0 to 1"},
-        {TEXT("CONFIG_OLD_RATE=nan"), "give 0 to 1"},
+        {TEXT("CONFIG_OLD_RATE=nan"), "expected 0 to 1"},
         {TEXT("CONFIG_WEFT_LAYERS=3\n#\nCONFIG_WEFT_LAYERS=3"), ":3: CONFIG_WEFT_LAYERS is already set in line 1"},
         {TEXT("# \0\n"), ":1: this line has a zero byte"},
         {TEXT("CONFIG_WEFT_DATA=\"\x1b[2J\""), ":1: this line is not UTF-8"},
