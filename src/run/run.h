@@ -35,8 +35,7 @@ struct weft_run {
     bool resume;            /* continue the run in the folder, or begin one if there is none */
     bool unsafe;            /* train even if a gate fails */
     double deadline;        /* time, by weft_seconds, before which the run saves and stops; 0: none */
-    atomic_int
-        *stop; /* if nonzero, the run saves and stops; may be set by another thread or a signal handler; may be NULL */
+    atomic_int *stop; /* if nonzero, save and stop; may be set by another thread or a signal handler; may be NULL */
     /* Callbacks; each may be NULL. */
     void *context;
     weft_check_fn *on_failed_check;
