@@ -29,7 +29,7 @@ says 0 out "usage: weft COMMAND" help
 says 0 out "usage: weft COMMAND" --help
 says 0 out "gpt2-124m" help models
 says 0 out "layers" help options
-says 0 out '| `layers` | whole number, 1 to 1024 | 2 |' help options --as markdown
+says 0 out '| `layers` | integer, 1 to 1024 | 2 |' help options --as markdown
 says 0 out "config WEFT_LAYERS" help options --as kconfig
 says 1 err 'no form markdown' help models --as markdown
 says 0 out 'y = x W^t + b + addend' help ops

@@ -345,13 +345,13 @@ static void pages_show_symbols_and_presets(void **state)
          *markdown = page_of(owners, 3, presets, WEFT_PAGE_MARKDOWN);
     assert_non_null(strstr(kconfig, "config WEFT_LAYERS\n\tint \"blocks\"\n\trange 1 1024\n"));
     assert_non_null(strstr(kconfig, "config WEFT_BIAS\n\tbool \"biases\"\n\tdefault y\n"));
-    assert_non_null(strstr(kconfig, "menu \"where bias=yes\"\n"));
+    assert_non_null(strstr(kconfig, "menu \"with bias=yes\"\n"));
     assert_non_null(strstr(kconfig, "default 12 if WEFT_PRESET = \"big\"\n\tdefault 2\n"));
     assert_non_null(strstr(kconfig, "default \"swiglu\" if WEFT_PRESET = \"big\"\n\tdefault \"gelu\"\n"));
     assert_null(
         strstr(kconfig, "depends on")); /* Kconfig would drop values that the baseline does not use, but an arm may */
     assert_non_null(strstr(kconfig, "config SHARE\n\tstring \"a \\\"share\\\"\"\n\tdefault \"0.1\"\n"));
-    assert_non_null(strstr(markdown, "| `layers` | whole number, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
+    assert_non_null(strstr(markdown, "| `layers` | integer, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
     assert_non_null(strstr(markdown, "| `SHARE` | a \"share\"; of\\|all |"));
     free(kconfig);
     free(markdown);
