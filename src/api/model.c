@@ -15,7 +15,7 @@ enum { MOST_THREADS = 4096 };
 enum weft_status weft_threads_valid(int threads)
 {
     if (threads < 0 || threads > MOST_THREADS)
-        return FAIL(WEFT_INVALID, "threads = %d: give 1 to %d, or 0 for the default", threads, MOST_THREADS);
+        return FAIL(WEFT_INVALID, "threads is %d: pass 1 to %d, or 0 for the default", threads, MOST_THREADS);
     return WEFT_OK;
 }
 
@@ -166,7 +166,7 @@ enum weft_status weft_model_save(const struct weft_model *model, const char *fol
 enum weft_status weft_view_weight(const struct weft_params *p, int i, float *array, struct weft_tensor_view *view)
 {
     if (i < 0 || i >= p->count)
-        return FAIL(WEFT_INVALID, "there is no weight %d: the model has 0 .. %d", i, p->count - 1);
+        return FAIL(WEFT_INVALID, "there is no weight %d: the model has weights 0 to %d", i, p->count - 1);
     const struct weft_param *w = &p->list[i];
     *view = (struct weft_tensor_view){
         .name = w->name, .dims = w->ndim, .count = w->count, .values = array ? array + w->offset : NULL};
@@ -222,7 +222,7 @@ enum weft_status weft_tokens_valid(const struct weft_model *model, const char *w
     int64_t vocab = model->resolved.spec.vocab;
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < least || tokens[i] >= vocab)
-            return FAIL(WEFT_INVALID, "%s %lld is %d, but %d .. %lld are possible", what, (long long)i, (int)tokens[i],
+            return FAIL(WEFT_INVALID, "%s %lld is %d: expected %d to %lld", what, (long long)i, (int)tokens[i],
                         (int)least, (long long)vocab - 1);
     return WEFT_OK;
 }
@@ -245,7 +245,8 @@ static enum weft_status run_gates(const struct weft_model *model, unsigned which
 {
     struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data are opened once */
     if (!model->resolved.has_recipe)
-        return FAIL(WEFT_INVALID, "the model's config has no task that fits it: there is no training to check");
+        return FAIL(WEFT_INVALID,
+                    "the model's config has no task that fits the model, so there is no training to check");
     TRY(weft_recipe_open(recipe, &model->resolved.spec));
     TRY(weft_gates_run(&model->resolved.spec, recipe, which, report));
     if (report->failed)

@@ -90,7 +90,8 @@ static enum weft_status train(struct weft_resolved *r, const struct weft_train_o
     TRY(status);
     if (!finished)
         return FAIL(WEFT_STOPPED, "stopped after step %lld of %lld%s", step, steps,
-                    o->folder ? ", saved: train with `resume` to continue" : "; nothing was saved, without a folder");
+                    o->folder ? ", saved: train with `resume` to continue"
+                              : "; nothing was saved, because no folder was passed");
     return WEFT_OK;
 }
 
@@ -104,7 +105,7 @@ enum weft_status weft_train(const struct weft_config *config, const struct weft_
     if (result)
         *result = (struct weft_train_result){.finished = false};
     if (o->resume && !o->folder)
-        return FAIL(WEFT_INVALID, "resume: which run? Give its folder");
+        return FAIL(WEFT_INVALID, "`resume` needs the folder of the run to continue: set `folder`");
     struct weft_resolved r;
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, o->threads);

@@ -65,10 +65,10 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     GIVEN(model);
     TRY(weft_model_has_weights(model));
     if (!model->resolved.has_recipe)
-        return FAIL(WEFT_INVALID, "the model's config has no task that fits it: it cannot be trained as it is");
+        return FAIL(WEFT_INVALID, "the model's config has no task that fits the model, so it cannot be trained");
     if (length < 0 || length > model->resolved.spec.context)
-        return FAIL(WEFT_INVALID, "samples of %lld tokens: the model's context is %lld", (long long)length,
-                    (long long)model->resolved.spec.context);
+        return FAIL(WEFT_INVALID, "a sample length of %lld tokens is invalid: expected 0 to %lld, the model's context",
+                    (long long)length, (long long)model->resolved.spec.context);
     struct weft_trainer *t = calloc(1, sizeof *t);
     if (!t)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
@@ -101,8 +101,8 @@ static enum weft_status take_samples(struct weft_trainer *t, int64_t samples, co
     int64_t wanted = t->recipe.micro_batches * t->model->resolved.spec.batch;
     if (!h->length) {
         if (tokens || targets)
-            return FAIL(WEFT_INVALID, "the samples are those of the task: create the trainer with their length to give "
-                                      "others");
+            return FAIL(WEFT_INVALID,
+                        "this trainer takes its samples from the task: to pass your own, create it with their length");
         return WEFT_OK;
     }
     GIVEN(tokens);
@@ -153,7 +153,7 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *trainer, int64_t sam
 static enum weft_status check_gradient(const struct weft_trainer *t)
 {
     if (!t->has_gradient)
-        return FAIL(WEFT_INVALID, "there is no gradient of the next step yet: call weft_trainer_gradient first");
+        return FAIL(WEFT_INVALID, "there is no gradient for the next step yet: call weft_trainer_gradient first");
     return WEFT_OK;
 }
 

@@ -17,7 +17,7 @@ enum weft_status weft_bare_open(struct weft_bare *bare, const struct weft_produc
             bare->form[bare->count++] = form;
     }
     if (!bare->count)
-        return FAIL(WEFT_UNSUPPORTED, "there is no %s product of %lld x %lld x %lld on this machine (%s)",
+        return FAIL(WEFT_UNSUPPORTED, "there is no %s matmul of %lld x %lld x %lld on this machine (%s)",
                     weft_dtype_name(dtype), (long long)p->m, (long long)p->n, (long long)p->k, weft_dnn_bare_whose());
     weft_error_clear();
     return WEFT_OK;

@@ -106,7 +106,7 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
     *min = INFINITY;
     if (weft_dnn_bare_is_own())
         return FAIL(WEFT_UNSUPPORTED,
-                    "this bench compares with oneDNN, and this program is built without it: build with "
+                    "this bench compares with oneDNN, but this program was built without it: build with "
                     "`make ONEDNN=yes`");
     for (int i = 0; i < ROWS; i++) {
         const int64_t *s = shapes[i / 3];

@@ -37,13 +37,13 @@ static enum weft_status find_products(struct stage *s)
     if (!all)
         return FAIL(WEFT_NOMEM, "not enough memory for a bench");
     int n = weft_exec_products(s->stage.exec, all, MAX_PRODUCTS);
-    enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many products");
+    enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many matmuls");
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         int d = 0;
         while (d < s->count && !same_product(&s->distinct[d].product, &all[i]))
             d++;
         if (d == MAX_DISTINCT) {
-            status = FAIL(WEFT_INVALID, "the model has more than %d distinct products", MAX_DISTINCT);
+            status = FAIL(WEFT_INVALID, "the model has more than %d distinct matmuls", MAX_DISTINCT);
             break;
         }
         s->distinct[d].product = all[i];

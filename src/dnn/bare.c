@@ -94,10 +94,10 @@ enum weft_status weft_dnn_bare_own(struct weft_dnn_bare **bare, const struct wef
                                    enum weft_dtype dtype)
 {
     if (how != 0)
-        return FAIL(WEFT_UNSUPPORTED, "the own products have one formulation");
+        return FAIL(WEFT_UNSUPPORTED, "the engine's own matmuls have only one formulation");
     struct own *o = calloc(1, sizeof *o);
     if (!o)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare matmul");
     o->bare = (struct weft_dnn_bare){.run = run, .free = release};
     o->threads = weft_threads();
     snprintf(o->bare.name, sizeof o->bare.name, "own (%s)", weft_dnn_describe());

@@ -64,7 +64,7 @@ static enum weft_status choose_engine(enum weft_dtype dtype, const struct weft_d
         weft_note_once("engine", "WEFT_ENGINE=%s: the bits of all results are that engine's own", wanted);
     else if (*wanted)
         return FAIL(WEFT_UNSUPPORTED,
-                    "WEFT_ENGINE=%s: this program has no such engine; unset WEFT_ENGINE, or build with "
+                    "WEFT_ENGINE=%s: this program has no such engine: unset WEFT_ENGINE, or build with "
                     "`make ONEDNN=yes` for the engine onednn",
                     wanted);
     *engine = engine_of(dtype);
@@ -252,7 +252,7 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
 {
     struct weft_dnn_product *p = weft_arena_alloc(arena, sizeof *p);
     if (!p)
-        return FAIL(WEFT_NOMEM, "not enough memory to plan a product of %lld by %lld", (long long)s->depth,
+        return FAIL(WEFT_NOMEM, "not enough memory to plan a matmul of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
     if (s->dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
         weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");

@@ -145,12 +145,12 @@ enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_n
 {
     int count = net->slot_count;
     if (count != c->net->slot_count)
-        return FAIL(WEFT_CHECK, "the cache has %d slots, but the graph needs %d: was it built from another model?",
+        return FAIL(WEFT_CHECK, "the cache has %d slots, but the graph needs %d: it was built from a different model",
                     c->net->slot_count, count);
     for (int i = 0; i < count; i++) {
         if (!same_slot(&net->slots[i], &c->net->slots[i]))
-            return FAIL(WEFT_CHECK, "slot %d of the cache is %s, but the graph needs %s, or of another size or type", i,
-                        c->net->slots[i].name, net->slots[i].name);
+            return FAIL(WEFT_CHECK, "slot %d of the cache is %s, but the graph needs %s, or the size or type differs",
+                        i, c->net->slots[i].name, net->slots[i].name);
         weft_exec_bind(exec, net->slots[i].state, c->memory + c->offsets[i]);
     }
     int32_t *lanes = weft_exec_tensor(exec, net->lanes)->data;

@@ -48,7 +48,7 @@ static enum weft_status check_size(const struct weft_decoder_size *size)
                     "a session of %lld sequences of %lld tokens in chunks of %lld: each must be at least 1",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
     if (size->pages < 0)
-        return FAIL(WEFT_INVALID, "a session of %lld pages: give at least 1, or 0 for as many as all sequences need",
+        return FAIL(WEFT_INVALID, "a session of %lld pages: pass at least 1, or 0 for enough pages for all sequences",
                     (long long)size->pages);
     if (size->length > INT32_MAX - WEFT_KEY_TILE || size->chunk > INT32_MAX ||
         size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
@@ -124,14 +124,14 @@ static enum weft_status check_feed(const struct weft_decoder *s, const struct we
 {
     int64_t length = s->cache.lengths[f->sequence], vocab = s->model->spec->vocab;
     if (f->n < 1)
-        return FAIL(WEFT_INVALID, "the feed of sequence %lld has %lld tokens: give at least one",
+        return FAIL(WEFT_INVALID, "the feed of sequence %lld has %lld tokens: pass at least one",
                     (long long)f->sequence, (long long)f->n);
     if (f->n > s->size.length - length)
         return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens and cannot take %lld more: the maximum length is %lld",
                     (long long)f->sequence, (long long)length, (long long)f->n, (long long)s->size.length);
     for (int64_t i = 0; i < f->n; i++)
         if (f->tokens[i] < 0 || f->tokens[i] >= vocab)
-            return FAIL(WEFT_INVALID, "sequence %lld: token %lld is %d, but the vocabulary is 0 .. %lld",
+            return FAIL(WEFT_INVALID, "sequence %lld: token %lld is %d, but the vocabulary is 0 to %lld",
                         (long long)f->sequence, (long long)(length + i), (int)f->tokens[i], (long long)vocab - 1);
     return WEFT_OK;
 }
@@ -148,7 +148,8 @@ static enum weft_status check_feeds(const struct weft_decoder *s, const struct w
             return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)f->sequence,
                         (long long)s->size.sequences - 1);
         if (s->fed[f->sequence])
-            return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join the tokens", (long long)f->sequence);
+            return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join its tokens into one feed",
+                        (long long)f->sequence);
         s->fed[f->sequence] = true;
         TRY(check_feed(s, f));
         rows += f->n;
@@ -258,11 +259,11 @@ enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t
 {
     int64_t last = s->size.sequences - 1;
     if (from < 0 || from > last || to < 0 || to > last || from == to)
-        return FAIL(WEFT_INVALID, "sequence %lld cannot be forked to %lld: give two different ones of 0 .. %lld",
+        return FAIL(WEFT_INVALID, "sequence %lld cannot be forked to %lld: pass two different sequences from 0 to %lld",
                     (long long)from, (long long)to, (long long)last);
     if (s->cache.lengths[to])
-        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens: reset it before another is forked to it",
-                    (long long)to, (long long)s->cache.lengths[to]);
+        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens: reset it before forking into it", (long long)to,
+                    (long long)s->cache.lengths[to]);
     if (s->cache.lengths[from] % WEFT_KEY_TILE && !s->cache.free_count)
         return FAIL(WEFT_NOMEM, "the cache has no free page: reset a sequence, or create the session with more pages");
     weft_cache_fork(&s->cache, from, to);

@@ -75,7 +75,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(alibi) = {
     .name = "alibi",
-    .summary = "y = -slope_h d, with the published slopes of ALiBi",
+    .summary = "y = -slope_h d, with ALiBi's published slopes",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -63,7 +63,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(cast) = {
     .name = "cast",
-    .summary = "y = x in another float type",
+    .summary = "y = x in a different float type",
     .attr_bytes = sizeof(enum weft_dtype),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -42,7 +42,7 @@ static enum weft_status shape(struct weft_node *node)
     int64_t groups = p->shape.ndim == 3 ? p->shape.dim[0].times : 1;
     int64_t width = groups * p->shape.dim[p->shape.ndim - 2].times, depth = groups * weft_shape_width(&p->shape);
     if (weft_shape_width(&x->shape) != depth)
-        return weft_node_fail(node, "x has %lld columns, but the matrix has %lld",
+        return weft_node_fail(node, "x has %lld columns, but the matrix expects %lld",
                               (long long)weft_shape_width(&x->shape), (long long)depth);
     struct weft_shape y = x->shape;
     y.dim[y.ndim - 1] = weft_fixed(width);

@@ -136,7 +136,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(mix) = {
     .name = "mix",
-    .summary = "z = x + alpha y, one weight alpha",
+    .summary = "z = x + alpha y, alpha a scalar weight",
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},

@@ -89,7 +89,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(pack) = {
     .name = "pack",
-    .summary = "p = W or W^t, in the layout of the matrix product engine",
+    .summary = "p = W or W^t, in the layout of the matmul engine",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

@@ -88,7 +88,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(slice) = {
     .name = "slice",
-    .summary = "y = columns first .. first+width-1 of x",
+    .summary = "y = columns first to first+width-1 of x",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},

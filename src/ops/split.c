@@ -107,7 +107,7 @@ struct weft_value *weft_split(struct weft_graph *g, struct weft_value *x, int co
     struct attr attr = {.count = count};
     if (count > WEFT_MAX_SPLIT) {
         weft_graph_fail(g,
-                        FAIL(WEFT_INVALID, "split: %d outputs are too many: it has at most %d", count, WEFT_MAX_SPLIT));
+                        FAIL(WEFT_INVALID, "split cannot have %d outputs: the maximum is %d", count, WEFT_MAX_SPLIT));
         return NULL;
     }
     for (int o = 0; o < count; o++)

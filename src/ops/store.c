@@ -19,7 +19,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *state = node->in[STATE], *x = node->in[X], *index = node->in[INDEX];
     if (state->shape.ndim != 2 || x->shape.ndim != 2 || x->dtype != state->dtype ||
         weft_shape_width(&x->shape) != weft_shape_width(&state->shape))
-        return weft_node_fail(node, "x is %s and %lld wide, but the state is %s and %lld wide",
+        return weft_node_fail(node, "x is %s with %lld columns, but the state is %s with %lld columns",
                               weft_dtype_name(x->dtype), (long long)weft_shape_width(&x->shape),
                               weft_dtype_name(state->dtype), (long long)weft_shape_width(&state->shape));
     if (index->dtype != WEFT_I32 || !weft_shape_same(&index->shape, &WEFT_SHAPE(x->shape.dim[0])))

@@ -59,7 +59,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(view) = {
     .name = "view",
-    .summary = "y = x with another shape",
+    .summary = "y = x with a different shape",
     .attr_bytes = sizeof(struct weft_shape),
     .shape = shape,
     .grad = grad,

@@ -30,8 +30,9 @@ static enum weft_status shape(struct weft_node *node)
         return weft_node_fail(node, "mu and sigma must have float types");
     if (attr->heads < 1 || attr->sigma_heads < 1 || attr->heads % attr->sigma_heads || width % attr->heads ||
         width / attr->heads * attr->sigma_heads != own)
-        return weft_node_fail(node, "mu of %lld columns in %lld heads does not fit sigma of %lld in %lld", width,
-                              (long long)attr->heads, own, (long long)attr->sigma_heads);
+        return weft_node_fail(node,
+                              "mu with %lld columns in %lld heads does not fit sigma with %lld columns in %lld heads",
+                              width, (long long)attr->heads, own, (long long)attr->sigma_heads);
     if (!weft_dim_same(rows, weft_shape_rows(&sigma->shape)))
         return weft_node_fail(node, "mu and sigma must have the same number of rows");
     TRY(weft_node_output(node, Y, mu->dtype, mu->shape));

@@ -33,9 +33,10 @@ static bool is_recorded(const char *folder, const char *program)
 
 static enum weft_status conclude(const struct weft_simulated *s, const struct failure *first, bool unsafe)
 {
-    static const char format[] = "%d of %d checks of simulated studies failed, the first of them %s. Queue, ledger or "
-                                 "report of this program do not do what they claim to: run `weft verify --study`, and "
-                                 "install a build that passes, or pass --unsafe";
+    static const char format[] =
+        "%d of %d checks of simulated studies failed, the first of them %s. The queue, ledger or "
+        "report of this program is broken: run `weft verify --study`, and install a build that "
+        "passes, or pass --unsafe";
     if (!s->failed)
         return WEFT_OK;
     if (!unsafe)

@@ -212,19 +212,20 @@ static struct weft_estimate_of jackknife(const struct weft_ladder *l, double all
 static enum weft_status check(const struct weft_ladder *l)
 {
     if (l->rungs < WEFT_LEAST_RUNGS || l->rungs > WEFT_MAX_RUNGS)
-        return FAIL(WEFT_INVALID, "a ladder of %d rungs: give %d to %d", l->rungs, WEFT_LEAST_RUNGS, WEFT_MAX_RUNGS);
+        return FAIL(WEFT_INVALID, "a ladder of %d rungs: expected %d to %d", l->rungs, WEFT_LEAST_RUNGS,
+                    WEFT_MAX_RUNGS);
     if (l->seeds < WEFT_LEAST_SEEDS || l->seeds > WEFT_LADDER_SEEDS)
-        return FAIL(WEFT_INVALID, "a ladder of %lld seeds: give %d to %d", (long long)l->seeds, WEFT_LEAST_SEEDS,
+        return FAIL(WEFT_INVALID, "a ladder of %lld seeds: expected %d to %d", (long long)l->seeds, WEFT_LEAST_SEEDS,
                     WEFT_LADDER_SEEDS);
     for (int r = 0; r < l->rungs; r++) {
         if (!(l->base_compute[r] > 0) || !(l->arm_compute[r] > 0) ||
             (r && l->base_compute[r] <= l->base_compute[r - 1]))
-            return FAIL(WEFT_INVALID, "rung %d has compute %g, and the one before %g: each must be larger", r + 1,
-                        l->base_compute[r], r ? l->base_compute[r - 1] : 0);
+            return FAIL(WEFT_INVALID,
+                        "rung %d has compute %g, and the previous rung %g: compute must be positive and ascending",
+                        r + 1, l->base_compute[r], r ? l->base_compute[r - 1] : 0);
         for (int64_t i = 0; i < l->seeds; i++)
             if (!isfinite(l->base[r * l->seeds + i]) || !isfinite(l->arm[r * l->seeds + i]))
-                return FAIL(WEFT_INVALID, "rung %d, seed number %lld has a loss that is not finite", r + 1,
-                            (long long)i + 1);
+                return FAIL(WEFT_INVALID, "rung %d, seed number %lld has a non-finite loss", r + 1, (long long)i + 1);
     }
     return WEFT_OK;
 }

@@ -84,13 +84,13 @@ static void simulate(struct studies *s, struct weft_looks *l, double alpha, doub
 static enum weft_status check(const struct weft_looks *l)
 {
     if (l->comparisons < 1 || l->count < 1 || l->count > WEFT_MAX_LOOKS)
-        return FAIL(WEFT_INVALID, "%lld comparisons at %d looks: give at least one, and at most %d looks",
+        return FAIL(WEFT_INVALID, "%lld comparisons at %d looks: expected at least one of each, and at most %d looks",
                     (long long)l->comparisons, l->count, WEFT_MAX_LOOKS);
     for (int k = 0; k < l->count; k++)
         if (l->seeds[k] < (k ? l->seeds[k - 1] + 1 : l->count > 1 ? WEFT_LEAST_SEEDS : 1))
             return FAIL(WEFT_INVALID,
-                        "look %d is after %lld seeds: the first needs at least %d, and each more than "
-                        "the one before",
+                        "look %d is after %lld seeds: the first look needs at least %d, and each look more than "
+                        "the previous one",
                         k + 1, (long long)l->seeds[k], WEFT_LEAST_SEEDS);
     return WEFT_OK;
 }

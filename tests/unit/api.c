@@ -173,13 +173,13 @@ static void test_blocks(void **state)
     check(weft_forward_activations(second, 1, LENGTH, twice, twice));
     assert_memory_equal(once, twice, sizeof once);
     check_error(weft_forward_tokens(both, 1, 1, (int32_t[]){1}, x), WEFT_INVALID, "activations");
-    check_error(weft_forward_activations(second, 1, LENGTH + 1, x, once), WEFT_INVALID, "made for");
+    check_error(weft_forward_activations(second, 1, LENGTH + 1, x, once), WEFT_INVALID, "created for");
     weft_forward_free(both);
     weft_forward_free(first);
     weft_forward_free(second);
     weft_model_free(m);
     m = make_model("ra-mla", NULL, 1);
-    check_error(weft_forward_create_blocks(&both, m, 1, 4, 1, 1), WEFT_INVALID, "begin with block 0");
+    check_error(weft_forward_create_blocks(&both, m, 1, 4, 1, 1), WEFT_INVALID, "start at block 0");
     weft_model_free(m);
 }
 

@@ -221,7 +221,7 @@ static enum weft_status add_inner(struct bare *b, dnnl_primitive_desc_t pd, dnnl
 static enum weft_status create_inner(struct bare *b)
 {
     if (b->batch > 1)
-        return FAIL(WEFT_UNSUPPORTED, "an inner product has no batch");
+        return FAIL(WEFT_UNSUPPORTED, "a batched matmul has no inner-product formulation");
     dnnl_memory_desc_t md[3]; /* x, w, y, or their gradients */
     dnnl_memory_t mem[3];
     TRY(operand(b, b->m, b->k, false, &md[0], &mem[0]));
@@ -241,7 +241,7 @@ static enum weft_status create_inner(struct bare *b)
 static enum weft_status create(struct bare *b)
 {
     if (b->how < 0 || b->how > 4)
-        return FAIL(WEFT_UNSUPPORTED, "bare formulation %d: there are 0 to 4", b->how);
+        return FAIL(WEFT_UNSUPPORTED, "there is no formulation %d: expected 0 to 4", b->how);
     TRY(weft_dnn_onednn_cpu(&b->cpu));
     DNNL(dnnl_stream_create(&b->stream, b->cpu, dnnl_stream_default_flags));
     return b->how == 2 || b->how == 3 ? create_inner(b) : create_matmul(b);
@@ -272,7 +272,7 @@ enum weft_status weft_dnn_onednn_bare(struct weft_dnn_bare **bare, const struct 
 {
     struct bare *b = calloc(1, sizeof *b);
     if (!b)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare matmul");
     *b = (struct bare){.face = {.run = run, .free = release},
                        .product = p->kind,
                        .how = how,

@@ -14,7 +14,7 @@
     do {                                                                                                               \
         dnnl_status_t dnnl_ = (expr);                                                                                  \
         if (dnnl_ != dnnl_success)                                                                                     \
-            return FAIL(dnnl_ == dnnl_out_of_memory ? WEFT_NOMEM : WEFT_UNSUPPORTED, "oneDNN: %s gives status %d",     \
+            return FAIL(dnnl_ == dnnl_out_of_memory ? WEFT_NOMEM : WEFT_UNSUPPORTED, "oneDNN: %s returned status %d",  \
                         #expr, (int)dnnl_);                                                                            \
     } while (0)
 

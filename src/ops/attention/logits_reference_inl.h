@@ -112,7 +112,7 @@ static enum weft_status check_k_own(const struct weft_node *node)
     struct weft_value *const *in = node->in;
     int64_t wide = weft_shape_width(&in[Q_STORE]->shape), own = weft_shape_width(&in[K_OWN]->shape);
     if (!in[SCALE])
-        return weft_node_fail(node, "k_own needs a scale: there is no default, since k has another width");
+        return weft_node_fail(node, "k_own needs a scale: there is no default, because k has a different width");
     if (wide % a->heads || (own != wide && own != wide / a->heads * a->kv_heads))
         return weft_node_fail(node, "k_own is %lld wide, which does not fit q_store of %lld heads and width %lld",
                               (long long)own, (long long)a->heads, (long long)wide);
@@ -191,7 +191,8 @@ static enum weft_status check_logits(const struct weft_node *node)
 SHARED enum weft_status refuse_decoding(const struct weft_call *call)
 {
     if (call->in[Q_TILES] || call->in[K_OWN])
-        return FAIL(WEFT_INVALID, "attention with q_tiles or k_own has no derivative; these inputs are for decoding");
+        return FAIL(WEFT_INVALID,
+                    "attention with q_tiles or k_own has no derivative: these inputs are for decoding only");
     return WEFT_OK;
 }
 
