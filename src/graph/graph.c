@@ -59,7 +59,7 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
     return memory;
 }
 
-/* A copy that lives as long as the graph; NULL if there is no memory, and the graph has failed. */
+/* Returns a copy that lives as long as the graph; if out of memory, fails the graph and returns NULL. */
 static const char *copy_name(struct weft_graph *g, const char *name)
 {
     const char *copy = weft_arena_print(&g->arena, "%s", name);

@@ -63,7 +63,7 @@ static bool is_drawn(const struct weft_node *node)
     return forward && !weft_value_is_fixed(node->out[0]);
 }
 
-/* The names of the weights, inputs and states behind v, looking through values computed in prepare; a line each. */
+/* Prints the names of the weights, inputs and states behind v, following values computed in prepare; one per line. */
 static void print_sources(const struct weft_value *v, FILE *to)
 {
     struct weft_value *list[MAX_TOUCHED];

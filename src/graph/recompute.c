@@ -6,7 +6,7 @@
  * read. If a node of the backward pass reads the output of a marked node, a copy of the marked node, and of the marked
  * nodes it depends on, is inserted before the reader. Everything else (the residual stream that enters a layer,
  * parameters, packed weights) is kept. Nodes of the backward pass share copies within a layer but not across layers, so
- * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs: bits do not change.
+ * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs, so bits do not change.
  */
 #include "graph/internal.h"
 

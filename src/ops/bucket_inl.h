@@ -64,7 +64,7 @@ static inline void fill_bucket(struct buckets b, const struct weft_tensor *x, in
         vstore(x->data, x->dtype, i, end, vset(value));
 }
 
-/* Element i of an f32 or bf16 tensor with one number per bucket. */
+/* Element i of an f32 or bf16 tensor with one value per bucket. */
 static inline float load_one(const struct weft_tensor *x, int64_t i) { return vload(x->data, x->dtype, i, i + 1)[0]; }
 static inline void store_one(const struct weft_tensor *x, int64_t i, float value)
 {

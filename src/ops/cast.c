@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cast - y = x in another float type (f32 or bf16, rounded to nearest even). The gradient is cast back.
+ * cast - y = x in a different float type (f32 or bf16, rounded to nearest even). The gradient is cast back.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -72,7 +72,7 @@ const struct weft_op WEFT_OP(cast) = {
     .cases = cases,
     .case_count = sizeof cases / sizeof *cases,
     .build = build,
-    .tolerance = 0x1p-8, /* the precision of bf16, in f32 graphs too */
+    .tolerance = 0x1p-8, /* the precision of bf16, even in f32 graphs */
 };
 
 /* Emits no node if x already has the type. */

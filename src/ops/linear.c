@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * linear - rows times a weight matrix, with bias and residual added before the result is stored.
+ * linear - rows times a weight matrix, plus bias and residual, which are added before the result is stored.
  *
  *     y[m,n] = sum_k x[m,k] W[n,k] + b[n] + addend[m,n]
  *
@@ -79,7 +79,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return WEFT_OK;
 }
 
-/* References run on whole models when gates check them: a tile is a few columns. */
+/* Gates run references on whole models, so they run in parallel: a tile is a few columns. */
 enum { REFERENCE_TILE = 16 };
 
 static void ref_tile(void *context, int64_t tile, int thread)
@@ -92,7 +92,7 @@ static void ref_tile(void *context, int64_t tile, int thread)
     const double *addend = call->in[ADDEND] ? call->in[ADDEND]->data : NULL;
     double *y = call->out[0]->data;
     int64_t columns = s.groups * s.width, last = weft_min((tile + 1) * REFERENCE_TILE, columns);
-    for (int64_t column = tile * REFERENCE_TILE; column < last; column++) /* rows inside: W is read once */
+    for (int64_t column = tile * REFERENCE_TILE; column < last; column++) /* rows in the inner loop: W is read once */
         for (int64_t row = 0; row < s.max_rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             double start = (b ? b[column] : 0) + (addend ? addend[row * columns + column] : 0);
@@ -130,8 +130,8 @@ static int products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- backward: the sums over rows */
 
-/* db: the sums of blocks of rows, which threads compute apart, and then the sum of these in order. Blocks also keep
- * long sums precise. */
+/* db: threads sum blocks of rows independently; then the blocks are added in order. Blocks also keep long sums precise.
+ */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
 /* The product and db follow each other in the same scratch. */

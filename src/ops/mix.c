@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mix - z = x + alpha y, elementwise, with one weight alpha, f32 [1], a parameter or a constant. x, y and z have the
+ * mix - z = x + alpha y, elementwise, with a scalar alpha, f32 [1], a parameter or a constant. x, y and z have the
  * same shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
  *
  * Backward: x gets dz unchanged; dy = alpha dz is another node of this op, without x; dalpha += sum dz y is the

@@ -85,7 +85,7 @@ uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, 
 {
     uint64_t seed = (uint64_t)(uint32_t)step_key[1] << 32 | (uint32_t)step_key[0];
     uint64_t step = (uint64_t)(uint32_t)step_key[3] << 32 | (uint32_t)step_key[2];
-    uint64_t key = weft_key_name(seed, "dropout"); /* independent of other uses of the seed */
+    uint64_t key = weft_key_name(seed, "dropout"); /* independent of the seed's other uses */
     key = weft_key(key, step);
     key = weft_key(key, (uint32_t)sample);
     key = weft_key(key, (uint32_t)layer);

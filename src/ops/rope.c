@@ -4,7 +4,7 @@
  *
  *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
  *
- * f_i = base^(-2i/D), or less for a model whose context was extended (enum weft_rope_scaling).
+ * f_i = base^(-2i/D), or less for a model with an extended context (enum weft_rope_scaling).
  * Backward rotates dy by the opposite angle and needs only pos. The cosines and sines of a row are computed once for
  * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need
  * no table that would limit positions, and cost little compared with reading x.
@@ -23,8 +23,8 @@ struct attr {
     struct weft_rope_turns turns;
 };
 
-/* linear: every pair turns more slowly. llama3: pairs that make fewer than `low` turns within the original context do,
- * those of more than `high` turns do not, and between the two the factor goes from one to the other (Llama 3.1). */
+/* linear: slows down every pair by `factor`. llama3: slows down pairs that make fewer than `low` turns within the
+ * original context, leaves pairs with more than `high` turns unchanged, and interpolates in between (Llama 3.1). */
 double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
 {
     const double pi = 3.14159265358979323846;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slice - y [M, W] = a copy of columns first .. first+W-1 of x [M, C], since tensors have no strides.
+ * slice - y [M, W] = columns first to first+W-1 of x [M, C], copied because tensors have no strides.
  *
  * Backward writes dy to those columns and zeros to the others.
  */

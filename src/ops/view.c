@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * view - the same memory with another shape of the same number of elements. Nothing runs; the gradient is a view too.
+ * view - the same memory with a different shape of the same number of elements. Nothing runs; the gradient is a view
+ * too.
  */
 #include "ops/ops.h"
 

@@ -102,7 +102,7 @@ static double bwd_flops(const struct weft_call *call)
            window_pairs(call) * (double)(n.heads * 2 * 3 * n.own);
 }
 
-/* Products over all heads of all sequences, each a full square of which half is needed. */
+/* A matmul over all heads of all sequences; each is a full square of which only half is needed. */
 static struct weft_product bare(const struct weft_call *call, enum weft_bare_product kind, int64_t n, int64_t k)
 {
     struct sizes s = sizes_of(call);

@@ -228,7 +228,7 @@ struct query {
     const struct attr *attr; /* the op's */
     struct sizes n;
     int64_t row, h, seq, i;
-    bool rounds; /* what is multiplied by vectors is rounded to bf16 first */
+    bool rounds; /* round the factors that vectors are multiplied by to bf16 */
 };
 
 static double ref_operand(const struct query *q, double x)

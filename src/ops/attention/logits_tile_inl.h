@@ -161,7 +161,7 @@ struct reciprocal {
     void *own;                          /* own keys of the rows: [own heads][ROW_TILE] rows */
     void *stored;                       /* the tile's queries of one head, transposed */
     uint16_t *rows;                     /* tiles: the queries before transposing */
-    float *products;                    /* of both */
+    float *products;                    /* of own keys and queries */
 };
 
 static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads, struct space *s)

@@ -108,7 +108,7 @@ static void keep_best(const struct job *job, const struct forward *f, const stru
     }
 }
 
-/* The sum of 64 numbers, or of their squares. */
+/* The sum of 64 values, or of their squares. */
 static float tile_sum(const float *R, bool squares)
 {
     vf sum = vset(0);
