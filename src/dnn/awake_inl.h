@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake_inl.h - for vector work between two products of small blocks (struct weft_dnn_tiles): instructions that
- * processors with AMX have.
+ * awake_inl.h - helpers for vector work between two small-block products (struct weft_dnn_tiles), with instructions of
+ * processors with AMX.
  */
 #ifndef WEFT_DNN_AWAKE_H
 #define WEFT_DNN_AWAKE_H
@@ -21,8 +21,8 @@ VINLINE void keep_awake(bool amx)
 #endif
 }
 
-/* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for it, which takes only
- * denormals for 0; a NaN may have another payload then, which no product passes on. */
+/* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for this; it differs only in
+ * flushing denormals to 0 and in the payload of NaNs, which no product passes on. */
 VINLINE vw to_bf16(bool amx, vf a, vf b)
 {
     vw w;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - products alone, for benches: those of the engine behind the door, and the choice of the yardstick.
+ * bare.c - bare products for benches: on the engine that models use, and the choice of the yardstick.
  *
- * Weights lie as in a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
+ * Weights have the layout of a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
  * activations and packing is part of a run.
  */
 #include "dnn/engine.h"
@@ -31,7 +31,7 @@ static enum weft_status allocate(struct own *o, int64_t elements, enum weft_dtyp
     return *to ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* Full of numbers in (-1, 1). */
+/* Allocates an operand filled with values in (-1, 1). */
 static enum weft_status operand(struct own *o, int64_t elements, void **to)
 {
     TRY(allocate(o, elements, o->shape.dtype, to));

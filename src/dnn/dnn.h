@@ -29,9 +29,9 @@
 
 enum weft_pack { WEFT_PACK_Y, WEFT_PACK_DX };
 
-/* A product of fixed width: rows [*, depth] times a packed [depth, width] matrix, in `groups` independent groups.
- * Group g reads the rows' columns from g*depth and writes the output's columns from g*width (grouped linear); if
- * `batched`, it reads and writes matrices that follow each other in memory. */
+/* A product of fixed width: rows [*, depth] times a packed [depth, width] matrix, in `groups` independent groups. Group
+ * g reads the rows' columns from g*depth and writes the output's columns from g*width (grouped linear); if `batched`,
+ * it reads and writes matrices that follow each other in memory. */
 struct weft_dnn_shape {
     enum weft_dtype dtype; /* of both operands: F32 or BF16 */
     int64_t depth, width;

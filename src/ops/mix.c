@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mix - z = x + alpha y, elementwise, with a scalar alpha, f32 [1], a parameter or a constant. x, y and z have the
- * same shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
+ * mix - z = x + alpha y, elementwise, with a scalar alpha, f32 [1], a parameter or a constant. x, y and z have the same
+ * shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
  *
  * Backward: x gets dz unchanged; dy = alpha dz is another node of this op, without x; dalpha += sum dz y is the
  * backward kernel. So y is kept only if alpha is learned. Each block of TILE elements writes its sum to scratch; the

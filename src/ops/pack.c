@@ -5,9 +5,9 @@
  *     p = W      how = WEFT_PACK_Y:  maps rows of K to rows of N
  *     p = W^t    how = WEFT_PACK_DX: maps rows of N to rows of K
  *
- * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`:
- * p [width, depth] always means rows [*, depth] times p^t, so the matmul for a gradient is the same op as in the
- * forward pass. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
+ * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`: p
+ * [width, depth] always means rows [*, depth] times p^t, so the matmul for a gradient is the same op as in the forward
+ * pass. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
  *
  * It depends only on parameters, so it runs once per weight change, not once per product. It has no derivative: linear
  * and cross_entropy pass the gradient to W itself.

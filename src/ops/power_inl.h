@@ -42,8 +42,8 @@ VINLINE vf times_power(vf y, vf x)
 }
 #endif
 
-/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (our own fit, relative error 3e-6, exactly 1
- * at 0), scaled by the integer part through the exponent. */
+/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (our own fit, relative error 3e-6, exactly 1 at 0),
+ * scaled by the integer part through the exponent. */
 VINLINE vf power(vf x)
 {
     vf f = fraction(x);

@@ -4,10 +4,10 @@
  *
  *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
  *
- * f_i = base^(-2i/D), or less for a model with an extended context (enum weft_rope_scaling).
- * Backward rotates dy by the opposite angle and needs only pos. The cosines and sines of a row are computed once for
- * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need
- * no table that would limit positions, and cost little compared with reading x.
+ * f_i = base^(-2i/D), or less for a model with an extended context (enum weft_rope_scaling). Backward rotates dy by the
+ * opposite angle and needs only pos. The cosines and sines of a row are computed once for all its heads, in double
+ * without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need no table that would limit
+ * positions, and cost little compared with reading x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

@@ -10,9 +10,9 @@
 
 #include "graph/graph.h"
 
-/* The sequence and position of every row of a call. Training, prefill, chunks and decoding differ only in these
- * values. In a plain batch of B sequences of T tokens, row b*T+t is position t of sequence b, and
- * tiles[b][j] = b*T + j*WEFT_KEY_TILE. */
+/* The sequence and position of every row of a call. Training, prefill, chunks and decoding differ only in these values.
+ * In a plain batch of B sequences of T tokens, row b*T+t is position t of sequence b, and tiles[b][j] = b*T +
+ * j*WEFT_KEY_TILE. */
 struct weft_rows {
     struct weft_value *seq;      /* i32 [M]: sequence slot */
     struct weft_value *pos;      /* i32 [M]: absolute position in the sequence, ascending among its rows */

@@ -50,8 +50,7 @@ struct weft_looks {
 };
 /* Computes the levels. With these, at most 5% of studies of equal arms find a difference in any arm at any look. For
  * one look the level is the family's alpha divided by the number of comparisons; several looks take a second of
- * simulation.
- */
+ * simulation. */
 enum weft_status weft_looks_init(struct weft_looks *l);
 
 /* ---- comparing arms with a base (stats.c), paired by seed */
