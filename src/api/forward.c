@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * forward.c - forward passes without a cache: of a whole model, or of some of its blocks.
+ * forward.c - forward passes without a cache, through a whole model or some of its blocks.
  */
 #include "api/api.h"
 
@@ -14,7 +14,7 @@ struct weft_forward {
     struct weft_exec *exec;
 };
 
-/* ---- making */
+/* ---- creation */
 
 static enum weft_status build(struct weft_forward *f)
 {
@@ -103,7 +103,7 @@ static enum weft_status run(struct weft_forward *f, const struct weft_value *fro
                             const struct weft_value *to, float *out)
 {
     const struct weft_tensor *x = weft_exec_tensor(f->exec, from), *y = weft_exec_tensor(f->exec, to);
-    memcpy(x->data, in, (size_t)weft_tensor_count(x) * sizeof(float)); /* i32 is as wide */
+    memcpy(x->data, in, (size_t)weft_tensor_count(x) * sizeof(float)); /* i32 has the same size */
     TRY(weft_exec_run(f->exec));
     memcpy(out, y->data, (size_t)weft_tensor_count(y) * sizeof *out);
     return WEFT_OK;

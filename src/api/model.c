@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model.c - models: made from configs or folders, their weights, what they take, and their gates.
+ * model.c - models: creation from configs and folders, weights, description, and gates.
  */
 #include "api/api.h"
 #include "check/check.h"
@@ -19,7 +19,7 @@ enum weft_status weft_threads_valid(int threads)
     return WEFT_OK;
 }
 
-/* ---- making */
+/* ---- creation */
 
 typedef enum weft_status resolve_fn(const struct weft_config *config, struct weft_resolved *r);
 
@@ -60,7 +60,7 @@ void weft_model_free(struct weft_model *m)
     free(m);
 }
 
-/* `setting` on top of the folder's; NULL: none. */
+/* Opens a folder's config with one more `setting`; NULL: none. */
 static enum weft_status open_config(struct weft_model **model, const char *folder, const char *setting, int threads)
 {
     struct weft_config *config;
@@ -93,7 +93,8 @@ enum weft_status weft_model_open(struct weft_model **model, const char *folder, 
     return finish_open(model, weft_model_load(*model, path));
 }
 
-/* The model as it was saved is opened first, for its hashes: of the same checkpoint, should a run write a newer one. */
+/* Opens the model as saved first, to verify its hashes. The path is resolved once, so that both loads use the same
+ * checkpoint even if a run writes a newer one. */
 enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context, int threads)
 {
     char path[4096], setting[40];
@@ -187,7 +188,7 @@ enum weft_status weft_model_weight(struct weft_model *model, int i, struct weft_
 
 int weft_model_weights(const struct weft_model *model) { return model ? model->nn->params.count : 0; }
 
-/* ---- what it is and takes */
+/* ---- description and arguments */
 
 enum weft_status weft_model_describe(const struct weft_model *model, struct weft_model_info *info)
 {
@@ -243,7 +244,7 @@ static enum weft_status which_gates(const char *gate, unsigned *which)
 
 static enum weft_status run_gates(const struct weft_model *model, unsigned which, struct weft_gates *report)
 {
-    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data are opened once */
+    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data is opened once */
     if (!model->resolved.has_recipe)
         return FAIL(WEFT_INVALID,
                     "the model's config has no task that fits the model, so there is no training to check");

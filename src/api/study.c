@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - studies as `weft ablate` runs them, and their results.
+ * study.c - runs studies like `weft ablate`, and reports their results.
  */
 #include "api/api.h"
 #include "report/report.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - runs as `weft train` makes them, with progress by callback, and stopped from another thread.
+ * train.c - runs training like `weft train`, reports progress by callback, and can be stopped from another thread.
  */
 #include "api/api.h"
 #include "run/run.h"
@@ -68,7 +68,7 @@ static void give_result(const struct weft_run *run, struct weft_train_result *to
 static enum weft_status train(struct weft_resolved *r, const struct weft_train_options *o,
                               struct weft_train_result *result)
 {
-    if (!(o->seconds >= 0)) /* nor NAN */
+    if (!(o->seconds >= 0)) /* also rejects NAN */
         return FAIL(WEFT_INVALID, "seconds is %g: pass 0 or more", o->seconds);
     struct weft_run run = {.spec = &r->spec,
                            .recipe = &r->recipe,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * trainer.c - training step by step, on the samples of the model's task or on the caller's own.
+ * trainer.c - trains step by step, on the samples of the model's task or on the caller's own.
  *
- * The caller's samples are a task like any other: it reads them from memory.
+ * The caller's samples are a task like any other, which reads them from memory.
  */
 #include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The caller's samples of this step: numbers first .. first + samples - 1. */
+/* The caller's samples of this step, with indices first to first + samples - 1. */
 struct host {
     int64_t length, samples;
     uint64_t first;
@@ -18,7 +18,7 @@ struct host {
 
 struct weft_trainer {
     struct weft_model *model;
-    struct weft_recipe recipe; /* the model's, but for a task of the caller's own samples */
+    struct weft_recipe recipe; /* the model's, except for the task if the caller passes the samples */
     struct weft_learner *learner;
     struct host host; /* length 0: the task's samples */
     bool has_gradient;
@@ -40,7 +40,7 @@ static void host_sample(const struct weft_spec *spec, const void *options, uint6
 static const struct weft_task host_task = {
     .name = "host", .summary = "samples of the caller", .length = host_length, .sample = host_sample};
 
-/* ---- making */
+/* ---- creation */
 
 static enum weft_status build(struct weft_trainer *t, int64_t length)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the yardstick: a product by every formulation of it (dnn/dnn.h), the fastest counts.
+ * bare.c - the yardstick: runs a product in all its formulations (dnn/dnn.h), of which the fastest counts.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -52,10 +52,10 @@ const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, con
     return best;
 }
 
-/* The least time of a few runs: what else the machine does only ever adds to it. */
+/* Returns the smallest time of a few runs, because other load on the machine only ever adds time. */
 static enum weft_status least_seconds(struct weft_dnn_bare *product, double seconds, double *least)
 {
-    TRY(product->run(product)); /* warm: pages, caches, clocks */
+    TRY(product->run(product)); /* warm-up: pages, caches, clocks */
     double end = weft_seconds() + seconds, start;
     for (*least = 1e300; (start = weft_seconds()) < end;) {
         TRY(product->run(product));

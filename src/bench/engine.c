@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - the three products of training through the graph, against the bare engine.
+ * engine.c - benchmarks the three products of training, run through the graph, against the bare engine.
  *
- * A graph of one linear layer in which only the wanted product is alive: the output (Y), the gradient of the rows (dX)
- * or of the weights (dW). Planning, packing of weights and touching memory lie outside the time, on both sides; what a
- * step pays for each call (transposing operands, for instance) lies inside, on both sides.
+ * The graph is one linear layer in which only the timed product is alive: the output (Y), the gradient of the rows (dX)
+ * or of the weights (dW). On both sides the time excludes planning, packing of weights and first touches of memory, and
+ * includes what a step pays for each call, such as transposing operands.
  */
 #include "bench/bench.h"
 #include "ops/ops.h"

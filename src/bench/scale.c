@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale.c - the model of scale.h: time, traffic, memory and checkpoints of a step on several ranks.
+ * scale.c - implements the model of scale.h: time, traffic, memory and checkpoints of a step on several ranks.
  */
 #define _GNU_SOURCE
 #include "bench/scale.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKWARD (2.0 / 3) /* of a micro-batch's time */
-#define UPDATE 28 /* bytes that an update moves per weight: weight and moments read and written, gradient read */
-#define SAVED 12  /* bytes of a checkpoint per weight */
+#define BACKWARD (2.0 / 3) /* fraction of a micro-batch's time */
+#define UPDATE 28 /* bytes that an update moves per parameter: weight and moments read and written, gradient read */
+#define SAVED 12  /* bytes of a checkpoint per parameter */
 
 /* ---- rates */
 
@@ -78,7 +78,7 @@ static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
     return sizeof(float) * (double)weft_min(weights, weft_partition_bucket(weights, ranks));
 }
 
-/* Of the gradients that a backward pass completes before its end: all but those of the embedding. */
+/* The fraction of gradients that a backward pass completes before its end: all but those of the embedding. */
 static double early_share(const struct weft_nn *model)
 {
     int64_t late = 0;
@@ -88,7 +88,7 @@ static double early_share(const struct weft_nn *model)
     return 1 - (double)late / (double)model->params.elements;
 }
 
-/* The last bucket of what is early is complete only at the end, too. */
+/* The last bucket of these early gradients is also complete only at the end. */
 static void communicate(const struct weft_nn *model, const struct weft_scale_machine *m, struct weft_scale *s)
 {
     double weights = 4 * (double)model->params.total, others = (double)(s->ranks - 1);

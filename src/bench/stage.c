@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.c - a model on random tokens, or an attention on random rows, ready to take forward and backward passes: what
- * benches of steps share.
+ * stage.c - sets up a model on random tokens, or an attention on random rows, for forward and backward passes; shared
+ * by the benches of steps.
  */
 #include "bench/bench.h"
 

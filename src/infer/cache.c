@@ -2,11 +2,11 @@
  *
  * cache.c - the paged cache: keys, values and states of sequences, in pages of WEFT_KEY_TILE rows.
  *
- *   per token     a sequence has as many pages as its tokens need, from a shared pool; one page table for all slots
- *   window        a sequence has a ring of its own pages: token tile j is in page j mod (number of pages)
+ *   per token     a sequence has the pages that its tokens need, from a shared pool; one page table for all slots
+ *   window        a sequence has its own ring of pages: token tile j is in page j mod (number of pages)
  *   per sequence  one row
  *
- * A part that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
+ * An op that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
  * and rows above the highest one in use are skipped.
  */
 #include "infer/infer.h"
@@ -188,7 +188,7 @@ int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n
     return weft_div_up(c->lengths[sequence] + n, WEFT_KEY_TILE) - pages_of(c, sequence);
 }
 
-/* The next page of a sequence is a free one. */
+/* Appends a free page to a sequence. */
 static void add_page(struct weft_cache *c, int64_t sequence, int64_t page)
 {
     int32_t row = c->free[--c->free_count];

@@ -4,7 +4,7 @@
  *
  * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for feeds of one token, if the
  * model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed once. Which graph
- * a feed goes through depends on that feed alone: a run of both kinds is two, and their logits are put together.
+ * computes a feed depends on that feed alone: a run with both kinds of feeds is two runs, whose logits are merged.
  */
 #include "infer/infer.h"
 
@@ -22,7 +22,7 @@ struct weft_decoder {
     struct weft_cache cache;
     struct engine prefill, decode; /* decode.exec is NULL if prefill is used for decoding */
     bool *fed;                     /* per sequence, used to check feeds */
-    float *logits;                 /* of runs of both kinds of feeds; NULL: there is one kind */
+    float *logits;                 /* merged logits of both graphs; NULL: there is one graph */
     size_t logits_bytes;
 };
 
@@ -37,7 +37,7 @@ static enum weft_status start(struct weft_decoder *s, struct engine *e)
     weft_net_bind(&e->net, e->exec, s->model, NULL);
     TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
     TRY(weft_exec_prepare(e->exec));
-    weft_params_drop(&s->model->params); /* they are packed */
+    weft_params_drop(&s->model->params); /* the packed copies are enough */
     return WEFT_OK;
 }
 
@@ -186,13 +186,13 @@ static int64_t write_rows(struct weft_decoder *s, const struct engine *e, const 
     return row;
 }
 
-/* The graph that a feed goes through. */
+/* Returns the graph that computes a feed. */
 static const struct engine *engine_for(const struct weft_decoder *s, const struct weft_feed *f)
 {
     return s->decode.exec && f->n == 1 ? &s->decode : &s->prefill;
 }
 
-/* Runs the feeds of one graph; the logits are in their order. */
+/* Runs the feeds of one graph; the logits are in the order of these feeds. */
 static enum weft_status run_engine(struct weft_decoder *s, const struct engine *e, const struct weft_feed *feeds,
                                    int count)
 {
@@ -211,7 +211,7 @@ static enum weft_status run_engine(struct weft_decoder *s, const struct engine *
     weft_exec_count(e->exec, e->net.rows, rows);
     weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
     TRY(weft_exec_run(e->exec));
-    weft_params_drop(&s->model->params); /* the rows of the embedding */
+    weft_params_drop(&s->model->params); /* drops the embedding rows that were read */
     return WEFT_OK;
 }
 
