@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare_files.c - what is written about a simulated study: the headline, report.md, report.csv, the table of verdicts
- * of report.html, and looks.jsonl.
+ * compare_files.c - checks the written results of a simulated study: the headline, report.md, report.csv, the table of
+ * verdicts in report.html, and looks.jsonl.
  */
 #include "report/read/results.h"
 #include "simulate/studies.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a function of the report prints, to be freed. */
+/* Returns the output of one of the report's print functions; free it. */
 static enum weft_status print_text(const struct weft_results *r, void (*print)(const struct weft_results *, FILE *),
                                    char **text)
 {
@@ -48,7 +48,7 @@ static void compare_headline(const struct weft_sim_case *c, const struct weft_re
 
 /* ---- report.md: | arm | settings | .. | learning rate | test loss | seeds | verdict | .. */
 
-/* The n-th cell of a row, counted from 0; NULL: there is none. */
+/* Returns the n-th cell of a row, counted from 0; NULL: there is none. */
 static const char *find_cell(const char *row, int n)
 {
     for (row++; row && n >= 0; n--)
@@ -56,7 +56,7 @@ static const char *find_cell(const char *row, int n)
     return row ? row + strspn(row, " |") : NULL;
 }
 
-/* Up to the first character that Markdown escapes. */
+/* Compares up to the first character that Markdown escapes. */
 static bool begins_like(const char *cell, const char *text)
 {
     size_t n = strcspn(text, "|\\`*<>[]");

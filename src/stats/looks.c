@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * looks.c - several looks at one study: who looks after 3 seeds and, if nothing is decided, again after 5, finds a
- * difference between equal arms more often than one who looks once. So each look has a stricter level, such that all of
- * them together err in alpha.
+ * looks.c - computes the levels of several looks at a study. A study that is tested after 3 seeds and, if undecided,
+ * again after 5 finds differences between equal arms more often than with a single test. So each look has a stricter
+ * level, such that the total error probability is alpha.
  *
- * Every look spends the same share of alpha (the error spending of Lan and DeMets, Biometrika 70, 1983, in equal
- * parts). The test is Student's t at every look, whose looks depend on one another in a way that no normal
- * approximation meets at 3 seeds; so the limits are those of simulated studies of equal arms, with random numbers that
- * are always the same.
+ * Every look spends the same fraction of alpha (the error spending of Lan and DeMets, Biometrika 70, 1983, in equal
+ * parts). Every look is a t test. No normal approximation describes the dependence between looks at 3 seeds, so the
+ * limits come from simulated studies of equal arms, with fixed random numbers.
  */
 #include "stats/stats.h"
 
@@ -18,11 +17,11 @@
 enum { MOST_STUDIES = 1 << 20, LEAST_STUDIES = 1 << 17, TILE = 1 << 12, DRAWS = 1 << 26 };
 
 struct studies {
-    int64_t count, longest; /* seeds of the last look */
-    int64_t from, to;       /* seeds before this look, and at it */
-    double limit;           /* of the look before; studies beyond it have ended */
-    double *mean, *squares; /* of each study, over the seeds so far */
-    double *t;              /* the absolute value at this look; -1: it ended before */
+    int64_t count, longest; /* number of studies; seeds of the last look */
+    int64_t from, to;       /* number of seeds before this look, and at it */
+    double limit;           /* of the previous look; studies beyond it have ended */
+    double *mean, *squares; /* by study, over the seeds so far */
+    double *t;              /* by study: |t| at this look; -1: ended before */
     uint64_t key;
 };
 
@@ -54,7 +53,7 @@ static int from_large(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The value that `beyond` studies exceed. None lower than `least` can be it. */
+/* Returns the value that `beyond` studies exceed, which must be at least `least`. */
 static double find_limit(const struct studies *s, int64_t beyond, double least, double *large)
 {
     int64_t n = 0;
@@ -75,7 +74,7 @@ static void simulate(struct studies *s, struct weft_looks *l, double alpha, doub
         s->from = s->to;
         s->to = l->seeds[k];
         weft_parallel(weft_div_up(s->count, TILE), extend_tile, s);
-        /* Whoever is beyond the limit now was beyond some limit by now. */
+        /* A study beyond this limit ends now or has ended before, so at most share * (k + 1) of all studies are. */
         s->limit = find_limit(s, spend - spent, -0.99 * weft_t_quantile(share * (k + 1) / 2, freedom), large);
         l->alpha[k] = weft_t_beyond(s->limit, freedom);
     }
@@ -95,7 +94,7 @@ static enum weft_status check(const struct weft_looks *l)
     return WEFT_OK;
 }
 
-/* A report is read several times: the levels that were found last are not simulated again. */
+/* A report is read several times: the latest levels are remembered instead of simulated again. */
 static bool recall(const struct weft_looks *known, struct weft_looks *l)
 {
     bool same = known->comparisons == l->comparisons && known->count == l->count &&
@@ -140,7 +139,7 @@ enum weft_status weft_look(const struct weft_looks *l, struct weft_comparison *c
         TRY(weft_compare(c, 1, l->comparisons));
         decided = c->family.low > 0 || c->family.high < 0;
         *look = k + 1;
-        c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the family's own comparison */
+        c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the later comparison of the whole family */
     }
     return WEFT_OK;
 }
