@@ -139,7 +139,7 @@ enum weft_status weft_look(const struct weft_looks *l, struct weft_comparison *c
         TRY(weft_compare(c, 1, l->comparisons));
         decided = c->family.low > 0 || c->family.high < 0;
         *look = k + 1;
-        c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the later comparison of the whole family */
+        c->alpha = l->count > 1 ? l->alpha[k] : 0; /* for the family's own comparison */
     }
     return WEFT_OK;
 }
