@@ -15,7 +15,7 @@ static bool same_shape(const struct weft_value *a, const struct weft_value *b)
     return same;
 }
 
-/* Whether two nodes compute the same result: same op and attributes, on parameters of the same names. */
+/* Returns whether two nodes compute the same result: same op and attributes, on parameters of the same names. */
 static bool same_work(const struct weft_node *a, const struct weft_node *b)
 {
     bool same = a->op == b->op && (!a->op->attr_bytes || memcmp(a->attr, b->attr, a->op->attr_bytes) == 0) &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * exec.c - running: bind memory, set counts, walk the steps. Nothing here allocates after weft_exec_create.
+ * exec.c - runs a planned graph: binds memory, sets counts, executes the steps. Nothing here allocates after
+ * weft_exec_create.
  */
 #include "graph/internal.h"
 

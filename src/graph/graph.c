@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * graph.c - building: symbols, values, nodes, and the checks that ops rely on.
+ * graph.c - builds graphs: symbols, values, nodes, and the checks that ops rely on.
  */
 #include "graph/internal.h"
 

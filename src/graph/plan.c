@@ -168,8 +168,8 @@ static void touch(struct planner *p, const struct weft_value *v, int last)
         s->shared_ok = false;
 }
 
-/* Whether `to` may take the memory of `from` at step s: same size, not needed afterwards, and the node reads it as one
- * input only (a second input might be read after it was overwritten). */
+/* Returns whether `to` may take the memory of `from` at step s: same size, not needed afterwards, and the node reads it
+ * as one input only (a second input might be read after it was overwritten). */
 static bool may_share(const struct planner *p, const struct weft_value *from, const struct weft_value *to, int s)
 {
     if (p->exec->mode == WEFT_GUARDED || !from || !to || p->storage_of[from->id] < 0)

@@ -29,8 +29,8 @@ static inline enum weft_status check_buckets(const struct weft_node *node, struc
         return weft_node_fail(node, "the weights must be f32, one per head");
     if (b.count < b.heads || b.columns < b.count)
         return weft_node_fail(node,
-                              "%lld columns, %lld buckets, %lld heads: there must be at least as many columns as "
-                              "buckets, and as many buckets as heads",
+                              "%lld columns, %lld buckets, %lld heads: buckets must not exceed columns, and heads must "
+                              "not exceed buckets",
                               (long long)b.columns, (long long)b.count, (long long)b.heads);
     return WEFT_OK;
 }

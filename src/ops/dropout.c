@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout - y = x / (1-p) where an element is kept, 0 where not; each is dropped with probability p.
+ * dropout - y = x / (1-p) for kept elements, 0 for dropped ones; each element is dropped with probability p.
  *
  * Whether element c of a row is kept depends only on (seed, step, sample, layer, site, pos, c), see random_bits. So the
  * mask is the same for any split into threads, ranks, micro-batches and chunks, backward recomputes it instead of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * head_similarity - how similar the heads of a row are: f32 [M], for z [M, n * w] the mean over pairs of heads of
+ * head_similarity - the similarity of the heads of a row: f32 [M], for z [M, n * w] the mean over pairs of heads of
  *
  *     cos(z_g, z_h) = <u_g, u_h>,  u_h = z_h / |z_h|                     g != h
  *

@@ -196,8 +196,8 @@ static void coefficients(const struct weft_call *call, int64_t i, float *l)
     l[pos] = (float)(weft_expm1(-nll[i]) + weft_expm1(-nll[pos]));
 }
 
-/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower,
- * writes stay behind reads. */
+/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower, each
+ * write is to memory that has been read. */
 static void du_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -245,7 +245,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[Z]), ROWS), dz_tile, (void *)call);
 }
 
-/* The cosines; in backward as much again for g. */
+/* The cosines, and in backward the same amount for g. */
 static double flops(const struct weft_call *call)
 {
     return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);

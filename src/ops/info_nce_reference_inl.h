@@ -65,7 +65,7 @@ static int64_t vector_rows(const struct attr *attr, int64_t vector, int64_t leng
 
 static int64_t positive(const struct attr *attr, int64_t i) { return views(attr) == 1 ? i : i ^ 1; }
 
-/* Whether j is in i's sum. */
+/* Returns whether j is in i's sum. */
 static bool in_sum(const struct attr *attr, int64_t i, int64_t j) { return views(attr) == 1 || i != j; }
 
 /* ---- reference */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale - y = factor * x, elementwise, with a constant factor. May run in place. The gradient is a scale too.
+ * scale - y = factor * x, elementwise, with a constant factor. May run in place. The gradient is also a scale.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

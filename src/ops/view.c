@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * view - the same memory with a different shape of the same number of elements. Nothing runs; the gradient is a view
- * too.
+ * view - the same memory with a different shape of the same number of elements. Nothing runs; the gradient is also a
+ * view.
  */
 #include "ops/ops.h"
 

@@ -46,8 +46,8 @@ static struct row_forward lay_row_forward(const struct sizes *n, struct space *s
     };
 }
 
-/* Whether the single rows of a call can be computed this way: depends on which inputs are given and on the signs of the
- * scales. Does not change bits. */
+/* Returns whether the single rows of a call can be computed this way, which depends on the given inputs and the signs
+ * of the scales. Does not change bits. */
 static bool decodes_rows(const struct job *job)
 {
     const struct weft_tensor *const *in = job->call->in;

@@ -73,7 +73,7 @@ struct tiles_job {
     int64_t row_heads; /* heads per unit of a single row */
 };
 
-/* Whether all values are finite. */
+/* Returns whether all values are finite. */
 static bool all_finite(const uint16_t *x, int64_t count)
 {
     uint16_t bad = 0;

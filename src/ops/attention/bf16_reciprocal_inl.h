@@ -13,8 +13,8 @@
 
 #include "ops/attention/bf16_inl.h"
 
-/* Whether the window of any query of the square contains one of its keys. i is where its block of 32 or 64 queries
- * begins, not the first computed row, because a row must not depend on those computed with it. */
+/* Returns whether the window of any query of the square contains one of its keys. i is where its block of 32 or 64
+ * queries begins, not the first computed row, because a row must not depend on those computed with it. */
 static bool has_reciprocal(const struct job *job, int64_t i, int64_t j)
 {
     return job->n.window && i - (j + EDGE - 1) <= job->n.window;

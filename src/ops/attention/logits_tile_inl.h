@@ -133,7 +133,7 @@ static struct head stored_head(const struct job *job, int64_t seq, int64_t j, in
     return head_of(job->call->in[Q_STORE], query_row(job->call, seq, j), h, job->n.heads);
 }
 
-/* Whether the window of any row of the tile contains a key of the tile. */
+/* Returns whether the window of any row of the tile contains a key of the tile. */
 static bool reaches_window(const struct job *job, const struct tile *t)
 {
     return job->n.window && t->i - (t->j + t->keys - 1) <= job->n.window;

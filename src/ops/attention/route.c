@@ -19,7 +19,7 @@
  * Backward, with S_t constant, logits and lse as separate inputs, and e_s = <dy_t, u_s>:
  *     dR_s = (e_s - <dy_t, y_t>) / Z  (e_s when not renormalised)     du_s += w dy_t
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
- * and the gradients of the logits' inputs from dS as in attention.c. lse depends on the logits too: the backward pass
+ * and the gradients of the logits' inputs from dS as in attention.c. lse also depends on the logits; the backward pass
  * of the attention node handles that, from dlse. Saved: y, z and the selection. <dy, y> is computed from y as stored,
  * except for topk, where it is summed as w e at no extra cost.
  */
@@ -246,7 +246,7 @@ static double bwd_flops(const struct weft_call *call)
 enum { HEAD_MAX = OPTION, PLAIN = 2 * OPTION, CHAINED = 4 * OPTION };
 enum { RMS = 0, NONE = -1 };
 
-/* n, x: see logits_cases_inl.h. The last of n: k of topk, or another mode. PLAIN: not renormalised. CHAINED: lse is
+/* n, x: see logits_cases_inl.h. The last of n: k of topk, or a different mode. PLAIN: not renormalised. CHAINED: lse is
  * computed by attention instead of being an input. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, 0, 0, 0, 0, 1}, {0}},
