@@ -91,10 +91,10 @@ void weft_forward_free(struct weft_forward *f)
 static enum weft_status begin(struct weft_forward *f, int64_t sequences, int64_t length)
 {
     if (sequences < 1 || length < 1 || sequences > f->size.sequences || length > f->size.length)
-        return FAIL(
-            WEFT_INVALID,
-            "%lld sequences of %lld tokens: this forward pass was created for 1 to %lld sequences of 1 to %lld tokens",
-            (long long)sequences, (long long)length, (long long)f->size.sequences, (long long)f->size.length);
+        return FAIL(WEFT_INVALID,
+                    "%lld sequences of %lld tokens: this forward pass was created for 1 to %lld sequences of "
+                    "1 to %lld tokens",
+                    (long long)sequences, (long long)length, (long long)f->size.sequences, (long long)f->size.length);
     weft_net_plain_rows(&f->net, f->exec, sequences, length);
     return WEFT_OK;
 }

@@ -5,7 +5,7 @@
  * Invariants:
  *  - There is a fixed number of sequences. Each grows until it is reset. Page tables map its tokens to cache rows:
  *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses. A forked
- * sequence shares its full pages, which are not written to again.
+ *    sequence shares its full pages, which are not written to again.
  *  - The logits of a sequence have the same bits as with WEFT_FORWARD, regardless of how its tokens are divided into
  *    runs and of the other sequences in the batch. The only exception is absorbed decoding, which rounds differently.
  *  - All memory is allocated by create. A run that fails changes nothing.

@@ -34,11 +34,10 @@ enum weft_status weft_sampler_create(struct weft_sampler **sampler, const struct
     const struct weft_sampling how = sampling ? *sampling : (struct weft_sampling){0};
     if (!in(how.temperature, 0, 100) || how.top_k < 0 || !in(how.top_p, 0, 1) || !in(how.min_p, 0, 1) ||
         !in(how.repetition, 0, 100))
-        return FAIL(
-            WEFT_INVALID,
-            "temperature %g, top_k %lld, top_p %g, min_p %g, repetition %g: expected 0 to 100, 0 or more, 0 to 1, "
-            "0 to 1, 0 to 100",
-            how.temperature, (long long)how.top_k, how.top_p, how.min_p, how.repetition);
+        return FAIL(WEFT_INVALID,
+                    "temperature %g, top_k %lld, top_p %g, min_p %g, repetition %g: expected 0 to 100, 0 or more, "
+                    "0 to 1, 0 to 1, 0 to 100",
+                    how.temperature, (long long)how.top_k, how.top_p, how.min_p, how.repetition);
     if (vocab < 1 || vocab > INT32_MAX)
         return FAIL(WEFT_INVALID, "a vocabulary of %lld tokens: expected 1 to %d", (long long)vocab, INT32_MAX);
     struct weft_sampler *s = calloc(1, sizeof *s);
