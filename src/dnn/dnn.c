@@ -139,7 +139,7 @@ static void report(const struct weft_dnn_engine *e, enum weft_status status, int
 {
     if (status != WEFT_OK)
         weft_defer(FAIL(status,
-                        "%s could not compute a product of depth %lld and width %lld: there may be too little memory",
+                        "%s could not compute a matmul of depth %lld and width %lld: there may be too little memory",
                         e->name, (long long)depth, (long long)width));
 }
 

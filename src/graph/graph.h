@@ -85,8 +85,8 @@ enum weft_status weft_graph_status(const struct weft_graph *g);
 enum weft_dtype weft_graph_compute(const struct weft_graph *g);
 void *weft_graph_alloc(struct weft_graph *g, size_t bytes); /* from the graph's arena, zeroed */
 
-/* A symbol such as "rows" or "sequences". A second call with the same name returns the same symbol and keeps the larger
- * maximum. */
+/* Returns a symbol such as "rows" or "sequences". A second call with the same name returns the same symbol and keeps
+ * the larger maximum. */
 int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max);
 static inline struct weft_dim weft_fixed(int64_t n) { return (struct weft_dim){0, n}; }
 static inline struct weft_dim weft_times(int symbol, int64_t times) { return (struct weft_dim){symbol, times}; }
@@ -94,13 +94,14 @@ static inline struct weft_dim weft_times(int symbol, int64_t times) { return (st
     ((struct weft_shape){(int)(sizeof((struct weft_dim[]){__VA_ARGS__}) / sizeof(struct weft_dim)), {__VA_ARGS__}})
 bool weft_dim_same(struct weft_dim a, struct weft_dim b);
 bool weft_shape_same(const struct weft_shape *a, const struct weft_shape *b);
-/* The product of all dimensions but the last (`rows`), and the last (`width`, always fixed). */
+/* Return the product of all dimensions but the last (`rows`), and the last dimension (`width`, always fixed). */
 struct weft_dim weft_shape_rows(const struct weft_shape *s);
 int64_t weft_shape_width(const struct weft_shape *s);
 
 struct weft_value *weft_graph_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
 struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, struct weft_shape s);
-/* Any float dtype (f64 in a reference execution). Never differentiated; nodes that read it never run in prepare. */
+/* A state can have any float dtype (f64 in a reference execution). It is never differentiated, and nodes that read it
+ * never run in prepare. */
 struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
 /* Makes the graph fail: from now on builders return NULL, and compiling the graph returns the first error. */
 void weft_graph_fail(struct weft_graph *g, enum weft_status status);
@@ -113,7 +114,7 @@ void weft_graph_consume_inputs(struct weft_graph *g);
 void weft_graph_label(struct weft_graph *g, int label);
 enum { WEFT_MAX_GROUPS = 8 };
 int weft_graph_group(struct weft_graph *g, int group);
-/* All values in order of their ids, and all nodes in the order in which they run; returns the count. */
+/* Return all values in order of their ids, and all nodes in execution order, and as the result their number. */
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
 int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol);
@@ -135,7 +136,7 @@ enum weft_status weft_graph_backward(struct weft_graph *g, struct weft_value *lo
  * loss. */
 enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struct weft_value *const *values,
                                           struct weft_value *const *seeds);
-/* The gradient of a param or of an input with wants_grad; NULL if nothing depends on it. */
+/* Returns the gradient of a param or of an input with wants_grad; NULL if nothing depends on it. */
 struct weft_value *weft_graph_gradient(const struct weft_value *v);
 
 /* Marks v to be recomputed in the backward pass instead of being kept for it: useful if v is large and cheap to compute
@@ -156,9 +157,10 @@ bool weft_grad_wanted(struct weft_grads *grads, int i);
 struct weft_value *weft_grad_partial(struct weft_grads *grads, int i);
 void weft_grad_add(struct weft_grads *grads, int i, struct weft_value *gradient);
 void weft_grad_set(struct weft_grads *grads, int i, struct weft_value *gradient);
-/* A buffer to accumulate into: the param's own gradient, or a zeroed value. For ops that emit accumulating nodes. */
+/* Returns a buffer to accumulate into: the param's own gradient, or a zeroed value. For ops that emit accumulating
+ * nodes. */
 struct weft_value *weft_grad_accumulator(struct weft_grads *grads, int i);
-/* f32 if gradients of several users are summed, else the value's own dtype. */
+/* Returns f32 if gradients of several users are summed, else the value's own dtype. */
 enum weft_dtype weft_grad_dtype(struct weft_grads *grads, int i);
 /* Emits this op's backward node with the given gin targets (NULL: gradient not needed). */
 struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *const *gout,
@@ -183,7 +185,8 @@ void weft_exec_free(struct weft_exec *exec);
 /* Sets the memory of a param, grad or state: params and grads f32, states their dtype; f64 in a reference execution. */
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data);
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
-/* Run-time shape and memory of any value. Values that are neither inputs nor outputs may have been overwritten. */
+/* Returns the run-time shape and memory of any value. Values other than inputs and outputs may have been overwritten.
+ */
 struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v);
 enum weft_status weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
 enum weft_status weft_exec_run(struct weft_exec *exec);
@@ -193,7 +196,7 @@ enum weft_status weft_exec_run_watched(struct weft_exec *exec, weft_step_fn *fn,
 /* Returns the last step of a run that writes v; -1 if none does. */
 int weft_exec_last_write(const struct weft_exec *exec, const struct weft_value *v);
 size_t weft_exec_bytes(const struct weft_exec *exec); /* size of its buffer */
-/* After guarded runs: the name of the first value or scratch with overwritten guard bytes, or NULL. */
+/* Returns, after guarded runs, the name of the first value or scratch with overwritten guard bytes, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);
 
 /* ---- inspecting (inspect.c, profile.c, print.c) */
@@ -205,12 +208,13 @@ bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
  * value[]; or the first node that only one of them has, with NaN in value[]. */
 bool weft_exec_find_difference(struct weft_exec *a, struct weft_exec *b, char *text, size_t size, double value[2]);
 
-/* Time, FLOPs and bytes per op since profiling was enabled, as a table ordered by time. */
+/* Turn profiling on or off, and print time, FLOPs and bytes per op since it was turned on, as a table ordered by time.
+ */
 void weft_exec_profile(struct weft_exec *exec, bool on);
 void weft_exec_profile_print(const struct weft_exec *exec, FILE *to);
-/* FLOPs and bytes of one run at the current counts. */
+/* Returns the FLOPs and bytes of one run at the current counts. */
 struct weft_cost weft_exec_cost(const struct weft_exec *exec);
-/* FLOPs of one op's nodes, and of each group of nodes. */
+/* Return the FLOPs of one op's nodes, and of each group of nodes. */
 double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op);
 void weft_exec_flops_by_group(const struct weft_exec *exec, double flops[WEFT_MAX_GROUPS]);
 /* Lists the matmuls of one run at the current counts; writes at most `room` of them and returns their number. */

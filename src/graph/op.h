@@ -61,7 +61,7 @@ struct weft_kernel {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
     void (*run)(const struct weft_call *call);
     void (*ref)(const struct weft_call *call);
-    /* Optional: FLOPs of this call. The graph counts bytes from the tensors. */
+    /* Optional: returns the FLOPs of this call. The graph counts bytes from the tensors. */
     double (*flops)(const struct weft_call *call);
     /* Optional: lists the matmuls of this call, at most WEFT_MAX_PRODUCTS; returns their number. */
     int (*products)(const struct weft_call *call, struct weft_product *list);

@@ -34,7 +34,7 @@ enum weft_op_id {
 
 /* Index of linear's input that is added to the matmul. If it is the residual stream, the matrix writes into it. */
 enum { WEFT_LINEAR_ADDEND = 3 };
-/* The descriptor that runs on this machine (the highest compiled level the processor has). */
+/* Returns the descriptor that runs on this machine (the highest compiled level that the processor supports). */
 const struct weft_op *weft_op(enum weft_op_id id);
 /* Replaces a descriptor; NULL restores the original. For tests that break an op on purpose. */
 void weft_op_replace(enum weft_op_id id, const struct weft_op *op);

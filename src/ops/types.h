@@ -87,8 +87,8 @@ struct weft_rope_turns {
 double weft_rope_frequency(const struct weft_rope_turns *turns, int64_t i, int64_t width);
 double weft_rope_slowed(const struct weft_rope_turns *turns, double frequency);
 
-/* Key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The element's index
- * is the counter. Independent of the number of threads, ranks and micro-batches. */
+/* Returns the key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The
+ * element's index is the counter. Independent of the number of threads, ranks and micro-batches. */
 uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site);
 
 /* Returns ALiBi's slope of head h. */

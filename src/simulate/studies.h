@@ -56,7 +56,7 @@ struct weft_sim_study {
 const struct weft_sim_study *weft_sim_study_at(int i); /* NULL past the last */
 /* Returns a normally distributed random number, a function of three integers. */
 double weft_sim_normal(uint64_t a, uint64_t b, uint64_t c);
-/* The losses of a run. */
+/* Return the losses of a run. */
 double weft_sim_test_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
 /* The learning rate of all arms if the study does not screen rates. */

@@ -20,20 +20,20 @@ double weft_beta_cdf(double a, double b, double x);
 double weft_beta_quantile(double a, double b, double p);
 double weft_t_cdf(double t, double freedom);
 double weft_t_quantile(double p, double freedom);
-/* The probability that |T| exceeds |t|. */
+/* Returns the probability that |T| exceeds |t|. */
 double weft_t_beyond(double t, double freedom);
-/* The Clopper-Pearson interval of a rate, given `hits` in `trials`: its coverage is at least 1 - alpha. */
+/* Returns the Clopper-Pearson interval of a rate, given `hits` in `trials`: its coverage is at least 1 - alpha. */
 struct weft_interval weft_rate_interval(int64_t hits, int64_t trials, double alpha);
 
 /* ---- number of seeds (distribution.c). An effect is a mean difference divided by the standard deviation of the paired
  * differences. */
 
-/* The probability that a t test finds an effect: exact for normal noise. */
+/* Returns the probability that a t test finds an effect, exact for normal noise. */
 double weft_power(double effect, int64_t seeds, double alpha);
-/* The smallest number of seeds that finds an effect in four of five studies; 0: more than WEFT_MOST_SEEDS. */
+/* Returns the smallest number of seeds that finds an effect in four of five studies; 0: more than WEFT_MOST_SEEDS. */
 enum { WEFT_MOST_SEEDS = 1000000 };
 int64_t weft_seeds_needed(double effect, double alpha);
-/* The smallest effect that this many seeds find in four of five studies; NAN below two. */
+/* Returns the smallest effect that is found with `seeds` seeds in four of five studies; NAN below two seeds. */
 double weft_effect_resolved(int64_t seeds, double alpha);
 
 /* ---- several looks at one study (looks.c) */

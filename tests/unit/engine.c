@@ -78,7 +78,7 @@ static void a_step_ends_with_an_error(void **state)
             atomic_store(&failing, at);
             assert_int_equal(weft_learner_step(s.t, &losses), WEFT_NOMEM);
             assert_int_equal(atomic_load(&failing), 0);
-            assert_non_null(strstr(weft_error(), "fake could not compute a product of depth"));
+            assert_non_null(strstr(weft_error(), "fake could not compute a matmul of depth"));
             assert_memory_equal(before, s.model->params.weights, bytes(&s));
             assert_int_equal(s.t->step, step);
             free(before);
