@@ -241,8 +241,7 @@ static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, in
     return (struct strip){to, 1, ROWS};
 }
 
-/* Returns A of one row block over a chunk: in place for a complete block of f32 rows, else a copy. Missing rows are 0.
- */
+/* Returns A of one row block over a chunk: in place for a full block of f32 rows, else a copy. Missing rows are 0. */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {

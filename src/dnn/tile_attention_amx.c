@@ -85,8 +85,7 @@ static inline __attribute__((always_inline)) void block(const struct operands *o
         _tile_stored(3, c + c_tile + TILE, c_stride);
 }
 
-/* The usual case, depth 64 and 32 columns: the four tiles of b stay loaded while two rows of tiles of a pass through.
- */
+/* The usual case, depth 64 and 32 columns: four tiles of b stay loaded while two rows of tiles of a pass through. */
 static inline __attribute__((always_inline)) void strip(const struct operands *o, int64_t rows, int64_t column)
 {
     const char *a = o->a, *b = o->b + column / TILE * o->panel;

@@ -185,8 +185,7 @@ void weft_exec_free(struct weft_exec *exec);
 /* Sets the memory of a param, grad or state: params and grads f32, states their dtype; f64 in a reference execution. */
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data);
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
-/* Returns the run-time shape and memory of any value. Values other than inputs and outputs may have been overwritten.
- */
+/* Returns the run-time shape and memory of a value. Values other than inputs and outputs may have been overwritten. */
 struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v);
 enum weft_status weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
 enum weft_status weft_exec_run(struct weft_exec *exec);
@@ -208,8 +207,7 @@ bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
  * value[]; or the first node that only one of them has, with NaN in value[]. */
 bool weft_exec_find_difference(struct weft_exec *a, struct weft_exec *b, char *text, size_t size, double value[2]);
 
-/* Turn profiling on or off, and print time, FLOPs and bytes per op since it was turned on, as a table ordered by time.
- */
+/* Turn profiling on or off, and print a table of time, FLOPs and bytes per op since then, ordered by time. */
 void weft_exec_profile(struct weft_exec *exec, bool on);
 void weft_exec_profile_print(const struct weft_exec *exec, FILE *to);
 /* Returns the FLOPs and bytes of one run at the current counts. */

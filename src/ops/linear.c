@@ -130,8 +130,7 @@ static int products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- backward: the sums over rows */
 
-/* db: threads sum blocks of rows independently; then the blocks are added in order. Blocks also keep long sums precise.
- */
+/* db: threads sum blocks of rows; then the blocks are added in order. Blocks also keep long sums precise. */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
 /* The product and db follow each other in the same scratch. */

@@ -110,8 +110,7 @@ static struct weft_attention case_logits(struct weft_graph *g, const struct weft
     return a;
 }
 
-/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse the pages of earlier ones.
- */
+/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse pages of earlier ones. */
 static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
 {
     int64_t S = c->n[SEQUENCES], row = 0;

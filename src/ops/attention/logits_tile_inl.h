@@ -108,8 +108,7 @@ SHARED void set_pos_bias(const struct job *job, struct tile *t)
         t->pos_bias[d] = ((const float *)bias->data)[diagonal_offset(job, t, d)];
 }
 
-/* s[rows][64] = products of the tile's rows (queries or output gradients) with its transposed keys (or values, or u).
- */
+/* s[rows][64] = products of the tile's rows (queries or output gradients) with transposed keys (or values, or u). */
 static void scores(const struct tile *t, const float *rows, int64_t width, int64_t padded, const float *transposed,
                    float *s)
 {
@@ -199,7 +198,7 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
     }
 }
 
-/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is not in the window.
+/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is out of the window.
  */
 static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
