@@ -383,8 +383,7 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .panels = PANELS,
     .tiles_outer = 2, /* each tile packs its part of dY and streams X, so few large tiles are best */
     .edge = 64,       /* cost of reading a row or column from the third-level cache */
-    .grain = 1 << 20, /* about two microseconds: every tile of work sets up the tile registers and stores its last block
-                         unoverlapped */
+    .grain = 1 << 20, /* about two microseconds, as every tile sets up tile registers and ends unoverlapped */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,

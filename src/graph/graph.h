@@ -114,7 +114,7 @@ void weft_graph_consume_inputs(struct weft_graph *g);
 void weft_graph_label(struct weft_graph *g, int label);
 enum { WEFT_MAX_GROUPS = 8 };
 int weft_graph_group(struct weft_graph *g, int group);
-/* Return all values in order of their ids, and all nodes in execution order, and as the result their number. */
+/* Point to all values in order of their ids, or to all nodes in execution order; return their number. */
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
 int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol);
@@ -203,7 +203,7 @@ const char *weft_exec_overrun(const struct weft_exec *exec);
 /* Prepares and runs again, step by step, and describes the first non-finite value; returns false if there is none.
  * Write the inputs again before the call; gradients are accumulated as in any run. */
 bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
-/* Likewise runs two graphs in lockstep and describes the first value in which they differ, with its element of both in
+/* Likewise runs two graphs in lockstep and describes the first element in which they differ, with its values in both in
  * value[]; or the first node that only one of them has, with NaN in value[]. */
 bool weft_exec_find_difference(struct weft_exec *a, struct weft_exec *b, char *text, size_t size, double value[2]);
 

@@ -198,8 +198,7 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
     }
 }
 
-/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is out of the window.
- */
+/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if it is out of the window. */
 static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
     const struct sizes *n = &job->n;
