@@ -11,7 +11,7 @@
 
 #include "bench/bench.h"
 
-/* ---- what one thread did (slack.c) */
+/* ---- the record of one thread (slack.c) */
 
 /* A call of weft_parallel. */
 struct weft_slack_call {

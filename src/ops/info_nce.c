@@ -251,7 +251,7 @@ static double flops(const struct weft_call *call)
     return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);
 }
 
-/* ---- cases. n: sequences, rows of the first, how many fewer each next one has (down to none), heads, width of a head,
+/* ---- cases. n: sequences, rows of the first, decrease with each further one (down to none), heads, width of a head,
  * positives, which vectors are too short. x: tau, lambda */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, WIDTH, POSITIVES, SHORT };

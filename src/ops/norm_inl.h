@@ -39,7 +39,7 @@ static struct weft_shape shape_of_parts(const struct weft_node *node)
     return parts == 1 ? WEFT_SHAPE(rows) : WEFT_SHAPE(rows, weft_fixed(parts));
 }
 
-/* W, and how many times W columns there are in all. */
+/* W, and the total number of parts of W columns. */
 static int64_t width_of(const struct weft_call *call) { return weft_tensor_width(call->in[1]); }
 static int64_t parts_of(const struct weft_call *call)
 {

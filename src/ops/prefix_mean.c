@@ -177,7 +177,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(call->in[TILES]->dim[0] * across, bwd_tile, (void *)call);
 }
 
-/* n: sequences, rows of the first, how many fewer each next one has (down to none), width, position of the first rows
+/* n: sequences, rows of the first, decrease with each further one (down to none), width, position of the first rows
  * (not 0: with a state), inside, rows of the sequences are interleaved, whole */
 enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, INTERLEAVED, WHOLE };
 

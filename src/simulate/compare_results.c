@@ -24,7 +24,7 @@ static struct arm arm_at(const struct weft_sim_case *c, const struct weft_result
     return (struct arm){c, &c->expected->arm[i], &r->arm[i]};
 }
 
-/* ---- arms by themselves */
+/* ---- single arms */
 
 static void compare_counts(const struct weft_sim_case *c, const struct weft_results *r)
 {
@@ -75,7 +75,7 @@ static void compare_means(const struct weft_sim_case *c, const struct weft_resul
     weft_sim_report(c, "losses of the arms", &w);
 }
 
-/* ---- arms and the first */
+/* ---- arms and the base */
 
 static void compare_pairs(const struct weft_sim_case *c, const struct weft_results *r)
 {

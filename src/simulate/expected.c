@@ -43,7 +43,7 @@ static bool is_edge(const struct weft_sim_study *s, double rate)
     return s->rate_count && (!below || !above);
 }
 
-/* ---- an arm by itself */
+/* ---- one arm */
 
 /* The mean of n numbers, and their standard deviation; NAN: unknown. */
 static double mean_of(const double *x, int64_t n, double *deviation)
@@ -71,7 +71,7 @@ static void expect_arm(const struct weft_sim_study *s, int arm, bool retried, st
     a->loss = mean_of(loss, a->finished, &a->sd);
 }
 
-/* ---- an arm and the first */
+/* ---- an arm and the base */
 
 /* Over the first n pairs. Without noise, a difference other than 0 has neither interval nor p. */
 static void compare_pairs(const struct weft_sim_study *s, int arm, int64_t n, double level, struct weft_expected *e)

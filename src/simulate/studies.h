@@ -74,7 +74,7 @@ double weft_naive_beyond(double t, int64_t freedom);
 /* Computes the level of the t test at each look from simulated studies of equal arms, to within a few percent. */
 enum weft_status weft_naive_levels(const int64_t *seeds, int looks, double alpha, double *level);
 
-/* ---- what is expected (expected.c) */
+/* ---- expected results (expected.c) */
 
 struct weft_expected {
     int64_t seeds; /* number of judged seeds trained so far */

@@ -55,7 +55,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths. The choice depends only on the dtype: it is part of what is computed */
+/* ---- two paths. The choice depends only on the dtype, because it affects the bits */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);

@@ -8,7 +8,7 @@
 
 #include "ops/attention/logits_reference_inl.h"
 
-/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and of v or u,
+/* n: sequences, positions of the first, decrease with each further one, heads, key heads, widths of k and of v or u,
  * options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key store is separate,
  * with pages in a different order), window of the reciprocal term, and one entry specific to the op. */
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
