@@ -11,8 +11,8 @@
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
  * targets i32 [M], weight f32 [1] (1 over the number of scored tokens of the whole batch, which only the host knows; if
- * absent, 1 over the number of scored rows, so that the loss is their mean). Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2
- * lse f32 [M] and 3 pred i32 [M], without gradients.
+ * absent, 1 over the number of scored rows, so that the loss is their mean).
+ * Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
  * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
  * in f32, then the statistics of each row, then for the derivative dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m])
