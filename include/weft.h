@@ -36,7 +36,7 @@ enum weft_status {
     WEFT_FORMAT,      /* invalid contents of a file or request */
     WEFT_UNSUPPORTED, /* valid, but not supported on this machine or in this build */
     WEFT_CHECK,       /* a check or gate ran and found a defect */
-    WEFT_STOPPED,     /* stopped early, by a signal or a time limit; progress is saved */
+    WEFT_STOPPED,     /* stopped early by a signal or a time limit; progress is saved if there is a folder */
 };
 
 /* Version of this header, "major.minor.patch", and its release date; the Makefile reads both. weft_version() returns
