@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * effects.h - the effect of a switch on the loss of a model at its full context (effects.c).
+ * effects.h - measures the effect of a switch on the loss of a model at its full context (effects.c).
  */
 #ifndef WEFT_EFFECTS_H
 #define WEFT_EFFECTS_H
@@ -9,31 +9,31 @@
 
 enum { WEFT_NOISES = 65521 };
 
-/* The root mean square over rows of the difference of their cross-entropy, in nats: of all rows, and of those in the
- * last quarter of the context. */
+/* Root mean square of the change in cross-entropy per row, in nats: over all rows, and over those in the last quarter
+ * of the context. */
 struct weft_effect {
     double all, late;
 };
 
 struct weft_effects {
     struct weft_spec spec; /* f32 */
-    struct weft_nn model;  /* of that spec, with the weights that were learned */
+    struct weft_nn model;  /* the model with that spec and the learned weights */
     struct weft_net_size size;
     struct weft_losses_of {
-        double *nll,
-            limit; /* of each row of the model as it is (NULL: not run yet), and the least effect that counts */
-        const float *noise; /* on the weights; NULL: none */
+        double *nll, limit; /* cross-entropy of each row without a switch (NULL: not run yet); smallest valid effect */
+        const float *noise; /* noise added to the weights; NULL: none */
     } plain, shaken;
-    double *nll; /* of each row in the last run */
+    double *nll; /* cross-entropy of each row in the last run */
     float noise[WEFT_NOISES];
 };
 
-/* The model must outlive this; to be released even when it fails. */
+/* Prepares measurements. The model must outlive them. Release them even after a failure. */
 enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_nn *learned, int64_t length);
 void weft_effects_release(struct weft_effects *e);
-/* The first late position. */
+/* Returns the first position of the last quarter. */
 int64_t weft_effects_late(const struct weft_effects *e);
-/* Of the switch in this layer (-1: in all, and around them). The model as it is runs before the first. */
+/* Measures the switch in this layer (-1: in all layers and outside them). The first call also runs the model with
+ * nothing switched off. */
 enum weft_status weft_effects_measure(struct weft_effects *e, const struct weft_switch *s, int layer,
                                       struct weft_effect *effect);
 
