@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout.h - dropout in the graphs of a model.
+ * dropout.h - checks dropout in the graphs of a model.
  */
 #ifndef WEFT_DROPOUT_H
 #define WEFT_DROPOUT_H
 
 #include "check/probe/gate.h"
 
-/* How far a count of n trials of probability q is from what is expected, in standard deviations; where next to nothing
- * is expected, one less for each. */
+/* Returns how far a count in n trials of probability q is from the expected one, in standard deviations. */
 double weft_count_sigmas(int64_t count, int64_t n, double q);
-/* In the graphs of a model. */
+/* Checks dropout in the graphs of a model. */
 enum weft_status weft_check_dropout(const struct weft_trial *t, const struct weft_nn *model, double dropout,
                                     int64_t sequences, int64_t length, int runs);
-/* Of attention's probabilities at all positions. */
+/* Checks dropout of attention's probabilities at all positions. */
 enum weft_status weft_check_dropout_scores(const struct weft_trial *t, enum weft_dtype compute, double dropout);
 
 #endif

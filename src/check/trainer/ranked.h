@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranked.h - steps of the trainer on several ranks.
+ * ranked.h - checks steps of the trainer on several ranks.
  */
 #ifndef WEFT_RANKED_H
 #define WEFT_RANKED_H
@@ -8,7 +8,7 @@
 #include "check/probe/gate.h"
 
 enum weft_status weft_check_ranks(const struct weft_trial *t);
-/* One step divided as the recipe has it. */
+/* Checks one step with the recipe's own division into micro-batches and groups. */
 enum weft_status weft_check_ranks_division(const struct weft_trial *t);
 
 #endif
