@@ -7,18 +7,18 @@
 
 #include "check/probe/gate.h"
 
-/* What its author computed, as f64. */
+/* The values that the reference's author computed, as f64. */
 struct weft_reference {
     struct weft_arena arena;
-    struct weft_tensor logits, loss, *grad; /* grad: by weight */
+    struct weft_tensor logits, loss, *grad; /* grad: indexed by weight */
 };
 
-/* Sequences and tokens of the inputs. */
+/* Returns the size of the inputs in sequences and tokens. */
 struct weft_net_size weft_reference_size(const struct weft_nn *model);
-/* Writes weights, tokens and targets of a probe for training. */
+/* Writes weights, tokens and targets of a training probe. */
 enum weft_status weft_reference_write(const struct weft_probe *p, const char *path);
-/* Reads the file and refuses what is missing, unknown, of another shape or not finite. Release the arena also after a
- * failure. */
+/* Reads the file. Missing or unknown tensors, wrong shapes and non-finite values are errors. Release the arena even
+ * after a failure. */
 enum weft_status weft_reference_read(struct weft_reference *r, const struct weft_nn *model, const char *path);
 
 #endif
