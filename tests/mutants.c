@@ -160,17 +160,17 @@ struct mutant {
 };
 
 static const struct mutant mutants[] = {
-    {"a wrong sign in a gradient", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference says"},
-    {"a wrong causal mask", WEFT_OP_attention, .fwd = unmasked, .found = "the reference says"},
+    {"a wrong sign in a gradient", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference has"},
+    {"a wrong causal mask", WEFT_OP_attention, .fwd = unmasked, .found = "the reference has"},
     {"a sum in thread order", WEFT_OP_bias, .bwd = summed_by_thread, .found = "threads"},
     {"a write past the end", WEFT_OP_silu, .fwd = one_too_many, .found = "writes outside"},
-    {"a wrong saved value", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference says"},
-    {"a gradient overwritten, not accumulated", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference says"},
+    {"a wrong saved value", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference has"},
+    {"a gradient overwritten, not accumulated", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference has"},
     {"a wrong factor in kernel and reference", WEFT_OP_gelu, .bwd = scaled_kernel, .bwd_ref = scaled_reference,
-     .found = "differences say"},
+     .found = "finite differences give"},
     {"a row that depends on the number of rows", WEFT_OP_scale, .fwd = row_dependent,
-     .found = "rows when they come alone"},
-    {"a changed bit in another row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference says"},
+     .found = "rows have different bits when run alone"},
+    {"a changed bit in another row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference has"},
     {"an in-place kernel that is not elementwise", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
 };
 

@@ -99,8 +99,8 @@ enum weft_status weft_axes_find(struct weft_axes *all)
                 add_values(all, opt);
             if (all->full || all->count == WEFT_MAX_AXES - 1)
                 return FAIL(WEFT_INVALID,
-                            "%s: %s is one option too many to combine: there is room for %d options with %d values in "
-                            "all. Register fewer parts",
+                            "%s: %s is one option too many to combine: at most %d options with %d values in total can "
+                            "be combined. Register fewer parts",
                             owner->name, opt->name, WEFT_MAX_AXES - 1, WEFT_MAX_AXIS_VALUES);
             if (a->count == 0)
                 continue;

@@ -223,7 +223,7 @@ enum weft_status weft_combinations_cover(struct weft_combinations *c, int streng
     size_t n = (size_t)all.value_count;
     struct search s = {.axes = &all, .strength = strength, .key = weft_key(seed, (uint64_t)strength)};
     if (!(s.state = calloc(n * n, strength == 3 ? n : 1)))
-        return FAIL(WEFT_NOMEM, "not enough memory to combine choices");
+        return FAIL(WEFT_NOMEM, "not enough memory to combine options");
     want_tuples(&s);
     while (status == WEFT_OK && s.wanted && next_tuple(&s, v))
         status = add_row(&s, v, c);
@@ -246,7 +246,7 @@ enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, 
         if (legal)
             TRY(keep(c, &all, &row));
         else if (tries > 1000 * (int64_t)count)
-            return FAIL(WEFT_INVALID, "hardly any combination is legal");
+            return FAIL(WEFT_INVALID, "fewer than one in a thousand random combinations is legal");
     }
     return WEFT_OK;
 }

@@ -16,13 +16,14 @@ static const struct {
     [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal, weft_gate_causal_itself},
     [WEFT_GATE_ISOLATED] = {"isolated", "no sequence depends on the others of its batch", weft_gate_isolated,
                             weft_gate_isolated_itself},
-    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached,
+    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the logits of the whole sequence", weft_gate_cached,
                           weft_gate_cached_itself},
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads and ranks", weft_gate_exact,
                          weft_gate_exact_itself},
     [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
                             weft_gate_gradient_itself},
-    [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, steps do as much at every width", weft_gate_scaled},
+    [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, the effect of a step does not depend on the width",
+                          weft_gate_scaled},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
                            weft_gate_stepped_itself},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted,
@@ -161,7 +162,7 @@ static bool has_context(const struct weft_spec *spec, unsigned which, struct wef
     if (spec->context < 2)
         weft_trial_report(&(struct weft_trial){gates[first].name, NULL, NULL, report}, false, (double)spec->context, 2,
                           "tokens of the context",
-                          "context=1: a token sees itself alone, so neither attention nor the order of tokens can be "
+                          "with context=1 a token sees only itself, so attention and the order of tokens cannot be "
                           "checked: set context=2 or more");
     return spec->context >= 2;
 }

@@ -57,9 +57,10 @@ refuses() {
     edit "$2" && ! verify --reference "$scratch/changed" && grep -qF "$1" "$scratch/err"
     result $? "refused: $1"
 }
-refuses 'has no tensor grad.wte: write the gradient of the loss by this weight, of the shape [17, 32]' 'del tensors["grad.wte"]'
-refuses 'grad.blocks.0.ffn.fc has the shape [32, 24], not [24, 32]' 'tensors["grad.blocks.0.ffn.fc"] = tensors["grad.blocks.0.ffn.fc"].T'
-refuses 'has a tensor grad.head, which is not known: write logits, loss, and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
+refuses 'has no tensor grad.wte: write the gradient of the loss with respect to this weight under this name, with shape [17, 32]' \
+    'del tensors["grad.wte"]'
+refuses 'grad.blocks.0.ffn.fc has shape [32, 24], expected [24, 32]' 'tensors["grad.blocks.0.ffn.fc"] = tensors["grad.blocks.0.ffn.fc"].T'
+refuses 'has an unknown tensor grad.head: write only logits, loss and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
 refuses 'logits is not finite at element 5' 'tensors["logits"].flat[5] = np.nan'
 ! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'of which MODEL' "$scratch/err"
 result $? "without a MODEL it is refused"

@@ -45,7 +45,7 @@ static enum weft_status open_batch(struct batch *b, const struct weft_itself *it
     b->losses = allocate(rows, sizeof *b->losses);
     b->whole = allocate(it->model->params.total, sizeof *b->whole);
     if (!b->tokens || !b->targets || !b->losses || !b->whole)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     weft_probe_fill(&b->probe, TOKENS_KEY);
     memcpy(b->tokens, ints(&b->probe, b->probe.net.tokens), (size_t)rows * sizeof *b->tokens);
     memcpy(b->targets, ints(&b->probe, b->probe.net.targets), (size_t)rows * sizeof *b->targets);

@@ -101,7 +101,7 @@ static void check_bits(const struct weft_trial *t, const struct stage *s, const 
             first = r;
     }
     weft_trial_report(t, differing == 0, (double)differing, 0, name,
-                      "from position %lld of sequence %lld on, by up to %g", (long long)(first % length),
+                      "starting at position %lld of sequence %lld, by up to %g", (long long)(first % length),
                       (long long)(first / length), weft_tensor_distance(&s->got, want));
 }
 
@@ -181,7 +181,7 @@ static enum weft_status open_all(struct stage *s)
     weft_probe_rows(&s->whole, SEQUENCES, s->length, NULL);
     s->got = *logits_of(&s->whole);
     s->got.data = calloc((size_t)weft_tensor_count(&s->got), sizeof(float));
-    return s->got.data ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    return s->got.data ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check the model");
 }
 
 static bool absorbs(const struct weft_spec *spec) { return spec->latent && weft_spec_geom(spec)->linear; }

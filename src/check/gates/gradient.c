@@ -180,7 +180,7 @@ static enum weft_status check_dropped(const struct weft_trial *t, struct weft_pr
     }
     weft_trial_report(t, error <= WEFT_SLOPE_LIMIT, error, WEFT_SLOPE_LIMIT,
                       "gradients with dropout against differences of the loss in f64",
-                      "the slope along a direction through all weights is not the gradients'");
+                      "the slope along a direction through all weights does not match the gradients");
     return WEFT_OK;
 }
 
@@ -195,7 +195,7 @@ static enum weft_status check_undropped(const struct weft_trial *t, struct weft_
     double error = weft_tensor_distance(weft_exec_tensor(trained->exec, trained->net.nll),
                                         weft_exec_tensor(eval->exec, eval->net.nll));
     weft_trial_report(t, error <= limit, error, limit, "losses of TRAIN with dropout that drops nothing, in f64",
-                      "something else changes with dropout");
+                      "dropout changes the loss even at a rate that drops nothing");
     return WEFT_OK;
 }
 

@@ -53,7 +53,7 @@ static enum weft_status check(const struct weft_trial *t, struct weft_probe *p, 
     if (!before || !last) {
         free(before);
         free(last);
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     }
     memcpy(before, now, (size_t)rows * each);
     move(ints(p, p->net.tokens), last, sequences, length, 1, p->model->spec->vocab);

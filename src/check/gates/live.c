@@ -262,7 +262,7 @@ static void check_losses(const struct weft_trial *t, struct weft_probe *trained)
     for (int i = 0; i < t->model->params.count; i++)
         largest = fmax(largest, norm(weft_probe_grad(trained, i)));
     weft_trial_report(t, largest > ROUNDING, largest, ROUNDING, "auxiliary losses alone give a gradient",
-                      "%s is computed, but no weight has a gradient of it", trained->net.terms[0].name);
+                      "%s is computed, but no weight has a gradient from it", trained->net.terms[0].name);
 }
 
 /* ---- positions */

@@ -127,12 +127,12 @@ static void judge_head(double d[POINTS][POINTS], struct breach *worst, int layer
             if (a == b)
                 continue;
             note(worst, fabs(d[a][b] - d[b][a]) / fmax(1, fabs(d[a][b])),
-                 "the distance from one point to another is not that of the way back", layer);
+                 "the distance between two points depends on the direction", layer);
             note(worst, -d[a][b], "a point is closer to another than to itself", layer);
             for (int c = 0; c < POINTS; c++)
                 if (c != a && c != b)
                     note(worst, sqrt(fmax(0, d[a][b])) - sqrt(fmax(0, d[a][c])) - sqrt(fmax(0, d[c][b])),
-                         "the way over a third point is shorter", layer);
+                         "the way through a third point is shorter", layer);
         }
 }
 

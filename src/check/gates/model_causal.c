@@ -60,7 +60,7 @@ static enum weft_status list_places(struct places *p, int64_t length)
 {
     *p = (struct places){.at = calloc((size_t)length, sizeof *p->at), .listed = calloc((size_t)length, 1)};
     if (!p->at || !p->listed)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     int64_t stride = weft_max(1, (int64_t)(0.618 * (double)length));
     while (common_divisor(length, stride) > 1) /* else it would not come to all of them */
         stride++;
@@ -105,7 +105,7 @@ static enum weft_status copy_losses(const struct weft_probe *p, struct losses *t
     if (!to->nll)
         to->nll = malloc((size_t)to->rows * (2 * sizeof(float) + sizeof(int32_t)));
     if (!to->nll)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     to->lse = to->nll + to->rows;
     memcpy(to->nll, nll->data, (size_t)to->rows * sizeof(float));
     memcpy(to->lse, lse->data, (size_t)to->rows * sizeof(float));
@@ -191,7 +191,7 @@ static void report_bits(const struct weft_trial *t, const struct places *places,
              (long long)f->tried);
     weft_trial_report(t, (double)f->still <= dropped, (double)f->still, dropped, name,
                       f->still == f->tried ? "tokens are not read at all"
-                                           : "at position %lld two tokens have the same loss",
+                                           : "at position %lld two different tokens give the same loss",
                       (long long)f->still_at);
 }
 
@@ -286,7 +286,7 @@ static enum weft_status check_derivative(const struct weft_trial *t, const struc
     char name[160];
     int64_t T = it->length, B = it->sequences, *rows = malloc((size_t)B * sizeof *rows);
     if (!rows)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     for (int64_t round = 0; round < ALONE + weft_div_up(places->count, B) &&
                             (round < least_rounds(it, 3) || weft_itself_has_time(it, 0.2));
          round++) {

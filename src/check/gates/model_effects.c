@@ -224,7 +224,7 @@ static enum weft_status check(const struct weft_trial *t, struct weft_effects *e
     int count = 0;
     struct measured *list = calloc((size_t)all->count + 1, sizeof *list);
     if (!list)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     for (int i = 0; i < all->count; i++)
         if (weft_switch_fits(&all->list[i], &e->model))
             list[count++].s = &all->list[i];
@@ -238,7 +238,7 @@ enum weft_status weft_check_effects(const struct weft_trial *t, const struct wef
     struct weft_switches all = {0};
     struct weft_effects *e = calloc(1, sizeof *e);
     if (!e)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     enum weft_status status = weft_effects_init(e, learned, t->itself->length);
     if (status == WEFT_OK)
         status = weft_switches_find(&all, &e->spec);

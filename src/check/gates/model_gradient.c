@@ -168,7 +168,7 @@ static enum weft_status check_slope(const struct weft_trial *t, const struct sam
     snprintf(name, sizeof name, "gradients against differences of the loss in f64 (%s, %lld rows)", s->what,
              (long long)rows_of(s));
     weft_trial_report(t, error <= WEFT_SLOPE_LIMIT, error, WEFT_SLOPE_LIMIT, name,
-                      "the slope along a direction through all weights is not the gradients'");
+                      "the slope along a direction through all weights does not match the gradients");
     return WEFT_OK;
 }
 

@@ -31,7 +31,7 @@ static enum weft_status without_decay(struct weft_recipe *r)
     const struct weft_owner *owner = &r->optim->owner;
     void *copy = calloc(1, r->optim->options_bytes + 1);
     if (!copy)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     memcpy(copy, r->optim_options, r->optim->options_bytes);
     r->optim_options = copy;
     for (int i = 0; i < owner->count; i++)

@@ -163,7 +163,7 @@ static void compare(const struct weft_trial *t, const struct reading *r)
                       p->list[first].tied ? "tied " : "", weft_role_name(p->list[first].role),
                       found.tied ? "tied " : "", weft_role_name(found.role));
     weft_trial_report(t, wrong_group == 0, wrong_group, 0, "weights that are trained in the group of another role",
-                      "%s, %s: leave its group to its role", p->list[first_group].name,
+                      "%s, %s: do not set its group, which follows from its role", p->list[first_group].name,
                       weft_role_name(p->list[first_group].role));
 }
 
@@ -175,7 +175,7 @@ enum weft_status weft_check_roles(const struct weft_trial *t, const struct weft_
     r.count = weft_graph_nodes(train->g, &r.nodes);
     r.stream = calloc((size_t)n + 1, sizeof *r.stream);
     if (!r.stream)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     find_stream(&r);
     compare(t, &r);
     free(r.stream);

@@ -165,11 +165,11 @@ static void report(const struct weft_trial *t, const struct effects *e)
         }
     }
     weft_trial_report(t, most <= MOST, most, MOST, "no step does more in a wider model",
-                      "a step of %s lowers the loss by width^%.2f", p->list[grown].name, most);
+                      "a step of %s lowers the loss in proportion to width^%.2f", p->list[grown].name, most);
     weft_trial_report(t, least >= LEAST, -least, -LEAST, "no step does less in a wider model",
-                      "a step of %s lowers the loss by width^%.2f", p->list[lost].name, least);
+                      "a step of %s lowers the loss in proportion to width^%.2f", p->list[lost].name, least);
     weft_trial_report(t, fabs(factor + 1) < 1e-3, fabs(factor + 1), 1e-3, "scores are divided by the width of a head",
-                      "their factor goes as D^%.3f", factor);
+                      "their factor is proportional to D^%.3f", factor);
 }
 
 enum weft_status weft_gate_scaled(const struct weft_trial *t)
@@ -179,7 +179,7 @@ enum weft_status weft_gate_scaled(const struct weft_trial *t)
         return WEFT_OK;
     struct effects e = {.count = t->model->params.count};
     e.weight = calloc((size_t)e.count, sizeof *e.weight);
-    enum weft_status status = e.weight ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    enum weft_status status = e.weight ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check the model");
     for (int i = 0; i < WIDTHS * SEEDS && status == WEFT_OK; i++)
         status = measure_at(twin, i / SEEDS, i % SEEDS, &e);
     if (status == WEFT_OK)

@@ -118,7 +118,7 @@ static void compare_layers(const struct weft_trial *t, const struct weft_nn *dee
         note(&u, last > 1 ? differing(model, 1, deeper, last) : NULL, last, 1);
     }
     weft_trial_report(t, u.layers == 0, u.layers, 0, "layers that do not declare the same weights as others",
-                      "layers %d and %d do not both have %s, or not of the same shape", u.first, u.as,
+                      "layers %d and %d do not both have %s with the same shape", u.first, u.as,
                       u.layers ? u.weight : "");
 }
 

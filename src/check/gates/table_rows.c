@@ -63,7 +63,7 @@ static enum weft_status look_at(const struct weft_itself *it, const struct weft_
     struct side s = side_of(w);
     bool *reached = calloc((size_t)s.count, 1);
     if (!reached)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     find_reached(it, w, reached, s.count);
     f->tables++;
     for (int64_t i = 0; i < s.count; i++) {

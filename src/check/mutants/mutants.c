@@ -114,7 +114,7 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, st
     result->caught = broken.found;
     check_name(m, result);
     if (status == WEFT_OK && broken.failed == 0 && !broken.found)
-        snprintf(result->message, sizeof result->message, "nothing failed");
+        snprintf(result->message, sizeof result->message, "no check failed");
     return status;
 }
 

@@ -80,7 +80,7 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
             double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;
             t->verdict->error = error > t->verdict->error || isnan(error) ? error : t->verdict->error;
             if (!(error <= 1))
-                defect(t, "%s[%lld] is %.9g, the reference says %.9g", value_name(t, t->result[v], name), (long long)i,
+                defect(t, "%s[%lld] is %.9g, the reference has %.9g", value_name(t, t->result[v], name), (long long)i,
                        b, a);
         }
     }
@@ -130,8 +130,8 @@ static void compare_along(struct weft_optrial *t, const char *name, struct weft_
     double error = fabs(analytic - measured) / bound;
     t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
     if (!(error <= 1))
-        defect(t, "the derivative by %s is %.9g along direction %d, differences say %.9g", name, analytic, direction,
-               measured);
+        defect(t, "the derivative with respect to %s is %.9g along direction %d, finite differences give %.9g", name,
+               analytic, direction, measured);
 }
 
 /* Directional derivatives along random directions of every differentiated tensor. */
@@ -213,7 +213,7 @@ static void demand_same_bits_for_rows(struct weft_optrial *t, char *want, char *
         collect(t, &t->fast, got, symbol, m);
         weft_exec_count(t->fast.exec, symbol, rows);
         if (memcmp(want, got, bytes) != 0) {
-            defect(t, "other bits in the first %lld of %lld rows when they come alone", (long long)m, (long long)rows);
+            defect(t, "the first %lld of %lld rows have different bits when run alone", (long long)m, (long long)rows);
             ++*mismatches;
             return;
         }
@@ -250,9 +250,9 @@ static enum weft_status demand_same_bits(struct weft_optrial *t, enum weft_mode 
     if (status != WEFT_OK || memcmp(want, got, bytes) == 0)
         return status;
     if (mode == WEFT_GUARDED)
-        defect(t, "other bits when memory is shared than when it is not");
+        defect(t, "the bits change when memory is shared between values");
     else
-        defect(t, "other bits on %d threads than on 1", threads);
+        defect(t, "the bits with %d threads differ from those with 1 thread", threads);
     ++*mismatches;
     return WEFT_OK;
 }

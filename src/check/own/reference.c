@@ -116,7 +116,7 @@ static void report(const struct weft_trial *t, const struct way *way, const char
     char name[160];
     snprintf(name, sizeof name, "%s in %s against the reference", what, way->name);
     weft_trial_report(t, w->error <= way->limit, w->error, way->limit, name,
-                      "%s, element %lld: %.8g, the reference has %.8g", w->tensor, (long long)w->element, w->is,
+                      "%s, element %lld is %.8g, the reference has %.8g", w->tensor, (long long)w->element, w->is,
                       w->wanted);
 }
 

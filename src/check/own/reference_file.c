@@ -95,8 +95,8 @@ static enum weft_status check_finite(const char *path, const char *name, const s
     for (int64_t i = 0; i < weft_tensor_count(t); i++)
         if (!isfinite(weft_tensor_get(t, i)))
             return FAIL(WEFT_FORMAT,
-                        "%s: %s is not finite at element %lld: correct the program that wrote it (softmax without "
-                        "subtracting the maximum?)",
+                        "%s: %s is not finite at element %lld: correct the program that wrote it, for example a "
+                        "softmax that does not subtract the maximum",
                         path, name, (long long)i);
     return WEFT_OK;
 }
@@ -108,14 +108,14 @@ static enum weft_status read_one(const struct weft_safetensors *f, const char *p
     const struct weft_entry *e = weft_safetensors_find(f, name);
     print_shape(want, to->ndim, to->dim);
     if (!e)
-        return FAIL(WEFT_FORMAT, "%s has no tensor %s: write %s, of the shape %s, under this name", path, name, what,
+        return FAIL(WEFT_FORMAT, "%s has no tensor %s: write %s under this name, with shape %s", path, name, what,
                     want);
     if (e->foreign || !weft_dtype_is_float(e->dtype))
-        return FAIL(WEFT_FORMAT, "%s: %s is %s: write it as F64 or F32", path, name,
+        return FAIL(WEFT_FORMAT, "%s: %s has type %s: write it as F64 or F32", path, name,
                     e->foreign ? e->foreign : weft_dtype_name(e->dtype));
     if (!fits(e, to)) {
         print_shape(have, e->ndim, e->dim);
-        return FAIL(WEFT_FORMAT, "%s: %s has the shape %s, not %s: write %s", path, name, have, want, what);
+        return FAIL(WEFT_FORMAT, "%s: %s has shape %s, expected %s: write %s", path, name, have, want, what);
     }
     to->dtype = WEFT_F64;
     to->ndim = e->ndim;
@@ -133,11 +133,10 @@ static enum weft_status refuse_others(const struct weft_safetensors *f, const ch
         const char *name = weft_safetensors_at(f, i)->name;
         bool weight = strncmp(name, "grad.", 5) == 0 && weft_params_find(p, name + 5) >= 0;
         if (!weight && strcmp(name, "logits") != 0 && strcmp(name, "loss") != 0)
-            return FAIL(
-                WEFT_FORMAT,
-                "%s has a tensor %s, which is not known: write logits, loss, and grad.NAME for every weight NAME "
-                "of the file that --reference-inputs wrote with the same settings",
-                path, name);
+            return FAIL(WEFT_FORMAT,
+                        "%s has an unknown tensor %s: write only logits, loss and grad.NAME for every weight NAME "
+                        "of the file that --reference-inputs wrote with the same settings",
+                        path, name);
     }
     return WEFT_OK;
 }
@@ -160,7 +159,7 @@ static enum weft_status read_all(struct weft_reference *w, const struct weft_saf
         w->grad[i] = (struct weft_tensor){.ndim = p->list[i].ndim};
         memcpy(w->grad[i].dim, p->list[i].dim, sizeof w->grad[i].dim);
         snprintf(name, sizeof name, "grad.%s", p->list[i].name);
-        TRY(read_one(f, path, name, "the gradient of the loss by this weight", &w->arena, &w->grad[i]));
+        TRY(read_one(f, path, name, "the gradient of the loss with respect to this weight", &w->arena, &w->grad[i]));
     }
     return WEFT_OK;
 }

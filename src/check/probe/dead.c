@@ -44,19 +44,19 @@ static void explain(const struct weft_probe *p, const struct weft_value *w, char
     const struct weft_node *source = grad ? find_source(p->net.g, grad) : NULL;
     char what[96];
     if (!source) {
-        snprintf(text, 160, "has none: nothing that the loss is differentiated through reads it");
+        snprintf(text, 160, "has no gradient: no op on the way to the loss reads it");
         return;
     }
-    snprintf(text, 160, "has none: %s gives it 0", source->op->name);
+    snprintf(text, 160, "has no gradient: that of its %s is 0", source->op->name);
     for (int k = 0; k < WEFT_MAX_ARGS; k++)
         if (source->gout[k] && is_zero(p, source->gout[k])) {
-            snprintf(text, 160, "has none: no gradient arrives at the output of its %s", source->op->name);
+            snprintf(text, 160, "has no gradient: none reaches the output of its %s", source->op->name);
             return;
         }
     for (int k = 0; k < WEFT_MAX_ARGS; k++)
         if (source->in[k] && is_zero(p, source->in[k])) {
             describe(source->in[k], what);
-            snprintf(text, 160, "has none: an input of its %s is 0, %s", source->op->name, what);
+            snprintf(text, 160, "has no gradient: an input of its %s is 0, %s", source->op->name, what);
             return;
         }
 }
@@ -64,7 +64,7 @@ static void explain(const struct weft_probe *p, const struct weft_value *w, char
 void weft_dead_explain(const struct weft_nn *model, struct weft_net_size size, int weight, char text[160])
 {
     struct weft_probe p;
-    snprintf(text, 160, "has none");
+    snprintf(text, 160, "has no gradient");
     enum weft_status status = weft_probe_open(&p, model, WEFT_TRAIN, size, WEFT_GUARDED);
     if (status == WEFT_OK && !p.net.weights[weight])
         snprintf(text, 160, "is not in the graph");

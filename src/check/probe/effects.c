@@ -100,7 +100,7 @@ static enum weft_status run_plain(struct weft_effects *e, struct weft_losses_of 
     size_t rows = (size_t)(e->size.sequences * e->size.length);
     in->nll = calloc(rows, sizeof *in->nll);
     if (!in->nll)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     TRY(run(e, in, NULL, -1, false));
     memcpy(in->nll, e->nll, rows * sizeof *in->nll);
     TRY(run(e, in, NULL, -1, true));
@@ -141,7 +141,7 @@ enum weft_status weft_effects_init(struct weft_effects *e, const struct weft_nn 
     e->model.spec = &e->spec;
     e->nll = calloc((size_t)(e->size.sequences * length), sizeof *e->nll);
     if (!e->nll)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     return WEFT_OK;
 }
 

@@ -67,7 +67,7 @@ enum weft_status weft_probe_plan(struct weft_probe *p, enum weft_mode mode)
     if (p->net.use == WEFT_TRAIN)
         p->grads = calloc((size_t)model->params.total, weft_dtype_bytes(p->dtype));
     if (!p->weights || (p->net.use == WEFT_TRAIN && !p->grads))
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     weft_convert(p->weights, p->dtype, model->params.weights, WEFT_F32, model->params.total);
     bind(p);
     return WEFT_OK;
@@ -92,7 +92,7 @@ enum weft_status weft_probe_open_traced(struct weft_probe *p, const struct weft_
         if (nodes[i]->backward && nodes[i]->op == weft_op(WEFT_OP_embed) && nodes[i]->in[1] == p->net.tokens)
             p->embedding = nodes[i]->gout[0];
     if (!p->embedding)
-        return FAIL(WEFT_CHECK, "the loss has no gradient at the embedding of the tokens");
+        return FAIL(WEFT_CHECK, "the gradient of the loss does not reach the embedding of the tokens");
     weft_graph_output(p->net.g, p->embedding);
     TRY(weft_probe_plan(p, WEFT_FAST));
     return WEFT_OK;

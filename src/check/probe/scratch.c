@@ -60,7 +60,7 @@ enum weft_status weft_scratch_make(struct weft_scratch *s)
             return WEFT_OK;
         }
     }
-    return FAIL(WEFT_IO, "no temporary folder can be made in %s or /tmp: %s. Set TMPDIR to a folder", in[0],
+    return FAIL(WEFT_IO, "cannot create a temporary folder in %s or /tmp: %s. Set TMPDIR to a writable folder", in[0],
                 strerror(errno));
 }
 

@@ -67,7 +67,7 @@ enum weft_status weft_slope_error(struct weft_probe *train, struct weft_probe *l
 {
     double *direction = calloc((size_t)train->model->params.total, sizeof *direction);
     if (!direction)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     *error = error_along(train, loss, direction);
     free(direction);
     return WEFT_OK;

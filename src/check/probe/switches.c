@@ -57,7 +57,7 @@ enum weft_status weft_switches_find(struct weft_switches *all, const struct weft
     weft_options_find(&options, spec);
     all->list = calloc((size_t)options.count + 1, sizeof *all->list);
     if (!all->list)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     for (int i = 0; i < options.count; i++)
         if (is_on(&options, &options.list[i]))
             TRY(add(all, spec, &options.list[i]));

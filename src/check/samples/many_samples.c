@@ -142,8 +142,9 @@ static void check_recurring(const struct weft_trial *t, struct many *m)
     snprintf(name, sizeof name, "%s that recur (of %lld, up to sample %llu)",
              m->group > 1 ? "sequences of 64 samples" : "samples", (long long)m->seen_count,
              (unsigned long long)end_of(m) - 1);
-    weft_trial_report(t, (double)equal <= limit, (double)equal, limit, name, "from sample %llu on as from %llu on",
-                      (unsigned long long)m->seen[at].index, (unsigned long long)m->seen[at ? at - 1 : 0].index);
+    weft_trial_report(t, (double)equal <= limit, (double)equal, limit, name,
+                      "starting at sample %llu and at sample %llu", (unsigned long long)m->seen[at].index,
+                      (unsigned long long)m->seen[at ? at - 1 : 0].index);
 }
 
 /* In the other order, so that a sample that depends on those before it differs. */

@@ -113,11 +113,12 @@ enum weft_status weft_check_order(const struct weft_trial *t, uint64_t seed, con
     }
     free(o.list);
     weft_trial_report(t, o.repeated + o.outside == 0, (double)(o.repeated + o.outside), 0,
-                      "order of windows: those that come twice in an epoch, or do not exist", "it is no permutation");
+                      "order of windows: those that come twice in an epoch, or do not exist",
+                      "it is not a permutation");
     weft_trial_report(t, !o.same && o.alike <= 12, o.alike, 12,
                       "order of windows: places that two epochs or seeds share", "%s",
-                      o.same ? "all epochs begin alike" : "they have the same order");
+                      o.same ? "all epochs begin with the same window" : "they have the same order");
     weft_trial_report(t, o.uneven <= 6, o.uneven, 6, "order of windows: first halves against chance, in sigmas",
-                      "it is no random order");
+                      "the order is not random");
     return WEFT_OK;
 }

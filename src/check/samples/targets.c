@@ -112,7 +112,8 @@ static void check_different(const struct weft_trial *t, const struct samples *s)
             equal += index_of(s, i) != index_of(s, j) && same(s, i, j);
     }
     if (different(s) > PLENTY)
-        weft_trial_report(t, equal == 0, equal, 0, "equal samples of training, validation and test", "samples recur");
+        weft_trial_report(t, equal == 0, equal, 0, "equal samples of training, validation and test",
+                          "samples are repeated");
     else
         weft_trial_report(t, as_first < TRAINING - 1, as_first, TRAINING - 2, "training samples equal to the first",
                           "all samples are the same");
@@ -150,7 +151,7 @@ static void check_mean(const struct weft_trial *t, struct samples *s)
     double sigmas = away <= 1e-9 * fabs(mean) ? 0 : away / (deviation / sqrt((double)count));
     snprintf(name, sizeof name, "what %s draws: mean of %lld samples, in sigmas", s->definition->task,
              (long long)count);
-    weft_trial_report(t, sigmas <= limit, sigmas, limit, name, "%g, not %g", sum / (double)count, mean);
+    weft_trial_report(t, sigmas <= limit, sigmas, limit, name, "%g, expected %g", sum / (double)count, mean);
 }
 
 enum weft_status weft_check_targets(const struct weft_trial *t)

@@ -37,7 +37,7 @@ static const char *wrong_answers(const struct weft_drawn *d, const struct sizes 
     for (int64_t i = s->keys * s->tokens; i < d->length; i++) {
         if (i % s->tokens == 0 &&
             d->targets[i] != s->tokens * s->codes + (int64_t)weft_below(key, drawn++, (uint64_t)s->keys))
-            return "a target is not the number of the key that was drawn";
+            return "a target is not the index of the drawn key";
         drawn += weft_uniform(key, drawn) < s->noise ? 2 : 1;
     }
     return NULL;
@@ -49,14 +49,14 @@ static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
     const int64_t queries = s.keys * s.tokens;
     (void)context;
     if (d->length != 2 * queries)
-        return "the sample has another length";
+        return "the sample has the wrong length";
     for (int64_t i = 0; i < d->length; i++) {
         if (d->tokens[i] / s.codes != i % s.tokens)
-            return "a token is not one of the codes of its place";
+            return "a token is not one of the codes of its place in the key";
         if (i < queries && d->targets[i] != -1)
-            return "a key itself is scored";
+            return "a key is scored";
         if (i >= queries && meant(d, &s, i) < 0)
-            return "a target is not the number of a key";
+            return "a target is not the index of a key";
         if (i >= queries && i % s.tokens && d->targets[i] != d->targets[i - 1])
             return "a query has two targets";
         if (i >= queries && s.noise == 0 && d->tokens[i] != meant(d, &s, i))

@@ -13,15 +13,15 @@ static const char *wrong_recall(const struct weft_drawn *d, void *context)
     int64_t S = weft_drawn_option(d, "recall_length");
     (void)context;
     if (d->length != 2 * S - 1)
-        return "the sample has another length";
+        return "the sample has the wrong length";
     for (int64_t i = 0; i < d->length; i++) {
         int64_t seen = 0; /* the same token before, which the next one follows */
         while (seen < i && d->tokens[seen] != d->tokens[i])
             seen++;
         if (i < S ? seen < i : seen != i - S)
-            return "the tokens are not S different ones and the same again";
+            return "the tokens are not S distinct tokens followed by a repetition";
         if (d->targets[i] != (i < S ? -1 : d->tokens[seen + 1]))
-            return "a target is not what followed the same token before";
+            return "a target is not the token that followed the first occurrence";
     }
     return NULL;
 }
@@ -70,11 +70,11 @@ static const char *wrong_pairs(const struct weft_drawn *d, int64_t n)
     for (int64_t m = 0; m < n; m++) {
         const int32_t *pair = d->tokens + 2 * m;
         if (pair[0] < 1 || pair[0] >= half || contains(d->tokens, 2, m, pair[0]))
-            return "the keys are not different tokens of 1 .. V/2-1";
+            return "the keys are not distinct tokens from 1 to V/2-1";
         if (pair[1] < half || pair[1] >= d->spec->vocab || contains(d->tokens + 1, 2, m, pair[1]))
-            return "the values are not different tokens of V/2 .. V-1";
+            return "the values are not distinct tokens from V/2 to V-1";
         if (d->targets[2 * m] != -1 || d->targets[2 * m + 1] != -1)
-            return "a key or value itself is scored";
+            return "a key or value is scored";
     }
     return NULL;
 }
@@ -85,22 +85,22 @@ static const char *wrong_mqar(const struct weft_drawn *d, void *context)
     bool zeros = weft_drawn_option(d, "mqar_fill") == 0;
     (void)context;
     if (d->length != weft_drawn_option(d, "mqar_length"))
-        return "the sample has another length";
+        return "the sample has the wrong length";
     const char *wrong = wrong_pairs(d, n);
     for (int64_t i = 2 * n; !wrong && i < d->length; i++) {
         int64_t m = 0;
         while (m < n && d->tokens[2 * m] != d->tokens[i])
             m++;
         if (d->targets[i] == -1)
-            wrong = zeros && d->tokens[i] ? "a slot that is not scored is not 0" : NULL;
+            wrong = zeros && d->tokens[i] ? "an unscored slot is not 0" : NULL;
         else if (m == n || (i - 2 * n) % 2 || d->targets[i] != d->tokens[2 * m + 1])
             wrong = "a target is not the value of the key";
         for (int64_t j = 2 * n; d->targets[i] != -1 && j < i; j++)
             if (d->targets[j] == d->targets[i])
-                wrong = "a key is asked for twice";
+                wrong = "a key is queried twice";
         scored += d->targets[i] != -1;
     }
-    return wrong ? wrong : scored == n ? NULL : "not every key is asked for once";
+    return wrong ? wrong : scored == n ? NULL : "not every key is queried once";
 }
 
 /* The gap of the first key, in slots of two: near ones are more likely. */

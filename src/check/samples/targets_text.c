@@ -108,12 +108,12 @@ static const char *wrong_text(const struct weft_drawn *d, void *context)
         return NULL;
     if (!weft_token_files_read(files->split[from], first, d->length + 1, files->window)) {
         weft_error_clear();
-        return "its window cannot be read";
+        return "the window of the sample cannot be read";
     }
     if (memcmp(files->window, d->tokens, (size_t)d->length * sizeof *d->tokens) != 0)
-        return "the tokens are not those of its window";
+        return "the tokens differ from the window in the files";
     return d->targets[d->length - 1] == files->window[d->length] ? NULL
-                                                                 : "the last target is not the token that follows";
+                                                                 : "the last target is not the token after the window";
 }
 
 /* ---- boundaries of files */
@@ -142,7 +142,7 @@ static const char *wrong_window(const struct around *a, int64_t window)
     const struct weft_drawn *d = &a->drawn;
     enum split from;
     if ((int64_t)window_of(d, a->files, &from) != window || from != a->split || !exists(d))
-        return "no sample is this window";
+        return "no sample reads this window";
     d->recipe->task->sample(d->spec, d->recipe->task_options, d->index, d->tokens, d->targets);
     return wrong_text(d, a->files);
 }
@@ -253,8 +253,8 @@ static void check_held_out(const struct weft_trial *t, const struct weft_drawn *
     if (of_val > 0)
         weft_trial_report(t, val == plain_val && test == plain_test, (double)(val + test),
                           (double)(plain_val + plain_test), "windows of validation and test together",
-                          "%lld and %lld, not %lld and %lld", (long long)val, (long long)test, (long long)plain_val,
-                          (long long)plain_test);
+                          "%lld and %lld, expected %lld and %lld", (long long)val, (long long)test,
+                          (long long)plain_val, (long long)plain_test);
 }
 
 /* Windows by a plain reader; how they are shared out; and the order that is taken for granted above. */

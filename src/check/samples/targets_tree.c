@@ -65,7 +65,7 @@ static const char *wrong_pair(const struct tree *tree, int64_t a, int64_t b, con
     if (a < 1 || b < 1 || a >= tree->nodes || b >= tree->nodes)
         return "a and b are not nodes below the root";
     if (targets[0] != -1 || targets[1] < 0 || targets[1] > 1)
-        return "the answer after b, 0 or 1, is not what is scored";
+        return "the scored target is not an answer after b, 0 or 1";
     if (tree->depth[a] >= tree->depth[b])
         return "a is not above b";
     int64_t up = b;
@@ -87,7 +87,7 @@ static const char *wrong_one(struct tree *tree, uint64_t index, const int32_t *t
     int64_t a = tokens[0] - FIRST_NODE, b = tokens[1] - FIRST_NODE;
     const char *wrong = wrong_pair(tree, a, b, targets);
     if (!wrong && is_shared(tree, a, b, index))
-        wrong = "a pair serves two of training, validation and test";
+        wrong = "a pair is used in two of training, validation and test";
     return wrong;
 }
 
@@ -97,7 +97,7 @@ static const char *wrong_entailment(const struct weft_drawn *d, void *context)
     const char *wrong = NULL;
     int32_t tokens[2], targets[2];
     if (d->length != 2)
-        return "the sample has another length";
+        return "the sample has the wrong length";
     for (uint64_t i = 0; d->index == 0 && !wrong && i < MANY; i++) {
         uint64_t index = i / 3 + i % 3 * WEFT_HELD_OUT;
         d->recipe->task->sample(d->spec, d->recipe->task_options, index, tokens, targets);

@@ -78,7 +78,7 @@ static enum weft_status open_masks(struct masks *m, const struct weft_nn *model,
         s->row = s->in_attention ? model->spec->heads : weft_shape_width(&s->node->out[0]->shape);
         s->kept = m->sequences * (s->in_attention ? 1 : m->positions) * s->row;
         if (!(s->masks = calloc((size_t)s->kept, (size_t)m->most_runs)))
-            return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+            return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     }
     return WEFT_OK;
 }
@@ -239,15 +239,16 @@ static void check_counts(const struct weft_trial *t, const struct masks *m)
     }
     snprintf(name, sizeof name, "dropout: share of zeros at %d places against p = %g, in sigmas", m->sites, m->p);
     weft_trial_report(t, rate.sigmas <= 6, rate.sigmas, 6, name, "%s, layer %d", rate.what, rate.layer);
-    weft_trial_report(t, wrong == 0, (double)wrong, 0, "dropout: what is kept and not x / (1-p)", "the factor");
+    weft_trial_report(t, wrong == 0, (double)wrong, 0, "dropout: what is kept and not x / (1-p)",
+                      "the factor of kept values is not 1 / (1-p)");
 }
 
 static void check_places(const struct weft_trial *t, const struct masks *m)
 {
     int64_t layers = m->probe.model->spec->layers;
     weft_trial_report(t, m->dropouts >= 1 + 2 * layers && m->attentions >= layers, m->sites, (double)(1 + 3 * layers),
-                      "dropout: places, one at the embedding and three in every layer", "%d places, %d attentions",
-                      m->dropouts, m->attentions);
+                      "dropout: places, one at the embedding and three in every layer",
+                      "%d dropout ops, %d attention ops", m->dropouts, m->attentions);
 }
 
 static uint64_t hash(const struct weft_probe *p)

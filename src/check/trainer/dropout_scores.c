@@ -125,7 +125,8 @@ static void report(const struct weft_trial *t, const struct found *f, double p)
     weft_trial_report(t, rate <= 6, rate, 6, "dropout of attention's probabilities: share of zeros, in sigmas",
                       "%lld of %lld, p = %g", (long long)f->dropped, (long long)f->all, p);
     weft_trial_report(t, f->wrong == 0, (double)f->wrong, 0,
-                      "dropout of attention's probabilities: what is kept and not x / (1-p)", "the factor");
+                      "dropout of attention's probabilities: what is kept and not x / (1-p)",
+                      "the factor of kept values is not 1 / (1-p)");
     weft_trial_report(t, worst <= 6, worst, 6,
                       "dropout of attention's probabilities: masks drop the same by chance only, in sigmas",
                       "the masks of %s", where);

@@ -108,7 +108,7 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
     model.spec = &masked;
     struct result one = {0, calloc((size_t)model.params.total, sizeof(float))};
     enum weft_status status =
-        one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        one.grads ? check(t, &model, &one) : FAIL(WEFT_NOMEM, "not enough memory to check the model");
     free(one.grads);
     return status;
 }
@@ -175,7 +175,7 @@ enum weft_status weft_gate_exact_itself(const struct weft_trial *t)
     weft_itself_make_room(it);
     struct result usual = {0, calloc((size_t)it->model->params.total, sizeof(float))};
     enum weft_status status =
-        usual.grads ? check_batch(t, &usual) : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        usual.grads ? check_batch(t, &usual) : FAIL(WEFT_NOMEM, "not enough memory to check the model");
     free(usual.grads);
     return status;
 }

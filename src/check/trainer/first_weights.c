@@ -132,7 +132,7 @@ static void report_found(const struct weft_trial *t, const struct weft_params *p
     }
     snprintf(name, sizeof name, "first weights that are not as declared (%lld of %lld elements)", (long long)looked,
              (long long)p->elements);
-    weft_trial_report(t, wrong == 0, (double)wrong, 0, name, "%s, element %lld: not its function of seed and init_key",
+    weft_trial_report(t, wrong == 0, (double)wrong, 0, name, "%s, element %lld does not follow from seed and init_key",
                       p->list[first].name, (long long)found[first].wrong_at);
     weft_trial_report(t, found[worst].sigmas <= 6, found[worst].sigmas, 6,
                       "first weights: their distribution against the declared one, in sigmas", "%s",
@@ -190,16 +190,17 @@ static enum weft_status check_recurring(const struct weft_trial *t, const struct
     struct piece *pieces = calloc(MOST_PIECES, sizeof *pieces);
     int64_t equal = 0, at = 0;
     if (!pieces)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     int64_t count = collect(p, pieces);
     qsort(pieces, (size_t)count, sizeof *pieces, by_hash);
     for (int64_t i = 1; i < count; i++)
         if (pieces[i].hash == pieces[i - 1].hash && equal++ == 0)
             at = i;
     if (count > 0)
-        weft_trial_report(t, equal == 0, (double)equal, 0, "first weights that recur", "%s, element %lld, is %s, %lld",
-                          p->list[pieces[at].param].name, (long long)pieces[at].element,
-                          p->list[pieces[at ? at - 1 : 0].param].name, (long long)pieces[at ? at - 1 : 0].element);
+        weft_trial_report(t, equal == 0, (double)equal, 0, "first weights that recur",
+                          "%s from element %lld repeats %s from element %lld", p->list[pieces[at].param].name,
+                          (long long)pieces[at].element, p->list[pieces[at ? at - 1 : 0].param].name,
+                          (long long)pieces[at ? at - 1 : 0].element);
     free(pieces);
     return WEFT_OK;
 }
@@ -211,7 +212,7 @@ enum weft_status weft_check_first_weights(const struct weft_trial *t)
     uint64_t seed = (uint64_t)model->spec->seed, init_key = (uint64_t)model->spec->init_key;
     struct looking l = {p, init_key == 0 ? seed : weft_key(seed, init_key), calloc((size_t)p->count, sizeof *l.found)};
     if (!l.found)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     weft_parallel(p->count, look_at, &l);
     report_found(t, p, l.found);
     free(l.found);
@@ -238,7 +239,7 @@ static int shared(const struct weft_params *a, const struct weft_params *b)
 enum weft_status weft_check_seeds(const struct weft_trial *t)
 {
     enum { MODELS = 4 };
-    static const char *const what[] = {"", "another seed", "another init_key", "both"};
+    static const char *const what[] = {"", "the seed", "init_key", "seed and init_key"};
     struct weft_spec specs[MODELS];
     struct weft_nn *models[MODELS] = {NULL};
     enum weft_status status = WEFT_OK;

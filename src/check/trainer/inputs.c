@@ -52,7 +52,7 @@ static int64_t compare_samples(struct wrong *w, const struct weft_learner *t, in
             compare(w, "the target", b * T + p, ints(t, t->net.targets)[b * T + p], targets[p]);
         }
         if (i / B == M - 1)
-            compare(w, "the sample's number", b * T, (uint32_t)ints(t, t->net.at.sample)[b],
+            compare(w, "the index of the sample", b * T, (uint32_t)ints(t, t->net.at.sample)[b],
                     (uint32_t)sample_at(t, M - 1, b));
     }
     return scored;
@@ -98,7 +98,7 @@ static void compare_far(struct wrong *w, const struct weft_learner *t)
         weft_net_step_key(&t->net, t->exec, (uint64_t)t->model->spec->seed, steps[i], first);
         compare_key(w, t, steps[i]);
         for (int64_t b = 0; b < t->model->spec->batch; b++)
-            compare(w, "the sample's number", b, (uint32_t)ints(t, t->net.at.sample)[b],
+            compare(w, "the index of the sample", b, (uint32_t)ints(t, t->net.at.sample)[b],
                     (uint32_t)(first + (uint64_t)b));
     }
 }
@@ -116,7 +116,7 @@ enum weft_status weft_check_inputs(const struct weft_trial *t, const struct weft
     compare_key(&w, trainer, (uint64_t)trainer->step);
     compare(&w, "the weight of a token", 0, weft_tensor_get(weft_exec_tensor(trainer->exec, trainer->net.weight), 0),
             1 / (double)weft_max(1, scored));
-    compare(&w, "the share of a micro-batch", 0,
+    compare(&w, "the weight of a micro-batch", 0,
             weft_tensor_get(weft_exec_tensor(trainer->exec, trainer->net.share), 0),
             1 / (double)trainer->recipe->micro_batches);
     snprintf(name, sizeof name, "the trainer's inputs at step %lld that are not as defined",

@@ -31,7 +31,7 @@ static void note(struct worst *w, int step, const char *name, double error, doub
     if (error <= w->error)
         return;
     w->error = isnan(error) ? INFINITY : error;
-    snprintf(w->where, sizeof w->where, "step %d: %s is %g, not %g", step, name, real, plain);
+    snprintf(w->where, sizeof w->where, "step %d: %s is %g, expected %g", step, name, real, plain);
 }
 
 /* NAN: there is none. */

@@ -144,7 +144,7 @@ static enum weft_status compare_all(const struct weft_trial *t, const struct exp
     char name[160];
     float *want = calloc((size_t)p->total, sizeof *want);
     if (!want)
-        return FAIL(WEFT_NOMEM, "not enough memory to check weights with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check weights");
     for (int i = 0; i < p->count; i++) {
         expect(e, &p->list[i], want);
         compare(&p->list[i], p->weights + p->list[i].offset, want, &d);
@@ -152,7 +152,7 @@ static enum weft_status compare_all(const struct weft_trial *t, const struct exp
     free(want);
     snprintf(name, sizeof name, "weights that differ from the saved ones when they are %s%s", way->name,
              p->file ? " (mapped)" : "");
-    weft_trial_report(t, d.count == 0, (double)d.count, 0, name, "%s from element %" PRId64 " on", d.name, d.element);
+    weft_trial_report(t, d.count == 0, (double)d.count, 0, name, "first in %s, element %" PRId64, d.name, d.element);
     return WEFT_OK;
 }
 
@@ -243,7 +243,7 @@ enum weft_status weft_check_opened(const struct weft_trial *t, const struct weft
     uint16_t *narrow = calloc((size_t)p->total, sizeof *narrow);
     float *rounded = calloc((size_t)p->total, sizeof *rounded);
     enum weft_status status = narrow && rounded ? save_narrow(&saved, narrow, rounded)
-                                                : FAIL(WEFT_NOMEM, "not enough memory to check weights with");
+                                                : FAIL(WEFT_NOMEM, "not enough memory to check weights");
     if (status == WEFT_OK)
         status = try_all(t, &saved, rounded);
     free(narrow);

@@ -64,7 +64,7 @@ static enum weft_status open(struct pruned *p, const struct weft_learner *traine
     p->before = calloc(total, sizeof *p->before);
     p->mask = calloc(total, sizeof *p->mask);
     p->unit = calloc(total, sizeof *p->unit);
-    return p->before && p->mask && p->unit ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+    return p->before && p->mask && p->unit ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to check the model");
 }
 
 static void close(struct pruned *p)

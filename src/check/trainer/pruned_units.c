@@ -222,7 +222,7 @@ static enum weft_status prune_kind(struct choice *c, double share)
     c->zero = calloc(room, sizeof *c->zero);
     c->goes = calloc(room, sizeof *c->goes);
     if (!c->importance || !c->norm || !c->zero || !c->goes)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     weigh(c);
     if (c->what == WEFT_UNITS_M3)
         weigh_alike(c);

@@ -44,7 +44,7 @@ static void report_rates(const struct weft_trial *t, const struct rate *worst, c
     char name[160];
     snprintf(name, sizeof name, "%s: learning rate against a plain one (%lld of %lld steps)", what,
              (long long)worst->tried, (long long)worst->of);
-    weft_trial_report(t, worst->error <= limit, worst->error, limit, name, "step %lld: %g, not %g",
+    weft_trial_report(t, worst->error <= limit, worst->error, limit, name, "step %lld: %g, expected %g",
                       (long long)worst->step, worst->real, worst->plain);
 }
 

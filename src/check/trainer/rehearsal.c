@@ -56,7 +56,7 @@ enum weft_status weft_rehearsal_open(struct weft_rehearsal *s, const struct weft
     s->length = weft_min(LENGTH, s->spec.context);
     s->model.params.weights = weft_params_array(&twin->params);
     if (!s->model.params.weights)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     memcpy(s->model.params.weights, twin->params.weights, (size_t)twin->params.total * sizeof(float));
     TRY(set_recipe(s, optim));
     s->recipe.micro_batches = micro_batches;

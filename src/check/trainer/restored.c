@@ -94,7 +94,7 @@ static void compare_states(const struct weft_trial *t, const struct weft_learner
     weft_trial_report(t, wrong == 0, (double)wrong, 0, "a checkpoint: masks of pruned weights that are not restored",
                       "%s", "");
     weft_trial_report(t, loaded->step == saved->step, (double)(loaded->step - saved->step), 0,
-                      "a checkpoint: steps between the saved and the loaded one", "step %" PRId64 ", not %" PRId64,
+                      "a checkpoint: steps between the saved and the loaded one", "step %" PRId64 ", expected %" PRId64,
                       loaded->step, saved->step);
     bool same = strcmp(loaded->stream, saved->stream) == 0 && strcmp(loaded->loss_chain, saved->loss_chain) == 0 &&
                 loaded->loss == saved->loss;

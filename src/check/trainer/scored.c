@@ -93,14 +93,14 @@ static enum weft_status compare(const struct weft_trial *t, const struct weft_re
     double n = (double)weft_max(1, plain.tokens), error = weft_score_loss_error(&plain, real.loss);
     snprintf(name, sizeof name, "loss of %lld %s samples against a plain score", (long long)s->recipe.eval_samples,
              which);
-    weft_trial_report(t, error <= limit, error, limit, name, "%g, not %g", real.loss, plain.loss / n);
+    weft_trial_report(t, error <= limit, error, limit, name, "%g, expected %g", real.loss, plain.loss / n);
     snprintf(name, sizeof name, "%lld %s samples: scored tokens against a plain count",
              (long long)s->recipe.eval_samples, which);
     weft_trial_report(t, real.tokens == plain.tokens, (double)real.tokens, (double)plain.tokens, name, "scored tokens");
     snprintf(name, sizeof name, "%lld %s samples: accuracy against a plain one", (long long)s->recipe.eval_samples,
              which);
     error = weft_score_accuracy_error(&plain, real.accuracy);
-    weft_trial_report(t, error <= 1e-9, error, 1e-9, name, "%g, not %g", real.accuracy, (double)plain.right / n);
+    weft_trial_report(t, error <= 1e-9, error, 1e-9, name, "%g, expected %g", real.accuracy, (double)plain.right / n);
     return WEFT_OK;
 }
 

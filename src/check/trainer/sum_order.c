@@ -78,7 +78,7 @@ enum weft_status weft_check_sum_order(const struct weft_trial *t, struct weft_su
     o.weight = 1 / (float)weft_sums_begin(s, re);
     o.sums = calloc((size_t)(levels + 1) * (size_t)o.n, sizeof *o.sums);
     if (!o.sums)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     enum weft_status status = sum_groups(&o, 0, levels);
     if (status == WEFT_OK)
         compare(t, re, o.sums + levels * o.n, what);

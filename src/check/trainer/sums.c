@@ -17,7 +17,7 @@ enum weft_status weft_sums_open(struct weft_sums *s, const struct weft_rehearsal
     int64_t batch = re->spec.batch;
     *s = (struct weft_sums){.grads = calloc((size_t)re->model.params.total, sizeof(double))};
     if (!s->grads)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     TRY(weft_probe_open(&s->probe, &re->model, WEFT_TRAIN,
                         (struct weft_net_size){.sequences = batch, .length = re->length}, mode));
     weft_probe_rows(&s->probe, batch, re->length, NULL);

@@ -61,7 +61,7 @@ enum weft_status weft_updates_open(struct weft_updates *u, const struct weft_lea
     for (int i = 0; i < ARRAYS; i++)
         made &= (u->before[i] = calloc((size_t)u->count, sizeof(float))) != NULL;
     if (!made)
-        return FAIL(WEFT_NOMEM, "not enough memory to check a model with");
+        return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     find_runs(u, u->runs);
     return WEFT_OK;
 }
@@ -133,8 +133,8 @@ static void compare_one(const struct comparing *c, struct weft_run *run, const s
     double allowed = 1e-6 * (0.25 * fabs(was.w) + w->rate * c->step.lr + fabs(moved));
     if (x.v > 1e-31 || u->plain.eps > 1e-12) /* else v is too small for f32, and eps does not hide it */
         note(run, over(fabs(t->model->params.weights[at] - x.w), allowed), "weight", e);
-    note(run, over(fabs(t->moments[0][at] - x.m), 1e-6 * (fabs(was.m) + fabs(g)) + 1e-37), "mean", e);
-    note(run, over(fabs(t->moments[1][at] - x.v), 1e-6 * (was.v + g * g) + 1e-37), "mean square", e);
+    note(run, over(fabs(t->moments[0][at] - x.m), 1e-6 * (fabs(was.m) + fabs(g)) + 1e-37), "first moment", e);
+    note(run, over(fabs(t->moments[1][at] - x.v), 1e-6 * (was.v + g * g) + 1e-37), "second moment", e);
 }
 
 static void compare_run(void *context, int64_t tile, int thread)
@@ -191,7 +191,8 @@ void weft_updates_after(struct weft_updates *u)
     u->tried++;
     /* the trainer's norm is a sum in f32: what it decides is recomputed from it */
     if (u->plain.known || !r->optim->limit)
-        note(&u->runs[0], over(fabs(t->grad_norm - u->norm), 1e-4 * u->norm), "norm of all gradients, from", 0);
+        note(&u->runs[0], over(fabs(t->grad_norm - u->norm), 1e-4 * u->norm), "norm of all gradients, including that",
+             0);
     if (t->grad_norm > r->clip)
         c.scale = r->clip / t->grad_norm;
     if (u->plain.known)
