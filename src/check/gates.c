@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - the table of gates, and running them on a small copy of the model and on the model itself.
+ * gates.c - runs the gates on a small copy of the model and on the model itself.
  */
 #include "check/probe/gate.h"
 
@@ -44,11 +44,11 @@ bool weft_gates_skipped(void)
     return asked && strcmp(asked, "1") == 0;
 }
 
-/* ---- failures, with where they come from */
+/* ---- failures, with the part they come from */
 
 enum { HELD = 16 };
 
-/* The checks of a gate on their way to the report: those that fail wait until the gate has ended. */
+/* Holds back the failed checks of a gate until it has ended; others go to the report directly. */
 struct held {
     struct weft_gates *report;
     struct weft_check failed[HELD];
@@ -72,7 +72,7 @@ static void hold(void *context, const struct weft_check *c)
         held->failed[held->count++] = *c;
 }
 
-/* Of a gate whose failures depend on what one part does with its rows. */
+/* Returns whether failures of the gate depend on what one part does with its rows. */
 static bool has_culprit(const char *gate)
 {
     static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT};
@@ -95,7 +95,7 @@ static void release(struct held *held, const struct weft_trial *t, weft_gate_fn 
     }
 }
 
-/* Runs inside a gate return nothing: what failed there is found afterwards. */
+/* Runs inside a gate return no status: their failures are deferred until the gate has ended. */
 static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
 {
     struct held held = {.report = t->report};
@@ -107,7 +107,8 @@ static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
     return status;
 }
 
-/* `accounted`, the last, comes first: memory that a process takes once is seen only when nothing has run yet. */
+/* `accounted`, the last gate, runs first: memory that a process allocates once is visible only if nothing has run yet.
+ */
 static enum weft_status run_on_twin(const struct weft_nn *twin, unsigned which, struct weft_gates *report)
 {
     for (int turn = 0; turn < WEFT_GATE_COUNT; turn++) {
@@ -125,7 +126,7 @@ static enum weft_status check_twin(const struct weft_spec *spec, unsigned which,
     struct weft_threads_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
     weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
-    tiny.dropout = 0;            /* the gate that needs masks turns it on */
+    tiny.dropout = 0;            /* gates that need masks turn it on */
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
@@ -152,8 +153,7 @@ static enum weft_status check_itself(const struct weft_spec *spec, const struct 
     return status;
 }
 
-/* A token that sees itself alone leaves attention nothing to choose from: most checks would fail, and none would say
- * why. */
+/* If a token sees only itself, attention has nothing to choose from: most checks would fail without saying why. */
 static bool has_context(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
 {
     int first = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * jobs.c - jobs done by processes that share the work.
+ * jobs.c - runs jobs in several worker processes.
  *
- * Processes, because gates change the number of threads of the whole process, and because a crash then costs only one
- * job. Each takes the next job from a table in shared memory and writes its result there.
+ * These are processes rather than threads because gates change the number of threads of the whole process, and because
+ * a crash then loses only one job. Each worker takes the next job from a table in shared memory and writes its result
+ * there.
  */
 #include "check/check.h"
 
@@ -26,10 +27,10 @@ struct job {
 
 struct crew {
     const struct weft_crew *of;
-    char *board; /* which job is next, then the jobs */
+    char *board; /* index of the next job, then the jobs */
     size_t bytes, stride;
     int workers;
-    pid_t parent;           /* workers stop when it is gone */
+    pid_t parent;           /* workers stop when it has ended */
     pid_t pid[MAX_WORKERS]; /* 0: it has ended */
 };
 
@@ -69,8 +70,8 @@ static enum weft_status start(struct crew *c, int worker)
     return WEFT_OK;
 }
 
-/* If a worker ended while it had a job, the job is lost and another worker is started. A worker that cannot be waited
- * for has ended too: somebody else waited for it, or the kernel did because SIGCHLD is ignored. */
+/* If a worker ended during a job, the job is lost and a new worker is started. A worker that cannot be waited for has
+ * also ended: other code waited for it, or the kernel reaped it because SIGCHLD is ignored. */
 static enum weft_status replace_lost(struct crew *c)
 {
     for (int w = 0; w < c->workers; w++) {

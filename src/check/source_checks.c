@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * source_checks.c - the four checks of the RA-MLA study's code, on tiny models: RoPE shapes, attention forward, block
- * forward, gradients. They passed there although three mechanisms were not wired in: these checks are necessary but
- * not sufficient, hence the gates.
+ * source_checks.c - the four checks from the code of the RA-MLA study, on tiny models: RoPE shapes, attention forward,
+ * block forward, gradients. They passed there although three mechanisms were not wired in, so they are necessary but
+ * not sufficient; this is why Weft has gates.
  */
 #include "check/probe/gate.h"
 #include "ops/ops.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * opcheck.c - the harness every op goes through: registry x cases x {f32, bf16}.
+ * opcheck.c - the harness that checks every op: registry x cases x {f32, bf16}.
  *
- * A case is a small graph around the op, differentiated with random cotangents, and run four ways on the same numbers:
- *   reference  every value f64, plain loops: what is right (for bf16 graphs: with results rounded as they are stored)
+ * A case is a small graph around the op, differentiated with random cotangents, and run four ways on the same values:
+ *   reference  plain loops with every value in f64: the correct result (for bf16 graphs, rounded as it is stored)
  *   guarded    the fast kernels, no two values sharing memory, guard bytes (NaN) around each
  *   fast       the fast kernels as planned: memory reused, work in place; on 1, 2, 3, 4 and 8 threads
  *   fast, m    the same with fewer rows than planned for
- * Demanded: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to the
- * bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
- * Accumulated gradients and states start from random numbers, so that overwriting instead of adding shows, and so
- * does touching what was to stay.
+ * Requirements: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to
+ * the bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
+ * Accumulated gradients and states start from random values, so that a kernel which overwrites instead of adding, or
+ * writes what it must leave alone, is caught.
  */
 #include "check/op/optrial.h"
 #include "ops/ops.h"
@@ -52,7 +52,7 @@ static const char *value_name(const struct weft_optrial *t, const struct weft_va
     return v->name ? v->name : "a value";
 }
 
-/* ---- the demands */
+/* ---- the requirements */
 
 static double root_mean_square(const struct weft_tensor *x)
 {
@@ -86,7 +86,7 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
     }
 }
 
-/* sum over outputs of <output, cotangent>, by the reference. */
+/* Returns the sum over outputs of <output, cotangent>, computed by the reference. */
 static double objective(struct weft_optrial *t)
 {
     weft_defer(weft_exec_prepare(t->reference.exec));
@@ -109,7 +109,7 @@ static void nudge(struct weft_tensor *x, const double *kept, uint64_t key, doubl
         weft_tensor_set(x, i, kept[i] + by * weft_normal(key, (uint64_t)i));
 }
 
-/* One direction: central differences in f64 against the derivative. `kept` is what x holds. */
+/* Compares the derivative along one direction with central differences in f64. `kept` has the values of x. */
 static void compare_along(struct weft_optrial *t, const char *name, struct weft_tensor *x, const double *kept,
                           const double *slope, int direction)
 {
@@ -134,7 +134,7 @@ static void compare_along(struct weft_optrial *t, const char *name, struct weft_
                analytic, direction, measured);
 }
 
-/* Directional derivatives along random directions of every differentiated tensor. */
+/* Compares derivatives along random directions of every differentiated tensor. */
 static enum weft_status compare_with_differences(struct weft_optrial *t)
 {
     t->verdict->gradient_error = NAN;
@@ -152,7 +152,7 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
         for (int64_t i = 0; i < n; i++) {
             kept[i] = weft_tensor_get(x, i);
             slope[i] = weft_tensor_get(g, i);
-            if (grad->kind == WEFT_GRAD) /* less what it started from */
+            if (grad->kind == WEFT_GRAD) /* minus its initial value */
                 slope[i] -= (double)(float)weft_normal(weft_key_name(WEFT_GRAD, grad->name), (uint64_t)i);
         }
         for (int d = 0; d < DIRECTIONS; d++)
@@ -162,7 +162,7 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
     return WEFT_OK;
 }
 
-/* Whether a value's rows are the call's rows: an output of the op, not a gradient (whatever kernel made it). */
+/* Returns whether the rows of a value are the rows of the call: it is an output of an op, not a gradient. */
 static bool is_row_output(const struct weft_optrial *t, const struct weft_value *v, int symbol)
 {
     struct weft_value *const *all;
@@ -176,7 +176,7 @@ static bool is_row_output(const struct weft_optrial *t, const struct weft_value 
     return is_output && v->shape.ndim > 0 && v->shape.dim[0].symbol == symbol;
 }
 
-/* Copies the results' bytes one after another; `rows` >= 0 takes only values made row by row, that many rows. */
+/* Copies the bytes of the results one after another; with `rows` >= 0, only this many rows of row-wise values. */
 static size_t collect(struct weft_optrial *t, struct weft_oprun *r, char *to, int symbol, int64_t rows)
 {
     size_t at = 0;
@@ -194,7 +194,7 @@ static size_t collect(struct weft_optrial *t, struct weft_oprun *r, char *to, in
     return at;
 }
 
-/* A call with the first m rows must give those rows the same bits as the whole call. */
+/* Checks that a call with the first m rows gives them the same bits as the whole call. */
 static void demand_same_bits_for_rows(struct weft_optrial *t, char *want, char *got, int *mismatches)
 {
     int symbol = weft_graph_symbol(t->graph, "rows", 1);
@@ -235,7 +235,7 @@ static void demand_guards(struct weft_optrial *t, const struct weft_oprun *r)
     }
 }
 
-/* Another way to run the case must give the same bits. */
+/* Checks that running the case in this mode with this number of threads gives the same bits. */
 static enum weft_status demand_same_bits(struct weft_optrial *t, enum weft_mode mode, int threads, const char *want,
                                          char *got, size_t bytes, int *mismatches)
 {
@@ -291,7 +291,7 @@ static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, 
     return weft_deferred();
 }
 
-/* A case that could not be run has not passed: it ends the check. */
+/* Checks one case. Errors count as defects, except that running out of memory ends the whole check. */
 static enum weft_status check_case(const struct weft_op *op, const struct weft_case *c, enum weft_dtype dtype,
                                    struct weft_opcheck *sum, struct weft_opcheck_case *verdict)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * optrial.c - a case of an op as a graph: built, differentiated, planned, filled with numbers and run.
+ * optrial.c - builds the graph of an op's case, differentiates, plans, fills and runs it.
  */
 #include "check/op/optrial.h"
 #include "ops/ops.h"
@@ -19,7 +19,7 @@ static bool has_gradient(const struct weft_value *v)
     return false;
 }
 
-/* One cotangent for every differentiable output, then the reverse pass. */
+/* Adds a cotangent for every differentiable output, then the backward pass. */
 static enum weft_status differentiate(struct weft_optrial *t)
 {
     struct weft_value *const *all;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference.c - a definition of one's own, which no gate can know: weights, tokens and targets of the model's small
- * copy go to a file; its author computes logits, loss and gradients by another program; both are compared here.
+ * reference.c - compares a model with its author's own definition, which no gate can know. Weights, tokens and targets
+ * of the model's small copy are written to a file; the author's program computes logits, loss and gradients from them.
  *
- * The f64 execution of the graph is the same formula in other words, so it must agree but for rounding: of a program
- * that may compute or write in f32. The fast path must agree as far as its dtype allows.
+ * The f64 execution of the graph is the same formula, so it must agree up to the rounding of a program that may compute
+ * or write in f32. The fast path must agree as far as its dtype allows.
  */
 #include "check/own/reference.h"
 #include "nn/part.h"
@@ -12,13 +12,13 @@
 #include <math.h>
 #include <string.h>
 
-#define TINY 1e-30 /* instead of a division by 0 */
+#define TINY 1e-30 /* avoids a division by 0 */
 
 enum { TOKENS_KEY = 91 };
 
 /* ---- parts with a definition */
 
-/* Those that tests/golden has models of, by PyTorch; tests/golden_models.c checks that it does. */
+/* Parts for which tests/golden has PyTorch models; tests/golden_models.c checks that it has. */
 static const char *const defined[] = {"geom=dot", "geom=w2",     "geom=overlap", "attn=full",      "attn=latent",
                                       "pos=none", "pos=learned", "pos=rope",     "pos=alibi",      "pos=relative",
                                       "ffn=gelu", "ffn=swiglu",  "ffn=ws",       "norm=layernorm", "norm=rmsnorm",
@@ -44,7 +44,7 @@ static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *m
     return WEFT_OK;
 }
 
-/* Without dropout, as the gates' copy. */
+/* Makes the same copy as the gates, without dropout. */
 static enum weft_status make_copy(struct weft_spec *tiny, const struct weft_spec *spec, struct weft_nn **copy)
 {
     *copy = NULL;
@@ -72,7 +72,7 @@ enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char 
 
 /* ---- comparing */
 
-/* The largest error of a tensor so far, and the element of it that is farthest off. */
+/* The tensor with the largest error so far, and its element with the largest error. */
 struct worst {
     double error; /* root mean square of the difference, relative to that of the tensor */
     const char *tensor;
@@ -80,7 +80,7 @@ struct worst {
     double is, wanted;
 };
 
-/* `is` may be NULL, for zeros: a weight without a gradient. */
+/* `is` may be NULL for zeros, the gradient of a weight that has none. */
 static void compare(struct worst *worst, const char *tensor, const struct weft_tensor *is,
                     const struct weft_tensor *wanted, double scale)
 {
@@ -136,7 +136,8 @@ static enum weft_status compare_logits(const struct weft_trial *t, const struct 
     return status;
 }
 
-/* Where large terms cancel, the error is that of the terms: a thousandth of the largest gradient is allowed for. */
+/* If large terms cancel, the error is relative to the terms, so a thousandth of the largest gradient is the least
+ * scale. */
 static void compare_gradients(const struct weft_trial *t, const struct way *way, const struct weft_probe *p,
                               const struct weft_reference *w)
 {
@@ -170,9 +171,9 @@ static enum weft_status compare_training(const struct weft_trial *t, const struc
     return status;
 }
 
-/* Of 1200 random combinations, right by definition, the worst was 2e-3 in f32 (gradients) and 0.28 in bf16 (logits,
- * where a choice between near ties fell differently). So the fast path in f32 shows the formula, and bf16 only gross
- * errors: its gradients differ by more than themselves in some. */
+/* The largest errors of 1200 random combinations that are correct by definition were 2e-3 in f32 (gradients) and 0.28
+ * in bf16 (logits, where near ties were resolved differently). So the fast path checks the formula in f32, and only
+ * gross errors in bf16, where some gradients have relative errors above 1. */
 static enum weft_status compare_all(const struct weft_trial *t, const struct weft_reference *w)
 {
     static const struct way ways[] = {{"f64", WEFT_REFERENCE, WEFT_F32, 1e-5},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference_file.c - the two safetensors files of a reference: inputs are written, what was computed from them is read.
+ * reference_file.c - writes the inputs of a reference as safetensors, and reads the results computed from them.
  */
 #include "check/own/reference.h"
 #include "ckpt/ckpt.h"
@@ -17,7 +17,7 @@ struct weft_net_size weft_reference_size(const struct weft_nn *model)
 
 /* ---- inputs */
 
-/* Every option of the copy, as metadata. */
+/* The options of the copy, written as metadata. */
 struct options {
     struct weft_arena *arena;
     const char *list[2 * WEFT_MAX_SETTINGS + 1];
@@ -80,7 +80,7 @@ static void print_shape(char text[96], int ndim, const int64_t *dim)
     snprintf(text + used, 96 - used, "]");
 }
 
-/* A leading dimension may be split or left out as long as rows and order are the same: [2, 12, 17] is [24, 17]. */
+/* Leading dimensions may be split or merged if width and order are the same: [2, 12, 17] fits [24, 17]. */
 static bool fits(const struct weft_entry *e, const struct weft_tensor *to)
 {
     int64_t count = 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * culprit.c - which part of which layer a gate fails for.
+ * culprit.c - finds the layer and part that make a gate fail.
  *
- * The gate runs again on copies of the model in which layers are left out, so that the stream passes them unchanged:
- * the fewest neighbouring layers that fail alone are where the failure comes from. Then it runs with these layers alone
- * and one thing changed in them: an option switched off, one half left out, or one part replaced by another of its
- * kind. What makes the failure go away is named. A copy that cannot be built, or on which another check fails, says
- * nothing.
+ * The gate runs again on copies of the model in which layers are left out, so that the stream passes them unchanged.
+ * The failure comes from the smallest group of neighbouring layers that fails alone. Then the gate runs with these
+ * layers only and one change in them: an option switched off, one half left out, or one part replaced by a different
+ * one of its kind. The change that makes the failure go away is named. A copy that cannot be built, or on which a
+ * different check fails, proves nothing.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -22,7 +22,7 @@
 struct search {
     const struct weft_trial *t;
     weft_gate_fn *gate;
-    const char *check; /* that failed */
+    const char *check; /* name of the failed check */
     const struct weft_nn *model;
     int layers;
     unsigned char *left_out;
@@ -32,7 +32,7 @@ struct search {
 
 /* ---- one run */
 
-/* Whether two names are of the same check, whatever their numbers. */
+/* Returns whether two names are the same except for the numbers in them. */
 static bool same_check(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -77,10 +77,9 @@ static enum weft_status run(const struct search *s, const struct weft_nn *model,
     return status;
 }
 
-/* What a run says of a copy. */
 enum answer { PASSES, FAILS, UNKNOWN };
 
-/* Whether the check fails on a copy of a model, with halves left out. */
+/* Runs the gate on a copy of the model with halves left out, and returns the result of the check. */
 static enum answer ask(struct search *s, const struct weft_nn *model)
 {
     struct hit hit = {.check = s->check};
@@ -100,7 +99,7 @@ static enum answer ask(struct search *s, const struct weft_nn *model)
 
 static bool fails(struct search *s) { return ask(s, s->model) == FAILS; }
 
-/* The same of the model with a setting changed. */
+/* Like ask, for the model with a setting changed. */
 static enum answer ask_with(struct search *s, const char *setting)
 {
     struct weft_spec spec = {0};
@@ -129,7 +128,8 @@ static bool fails_alone(struct search *s, int first, int last)
     return fails(s);
 }
 
-/* The fewest first layers that fail, and of these the fewest last ones. False: not even all of them do. */
+/* Finds the shortest prefix of layers that fails, and in it the shortest suffix. Returns false if not even all layers
+ * together fail. */
 static bool find_layers(struct search *s, int *first, int *last)
 {
     int fine = -1, failing = s->layers - 1;
@@ -150,13 +150,13 @@ static bool find_layers(struct search *s, int *first, int *last)
 
 /* ---- which part */
 
-/* A part of its own kind, which find_part replaces. */
+/* Returns whether the switch is a whole part, which find_part replaces. */
 static bool is_a_part(const struct weft_switch *s)
 {
     return s->part && s->part->part->kind != WEFT_RECIP && strcmp(s->name, s->part->part->owner.name) == 0;
 }
 
-/* The first setting that, switched off, makes the failure go away. */
+/* Finds the first setting that makes the failure go away when switched off. */
 static bool find_switch(struct search *s, char name[72])
 {
     struct weft_switches all;
@@ -172,7 +172,7 @@ static bool find_switch(struct search *s, char name[72])
     return found;
 }
 
-/* Whether the failure goes away with another part of this kind, the first on which the check runs. */
+/* Returns whether the failure goes away with a different part of this kind, the first on which the check runs. */
 static bool is_part(struct search *s, enum weft_part_kind kind, char name[72])
 {
     const struct weft_part *own = s->model->spec->part[kind].part, *other;
@@ -199,7 +199,8 @@ static void set_halves(struct search *s, int first, int last, unsigned char with
         s->left_out[i] = i < first || i > last ? WEFT_WITHOUT_BOTH : without;
 }
 
-/* Of these layers. Mechanisms join both halves, so they come first; then the half that fails alone. */
+/* Finds the part in these layers. Mechanisms connect both halves, so they are tried first; then the half that fails
+ * alone. */
 static void find_in_layers(struct search *s, int first, int last, char name[72])
 {
     static const enum weft_part_kind attn[] = {WEFT_GEOM, WEFT_POS, WEFT_NORM, WEFT_ATTN},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dead.c - why a weight has no gradient: by the op that computes it, in a graph whose values all stay readable.
+ * dead.c - explains why a weight has no gradient, from the op that computes it in a graph whose values stay readable.
  */
 #include "check/probe/gate.h"
 
@@ -14,7 +14,7 @@ static bool is_zero(const struct weft_probe *p, const struct weft_value *v)
     return v->dtype != WEFT_I32 && weft_tensor_rms(x) == 0;
 }
 
-/* The op that adds to the gradient of a weight, first of several. */
+/* Returns the first op that adds to the gradient of a weight. */
 static const struct weft_node *find_source(const struct weft_graph *g, const struct weft_value *grad)
 {
     struct weft_node *const *nodes;
@@ -26,7 +26,7 @@ static const struct weft_node *find_source(const struct weft_graph *g, const str
     return NULL;
 }
 
-/* "the output of gelu in layer 1" */
+/* Writes "the output of gelu in layer 1". */
 static void describe(const struct weft_value *v, char text[96])
 {
     const struct weft_node *made = v->node;

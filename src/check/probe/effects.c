@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * effects.c - runs of a model with and without one switch, in f32.
+ * effects.c - runs a model with and without one switch, in f32.
  *
- * An effect counts if it is larger than what rounding does, which is measured by flipping the last bit of every second
- * weight. First weights are small, and in a narrow model their products may do less than rounding: what is too small is
- * measured again with noise on all weights, under which nothing that is wired in is small.
+ * An effect counts if it is larger than that of rounding, which is measured by flipping the last bit of every second
+ * weight. Initial weights are small, and in a narrow model their products may have less effect than rounding. So an
+ * effect that is too small is measured again with noise on all weights, which makes everything that is wired in
+ * visible.
  */
 #include "check/probe/effects.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum { TOKENS_KEY = 74, NOISE_KEY = 75, MOST_SCORED = 256, MOST_SEQUENCES = 16, TIMES_ROUNDING = 4 };
-#define LEAST_EFFECT 4e-6 /* nats: a loss of 11 nats is stored in steps of 1e-6 */
+#define LEAST_EFFECT 4e-6 /* nats; f32 stores a loss of 11 nats in steps of 1e-6 */
 
 static int64_t stride(const struct weft_effects *e)
 {
@@ -22,7 +23,7 @@ static int64_t stride(const struct weft_effects *e)
 
 int64_t weft_effects_late(const struct weft_effects *e) { return e->size.length - weft_max(1, e->size.length / 4); }
 
-/* Scores only some rows, since the product with a large vocabulary costs as much as a third of the model. */
+/* Scores only some rows, since the matmul with a large vocabulary costs as much as a third of the model. */
 static void thin_out(const struct weft_effects *e, const struct weft_probe *p)
 {
     int32_t *targets = weft_exec_tensor(p->exec, p->net.targets)->data;
@@ -38,7 +39,7 @@ static void flip_bits(const struct weft_probe *p)
         bits[i] ^= 1;
 }
 
-/* Noise that takes values to values of the same size; of vectors, a fifth. */
+/* Adds noise that keeps the size of activations; vectors get a standard deviation of 0.2. */
 static void shake(const struct weft_probe *p, const float *noise)
 {
     float *weights = p->weights;
@@ -50,7 +51,7 @@ static void shake(const struct weft_probe *p, const float *noise)
     }
 }
 
-/* The losses of the model without a switch in a layer (-1: in all); with none (NULL), as it is. */
+/* Computes the losses with the switch off in a layer (-1: in all); NULL: of the model as it is. */
 static enum weft_status run(struct weft_effects *e, const struct weft_losses_of *in, const struct weft_switch *s,
                             int layer, bool rounded)
 {
@@ -77,7 +78,7 @@ static enum weft_status run(struct weft_effects *e, const struct weft_losses_of 
     return status;
 }
 
-/* Of the last run. What is not a number is no effect, but it is not this gate's to find. */
+/* Returns the effect in the last run. NaN counts as no effect; finding it is not the task of this gate. */
 static struct weft_effect effect_of(const struct weft_effects *e, const struct weft_losses_of *in)
 {
     double squares[2] = {0};
@@ -94,7 +95,7 @@ static struct weft_effect effect_of(const struct weft_effects *e, const struct w
                                 sqrt(squares[1] / (double)weft_max(1, rows[1]))};
 }
 
-/* The losses without any switch, and what rounding does to them. */
+/* Computes the losses with nothing switched off, and the effect of rounding on them. */
 static enum weft_status run_plain(struct weft_effects *e, struct weft_losses_of *in)
 {
     size_t rows = (size_t)(e->size.sequences * e->size.length);
@@ -108,7 +109,8 @@ static enum weft_status run_plain(struct weft_effects *e, struct weft_losses_of 
     return WEFT_OK;
 }
 
-/* What is too small is measured again with noise, whose rounding may be larger: the effect is scaled accordingly. */
+/* An effect that is too small is measured again with noise. Rounding may have more effect there, so the result is
+ * scaled by the ratio of the limits. */
 enum weft_status weft_effects_measure(struct weft_effects *e, const struct weft_switch *s, int layer,
                                       struct weft_effect *effect)
 {
@@ -116,7 +118,7 @@ enum weft_status weft_effects_measure(struct weft_effects *e, const struct weft_
         TRY(run_plain(e, &e->plain));
     TRY(run(e, &e->plain, s, layer, false));
     *effect = effect_of(e, &e->plain);
-    bool is_loss = layer < 0 && effect->all == 0; /* or it does nothing: gradients show which */
+    bool is_loss = layer < 0 && effect->all == 0; /* or it has no effect; gradients decide which */
     if (is_loss || (effect->all > e->plain.limit && effect->late > e->plain.limit))
         return WEFT_OK;
     if (!e->shaken.nll) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.c - the options of a model with their values, which of them must make a difference, and comparing models
+ * options.c - lists the options of a model with their values, decides which must have an effect, and compares models
  * without running them.
  */
 #include "check/probe/gate.h"
@@ -25,7 +25,7 @@ void weft_options_find(struct weft_options *all, const struct weft_spec *spec)
     weft_spec_each(spec, all, note_option);
 }
 
-/* ---- which make a difference */
+/* ---- options that must have an effect */
 
 bool weft_options_met(const struct weft_options *all, const char *needs)
 {
@@ -47,7 +47,7 @@ bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt)
     return owner->count && opt >= owner->options && opt < owner->options + owner->count;
 }
 
-/* The struct that the option's table describes. */
+/* Returns the struct that the option's table describes. */
 static const void *struct_of(const struct weft_spec *spec, const struct weft_opt *opt)
 {
     for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
@@ -79,7 +79,7 @@ static bool same_weight(const struct weft_param *a, const struct weft_param *b)
            memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
 }
 
-/* Both draw their first weights, which are lost: those of a twin have noise. */
+/* Initialises copies of both models and compares their weights, because those of a twin have noise. */
 enum weft_status weft_models_begin_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike)
 {
     struct weft_nn *first[2] = {NULL, NULL};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * own_size.c - the model itself under the gates: its first weights, the graphs that train and score it, and the time
- * its checks may take.
+ * own_size.c - the model itself under the gates: its initial weights, the graphs that train and score it, and the time
+ * limit of its checks.
  *
- * The time follows from the training that the checks come before: its length is estimated from one run of the graph
- * that trains. At most 10 s before less than 10 minutes of training, else 60 s or 2 % of it, whichever is more. Checks
- * that sample take samples until their share of that time is used up, but a few in any case.
+ * The limit depends on the duration of the training, which is estimated from one run of the training graph: 10 s if it
+ * takes less than 10 minutes, else 60 s or 2 % of it, whichever is more. Checks that sample continue until their
+ * fraction of the limit is used up, but take a few samples in any case.
  */
 #include "check/probe/gate.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 enum { ROWS = 1024, TOKENS_KEY = 71 };
-#define MOST_SAMPLING 0.8 /* of the time: the rest is for what later gates do in any case */
+#define MOST_SAMPLING 0.8 /* fraction of the time; the rest is for what later gates do in any case */
 
 enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec *spec,
                                   const struct weft_recipe *recipe)
@@ -47,7 +47,7 @@ static enum weft_status open_graph(const struct weft_itself *it, struct weft_pro
     return WEFT_OK;
 }
 
-/* Returns how long it took. */
+/* Runs the graph and returns the duration. */
 static double run_graph(struct weft_probe *p)
 {
     double start = weft_seconds();
@@ -55,7 +55,7 @@ static double run_graph(struct weft_probe *p)
     return weft_seconds() - start;
 }
 
-/* By how long all of the training takes. */
+/* Sets the time limit from the estimated duration of the training. */
 static void allow_time(struct weft_itself *it)
 {
     const struct weft_recipe *r = it->recipe;
@@ -74,7 +74,7 @@ enum weft_status weft_itself_train(struct weft_itself *it)
         return WEFT_OK;
     it->run_seconds = run_graph(&it->train);
     if (it->run_seconds < 1)
-        it->run_seconds = run_graph(&it->train); /* the first also touched its memory */
+        it->run_seconds = run_graph(&it->train); /* the first run also touched its memory for the first time */
     allow_time(it);
     return WEFT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * probe.c - the twin, a model without accidental zeros, and graphs of it that are ready to run.
+ * probe.c - creates the twin, a model without accidental zeros, and graphs of models that are ready to run.
  */
 #include "check/probe/gate.h"
 #include "ops/ops.h"

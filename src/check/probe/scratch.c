@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * scratch.c - temporary folders of gates that write runs and checkpoints: in memory if possible.
+ * scratch.c - temporary folders, in memory if possible, for gates that write runs and checkpoints.
  *
- * A folder is locked while its process lives. One that a killed process left behind is removed when the next is made.
+ * A folder is locked while its process lives. The folder of a killed process is removed when the next is created.
  */
 #define _GNU_SOURCE
 #include "check/probe/gate.h"
@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 static const char prefix[] = "weft-gates-";
-enum { MOMENT = 60 }; /* seconds that a new folder has to be locked in */
+enum { MOMENT = 60 }; /* age in seconds up to which a folder may be too new to be locked */
 
-/* Whether it is a folder of ours that no process has locked. The lock is let go of by closing it. */
+/* Returns whether the folder belongs to this user and no process has locked it. Closing it releases the lock. */
 static bool is_left_behind(const char *folder)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slope.c - gradients of a reference against differences of its loss, along one direction through all weights.
+ * slope.c - compares gradients of a reference with differences of its loss, along one direction through all weights.
  */
 #include "check/probe/gate.h"
 
@@ -19,8 +19,8 @@ static double loss_along(struct weft_probe *eval, const double *weights, const d
     return weft_tensor_get(weft_exec_tensor(eval->exec, eval->net.loss), 0);
 }
 
-/* A direction in which every weight changes the loss by about as much as any other, relative to its gradient: its
- * gradient's own, and as much of a random one. Returns the slope that the gradients predict. */
+/* Chooses a direction along which every weight, relative to its gradient, changes the loss by about the same amount:
+ * the sum of its normalised gradient and a random direction. Returns the slope that the gradients predict. */
 static double choose_direction(const struct weft_probe *p, double *direction)
 {
     const struct weft_params *params = &p->model->params;
@@ -38,15 +38,15 @@ static double choose_direction(const struct weft_probe *p, double *direction)
     return slope;
 }
 
-/* The difference of the loss over 2 h, by h. */
+/* Returns the difference of the loss between the points h and -h along the direction. */
 static double difference(struct weft_probe *train, struct weft_probe *eval, const double *direction, double h)
 {
     return loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
 }
 
-/* The relative error of the predicted slope: by the cheapest difference and, where that is not close enough, by those
- * of fourth order. A choice may still change within a step, less likely within a shorter one; a wrong gradient is wrong
- * at all of them. */
+/* Returns the relative error of the predicted slope, by the cheapest difference and, if that is not close enough, by
+ * differences of fourth order. A discrete choice may change within a step, though less likely within a shorter one; a
+ * wrong gradient is wrong at every step size. */
 static double error_along(struct weft_probe *train, struct weft_probe *eval, double *direction)
 {
     double error;

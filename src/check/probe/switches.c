@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * switches.c - what a model can do without: options with a value that switches something off, the model without it, and
- * the layers in which that must make a difference.
+ * switches.c - finds the options of a model that have a value which switches something off, builds the model with it
+ * off, and lists the layers in which that must have an effect.
  *
  * A part may have nothing to do in a layer. So a switch must act
- *   - if parts have weights for it in layers: in those;
- *   - if it is one of the options of a mechanism: in the layers between the first and the last, since what passes from
- *     a layer to the next has an end at which nothing arrives or nothing is sent;
- *   - else, if it acts in some layer: in all of them;
- * but not where the part declares that it skips the layer.
+ *   - in the layers that have weights for it, if there are any;
+ *   - in the layers between the first and the last, if it is an option of a mechanism: mechanisms pass values from
+ * layer to layer, so the first layer receives nothing or the last one sends nothing;
+ *   - else in all layers, if it acts in any;
+ * but never in a layer that the part declares to skip.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -22,7 +22,7 @@ static bool is_on(const struct weft_options *all, const struct weft_option *o)
     return o->opt->off && !weft_opt_same(o->opt, o->value, o->opt->off) && weft_option_acts(all, o);
 }
 
-/* ---- the part that is switched, or whose option it is */
+/* ---- the part that is switched, or that has the option */
 
 static void find_part(const struct weft_spec *spec, const struct weft_opt *opt, struct weft_switch *s)
 {
@@ -92,7 +92,7 @@ bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model)
     return true;
 }
 
-/* Weights of the layer that the model has only because of it. */
+/* Returns whether the layer has weights that exist only because of the switch. */
 static bool has_weights(const struct weft_switch *s, const struct weft_nn *model, int layer)
 {
     for (int i = 0; i < model->params.count; i++) {
@@ -141,7 +141,7 @@ void weft_switch_apply(const struct weft_switch *s, struct weft_nn *model, int l
         model->spec = &s->spec;
 }
 
-/* What is added to a weight whose initial value the option is, 0 for all others. */
+/* Returns the change of a weight's initial value if the option sets it; 0 for all other weights. */
 static double shift(const struct weft_switch *s, const struct weft_param *own)
 {
     int at = weft_params_find(&s->without->params, own->name);

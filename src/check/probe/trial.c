@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * trial.c - reporting one check of a gate.
+ * trial.c - reports one check of a gate.
  */
 #include "check/probe/gate.h"
 
