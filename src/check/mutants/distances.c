@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * distances.c - mutants of w2 whose scores are no squared distances.
+ * distances.c - mutants of w2 whose scores are not squared distances.
  */
 #include "check/mutants/mutants.h"
 
-/* The norms of queries and keys, which a score loses, are so many times as large, from a layer on. */
+/* The norms of queries and keys, which are subtracted from a score, are multiplied by `times` from layer `from_layer`.
+ */
 static double times;
 static int from_layer;
 
@@ -27,7 +28,7 @@ static void lose_norms(void) { break_norms(0, 0); }
 static void double_norms(void) { break_norms(2, 0); }
 static void lose_some(void) { break_norms(0.9, 1); }
 
-/* Norms of the means alone: spreads are not counted. */
+/* Uses the norms of the means only, without spreads. */
 static struct weft_qk norms_of_means(struct weft_build *b, const void *options, const struct weft_qk_raw *r, bool norms)
 {
     struct weft_qk qk = weft_geom_w2.qk(b, options, r, norms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rows.c - mutants whose rows see what they must not, or are computed wrongly, somewhere: late positions, late layers,
- * grouped heads, one use of the graph, one dtype, only the backward pass.
+ * rows.c - mutants whose rows depend on rows they must not see, or are computed wrongly, in some places only: late
+ * positions, late layers, grouped heads, one use of the graph, one dtype, the backward pass.
  */
 #include "check/mutants/mutants.h"
 
@@ -80,7 +80,7 @@ const struct weft_mutant weft_mutants_rows[] = {
     {"decoding differs in the last layer in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_CACHED,
      .check = "rows that differ",
      .place = PLACE(WEFT_AT_HIDDEN, .layer = 4, .uses = WEFT_USE_CACHED, .defect = {WEFT_SCALES, 1.05, 70})},
-    /* kernels that do not compute what their reference says */
+    /* kernels that do not compute the result of their reference */
     {"a kernel is 5 % off", DEEP, .gate = WEFT_GATE_GRADIENT, .check = "against f64",
      .place = PLACE(WEFT_AT_HIDDEN, .defect = {WEFT_SCALES, 1.05, 0, .in = WEFT_IN_FAST})},
     {"a kernel is off in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_GRADIENT, .check = "in bf16 against f64",
@@ -115,7 +115,7 @@ const struct weft_mutant weft_mutants_rows[] = {
     {"heads of deep layers have no gradient at the end of the context", DEEP, .gate = WEFT_GATE_GRADIENT,
      .check = "differences of the loss in f64 (all layers",
      .place = PLACE(WEFT_AT_HEADS, .layer = 4, .defect = {WEFT_SCALES, 0, 6, .in = WEFT_IN_BACKWARD})},
-    /* nothing comes through */
+    /* an output that is always 0 */
     {"the last layer's feed-forward is multiplied by 0", DEEP, .gate = WEFT_GATE_LIVE,
      .check = "every weight has a gradient", .place = PLACE(WEFT_AT_HIDDEN, .layer = 2, .defect = {WEFT_SCALES, 0, 0})},
     {0},

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tables.c - mutants of tables: rows that are read in place of others, or never, in kernel, derivative and reference
- * alike.
+ * tables.c - mutants of tables: kernel, derivative and reference all read the wrong rows, or never read some rows.
  */
 #include "check/mutants/mutants.h"
 
 #include <stdlib.h>
 
-/* Rows of the table that has so many are read at another place. */
+/* In the table with `broken_rows` rows, `elsewhere` replaces the row to read. */
 static int64_t broken_rows;
 static int32_t (*elsewhere)(int32_t row);
 
@@ -58,7 +57,7 @@ static void stop_positions(void) { read_elsewhere(200, stop_at_170); }
 static void lose_the_last(void) { read_elsewhere(230, exchange_the_last); }
 static void wrap_tokens(void) { read_elsewhere(300, wrap_128); }
 
-/* Distances of 40 and more share a number, whatever relative_max says. */
+/* Distances of 40 and more share a bias, whatever relative_max is. */
 static struct weft_value *short_bias(struct weft_build *b, const void *options)
 {
     enum { DISTANCES = 40 };

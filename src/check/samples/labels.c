@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * labels.c - tokens and labels by the definition of the task, of all samples that a run reads: those of training, and
- * the held-out ones that are scored.
+ * labels.c - checks tokens and labels of all samples that a run reads against the definition of the task: the training
+ * samples, and the held-out ones that are scored.
  *
- * If there is no time for all, the range is divided into pieces of the same length, and one sample is taken by chance
- * out of each. So a defect of one sample in thousands shows in a run that draws many, wherever in the run it is.
+ * If there is no time for all of them, the range is divided into pieces of equal length and one random sample is taken
+ * from each. So a defect of one sample in thousands is found in a run that draws many, wherever in the run it is.
  */
 #include "check/samples/samples.h"
 
@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST = 256 /* samples in any case */, PLACE_KEY = 98 };
+enum { LEAST = 256 /* minimum number of samples */, PLACE_KEY = 98 };
 
-/* The time for each range. */
+/* Fractions of the time for each range. */
 #define SHARE_TRAINING 0.02
 #define SHARE_HELD_OUT 0.004
 #define MOST_SECONDS 0.3 /* enough to find a defect of one sample in 20000 */
@@ -64,7 +64,7 @@ static void look_at(struct labels *l, uint64_t index)
     }
 }
 
-/* One sample of each piece, which is all of them if there are as many pieces as samples. */
+/* Checks one sample of each piece; with as many pieces as samples, all of them. */
 static void look_at_pieces(struct labels *l, const struct range *r, int64_t pieces)
 {
     uint64_t begin = r->first;
@@ -75,7 +75,8 @@ static void look_at_pieces(struct labels *l, const struct range *r, int64_t piec
     }
 }
 
-/* The first samples take longer than others, so it is measured again how many there is time for. */
+/* Returns the number of samples checked. The first samples take longer than others, so the number that fits into the
+ * time is estimated again after each pass. */
 static int64_t look_at_range(const struct weft_trial *t, struct labels *l, const struct range *r)
 {
     int64_t looked = 0, next = weft_min(r->count, LEAST);
@@ -102,7 +103,7 @@ static void check_range(const struct weft_trial *t, struct labels *l, const stru
                       (unsigned long long)l->defect_at, l->defect);
 }
 
-/* How many samples training reads. */
+/* Returns the number of samples that training reads. */
 static int64_t count_training(const struct weft_drawn *d)
 {
     const struct weft_recipe *r = d->recipe;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * many_samples.c - samples of the real task as far as training goes: that each is the function of its index, has no
- * defect and comes once.
+ * many_samples.c - checks samples of the real task up to the end of training: each is a function of its index, has no
+ * defect and occurs once.
  *
- * Looked at are thousands from the first on, held-out ones, and others that are spread up to the last of the recipe and
- * around powers of two. A task whose samples come again after P of them shows it if P is below the product of the two
- * numbers. Where a task has few different samples, sequences of them are compared instead.
+ * It looks at the first few thousand samples, at held-out ones, and at others spread up to the last of the recipe and
+ * around powers of two. A task whose samples repeat after P of them is noticed if P is below the product of the two
+ * numbers of samples. If a task has few different samples, sequences of them are compared instead.
  */
 #include "check/samples/samples.h"
 
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 
 enum { MOST_TOKENS = 1 << 20, MOST = 4096, LEAST = 8, GROUP = 64, FAR = 1 << 22, SPREAD_KEY = 96 };
-#define PLENTY 1e10 /* different samples */
-#define SKEW 32     /* how much more often two are equal, as not all are as likely */
+#define PLENTY 1e10 /* number of different samples */
+#define SKEW 32     /* factor by which equal samples are more frequent, because some are more likely than others */
 
-/* A sample, or a sequence of them, from an index on. */
+/* A sample, or a sequence of them, that starts at an index. */
 struct seen {
     uint64_t hash, index;
 };
@@ -27,11 +27,11 @@ struct many {
     struct weft_drawn drawn;
     void *context;
     struct weft_marginals *marginals;
-    int64_t first, held_out, spread; /* how many are looked at; of `spread`, the beginnings */
-    bool compares;                   /* equal ones are a defect, unlike in texts */
-    int group;                       /* samples of a sequence */
+    int64_t first, held_out, spread; /* number of first, held-out and spread samples (or starts of sequences) */
+    bool compares;                   /* equal samples are a defect, unlike in texts */
+    int group;                       /* number of samples in a sequence */
     double different;
-    struct seen *seen, *begun; /* sequences; and the first sample of each that is spread */
+    struct seen *seen, *begun; /* sequences; first sample of each spread one */
     int64_t seen_count, begun_count;
     int64_t defects;
     uint64_t defect_at;
@@ -46,12 +46,12 @@ static uint64_t draw(struct many *m, uint64_t index)
     uint64_t hash = 1;
     d->index = index;
     d->recipe->task->sample(d->spec, d->recipe->task_options, index, d->tokens, d->targets);
-    for (int64_t i = 0; i < 2 * d->length; i++) /* tokens and, behind them, targets */
+    for (int64_t i = 0; i < 2 * d->length; i++) /* tokens, followed by targets */
         hash = (hash ^ (uint32_t)d->tokens[i]) * 0x9e3779b97f4a7c15u + (hash >> 29);
     return hash ^ hash >> 32;
 }
 
-/* All sequences that begin within a row of samples. */
+/* Draws consecutive samples and hashes every sequence of m->group of them. */
 static void draw_row(struct many *m, uint64_t first, int64_t count, bool counts)
 {
     const uint64_t base = 0xd1342543de82ef95u;
@@ -79,19 +79,19 @@ static void look_for_defects(struct many *m, uint64_t index)
     }
 }
 
-/* ---- which */
+/* ---- the samples to draw */
 
-/* One past the last sample that training may draw. */
+/* Returns one past the last sample that training may draw. */
 static uint64_t end_of(const struct many *m)
 {
     const struct weft_recipe *r = m->drawn.recipe;
     double all = (double)r->steps * (double)r->micro_batches * (double)m->drawn.spec->batch;
-    if (m->definition) /* else further ones may not be defined */
+    if (m->definition) /* without one, later samples may not exist */
         all = fmax(all, FAR);
     return (uint64_t)fmin(all, (double)WEFT_HELD_OUT);
 }
 
-/* The last ones, those around powers of two, and others by chance. */
+/* Returns the index of the i-th spread sample: the last, those around powers of two, then random ones. */
 static uint64_t spread_index(const struct many *m, int64_t i)
 {
     uint64_t group = (uint64_t)m->group, end = end_of(m), most = end > group ? end - group : 0;
@@ -120,7 +120,7 @@ static void draw_all(struct many *m)
     }
 }
 
-/* ---- what is found */
+/* ---- reports */
 
 static int by_hash(const void *a, const void *b)
 {
@@ -147,7 +147,7 @@ static void check_recurring(const struct weft_trial *t, struct many *m)
                       (unsigned long long)m->seen[at ? at - 1 : 0].index);
 }
 
-/* In the other order, so that a sample that depends on those before it differs. */
+/* Draws the spread samples again in reverse order, so that a sample that depends on those before it differs. */
 static void check_again(const struct weft_trial *t, struct many *m)
 {
     int64_t unlike = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * marginals.c - tokens that a task draws uniformly are: at every position halves, parity and eighths of what it draws
- * from, and over all positions that draw from the same, every token or one of many classes of them.
+ * marginals.c - checks that tokens which a task draws uniformly are uniform: at every position the halves, parity and
+ * eighths of the range, and over all positions with the same range every token, or classes of tokens.
  *
  * Tokens of a sample that are drawn without replacement deviate less than chance, never more.
  */
@@ -14,11 +14,11 @@
 enum { EIGHTHS = 8, MOST_SOURCES = 16 /* fuzzy: 16 tokens of a key */, CLASSES = 256 };
 
 struct place {
-    int64_t first, count; /* what is drawn from */
+    int64_t first, count; /* range of tokens */
     int64_t all, low, even, eighth[EIGHTHS];
 };
 struct source {
-    int64_t first, count, all, range[CLASSES], rest[CLASSES]; /* by their size, and by their remainder */
+    int64_t first, count, all, range[CLASSES], rest[CLASSES]; /* counts by size, and by remainder */
 };
 struct weft_marginals {
     const struct weft_definition *definition;
@@ -82,7 +82,7 @@ void weft_marginals_add(struct weft_marginals *m, const struct weft_drawn *d)
 
 struct worst {
     double sigmas;
-    int64_t position; /* -1: over all */
+    int64_t position; /* -1: over all positions */
     const char *what;
 };
 
@@ -92,7 +92,7 @@ static void look(struct worst *w, int64_t position, const char *what, double sig
         *w = (struct worst){sigmas, position, what};
 }
 
-/* The share of 0 .. count-1 that i * parts / count puts into one of the parts. */
+/* Returns the fraction of the numbers 0 to count-1 that i * parts / count puts into this part. */
 static double share(int64_t part, int64_t parts, int64_t count)
 {
     return (double)(weft_div_up((part + 1) * count, parts) - weft_div_up(part * count, parts)) / (double)count;

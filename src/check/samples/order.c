@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * order.c - the order in which windows of texts are read: every epoch takes each window once, in an order of its own.
+ * order.c - checks the order in which windows of texts are read: every epoch reads each window once, in its own order.
  *
- * Validation and test take disjoint parts of one order, so that no window is in both if it is a permutation. Numbers of
- * windows are those of the data and some others; of large ones a part is looked at.
+ * Validation and test take disjoint parts of one order, so they share no window if it is a permutation. The check uses
+ * the data's own numbers of windows and some others; for large ones it looks at a part of the order.
  */
 #include "check/samples/samples.h"
 #include "check/trainer/dropout.h"
@@ -20,11 +20,12 @@ struct order {
     uint64_t n, seed;
     uint64_t *list;
     int64_t repeated, outside;
-    double alike, uneven; /* the most positions that two orders agree in; how far from chance, in sigmas */
-    bool same;            /* all epochs begin with the same window */
+    double alike,
+        uneven; /* largest number of places where two orders agree; largest deviation from chance, in sigmas */
+    bool same;  /* all epochs begin with the same window */
 };
 
-/* The window at a place of an epoch, or, past the last epoch, of the held-out order. */
+/* Returns the window at a place of an epoch or, past the last epoch, of the held-out order. */
 static uint64_t window(const struct order *o, int epoch, uint64_t i)
 {
     return epoch < EPOCHS ? weft_order_sample(o->n, o->seed, epochs[epoch] * o->n + i)
@@ -37,7 +38,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All places, or one by chance out of every so many. */
+/* Looks at all places, or at a random one of every `each`. */
 static void look_for_repeats(struct order *o, int epoch)
 {
     uint64_t each = o->n <= MOST ? 1 : o->n / MOST, count = weft_min((int64_t)o->n, MOST);
@@ -70,7 +71,7 @@ static void look_for_likeness(struct order *o)
     }
 }
 
-/* How many of the first half of the places take windows of the first half. */
+/* Compares the number of first-half windows in the first half of the places with chance. */
 static double unevenness(const struct order *o, int epoch)
 {
     int64_t count = weft_min((int64_t)o->n / 2, SOME), low = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets.c - the samples that the model itself is trained and scored on: what every task must keep, and, for tasks
+ * targets.c - checks the samples that the model itself is trained and scored on: the rules for all tasks and, for tasks
  * with a definition (targets_*.c), tokens and targets by that definition.
  */
 #include "check/samples/samples.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { TRAINING = 64, HELD_OUT = 16, SAMPLES = TRAINING + 2 * HELD_OUT, MANY = 512, MOST_TOKENS = 1 << 22 };
-#define PLENTY 1e10 /* different samples: no two are equal by chance */
+#define PLENTY 1e10 /* number of different samples above which no two are equal by chance */
 
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name)
 {
@@ -33,7 +33,7 @@ static const struct weft_definition *definition_of(const struct weft_task *task)
     return NULL;
 }
 
-/* Samples one after another, tokens and targets of each. */
+/* Samples one after another, each with its tokens and targets. */
 struct samples {
     const struct weft_definition *definition;
     struct weft_drawn drawn;
@@ -56,7 +56,7 @@ static bool same(const struct samples *s, int i, int j)
     return memcmp(s->all + (size_t)i * count, s->all + (size_t)j * count, count * sizeof *s->all) == 0;
 }
 
-/* The i-th of all samples that are looked at, of which a task with few held-out ones has fewer. */
+/* Returns the index of the i-th sample to check; if a task has few held-out samples, some are taken twice. */
 static uint64_t index_of(const struct samples *s, int i)
 {
     if (i < TRAINING)
@@ -96,7 +96,7 @@ static void check_each(const struct weft_trial *t, struct samples *s)
                       (unsigned long long)unlike_at);
 }
 
-/* How many different samples there are, as far as that is known. */
+/* Returns the number of different samples of the task; 0: unknown. */
 static double different(const struct samples *s)
 {
     const struct weft_recipe *r = s->drawn.recipe;

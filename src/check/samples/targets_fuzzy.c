@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_fuzzy.c - samples of fuzzy by its definition: n keys of m codes, then n queries, each a key with some codes
- * substituted, scored after every code with the number of that key.
+ * targets_fuzzy.c - the definition of fuzzy: n keys of m codes, then n queries, each a key with some codes substituted.
+ * The target after every code of a query is the index of its key.
  */
 #include "check/samples/samples.h"
 #include "check/trainer/definitions.h"
@@ -21,15 +21,16 @@ static struct sizes sizes_of(const struct weft_drawn *d)
     return s;
 }
 
-/* The token of a key that a query's token, at a position, stands for; -1: the target names none. */
+/* Returns the token of the key that the query's token at a position stands for; -1: the target names no key. */
 static int32_t meant(const struct weft_drawn *d, const struct sizes *s, int64_t position)
 {
     int64_t key = d->targets[position] - s->tokens * s->codes;
     return key < 0 || key >= s->keys ? -1 : d->tokens[key * s->tokens + position % s->tokens];
 }
 
-/* The keys that queries were drawn of: noise hides them. What a sample draws is numbered, first the codes of all keys,
- * then for each query its key, and for each of its codes whether it is substituted and, if so, by which. */
+/* Checks the targets against the keys that the random numbers select, because noise hides them in the tokens. A sample
+ * draws the codes of all keys, then for each query its key, and for each of its codes whether it is substituted and, if
+ * so, the substitute. */
 static const char *wrong_answers(const struct weft_drawn *d, const struct sizes *s)
 {
     const uint64_t key = weft_key(weft_key_name((uint64_t)d->spec->seed, "task.fuzzy"), d->index);
@@ -65,7 +66,7 @@ static const char *wrong_fuzzy(const struct weft_drawn *d, void *context)
     return wrong_answers(d, &s);
 }
 
-/* Codes of the queries that are not their keys'. */
+/* Returns the number of codes in queries that differ from those of their keys. */
 static double substituted(const struct weft_drawn *d)
 {
     const struct sizes s = sizes_of(d);
@@ -88,7 +89,7 @@ static bool fuzzy_from(const struct weft_drawn *d, int64_t position, int64_t *fi
     const struct sizes s = sizes_of(d);
     *first = position % s.tokens * s.codes;
     *count = s.codes;
-    return position < s.keys * s.tokens; /* the others are keys again */
+    return position < s.keys * s.tokens; /* later tokens repeat keys */
 }
 
 const struct weft_definition weft_definition_fuzzy = {

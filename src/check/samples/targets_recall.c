@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_recall.c - samples of recall and mqar by their definitions.
+ * targets_recall.c - the definitions of recall and mqar.
  */
 #include "check/samples/samples.h"
 
 #include <math.h>
 
-/* ---- recall: S different tokens, then the same again without the last; scored from S on */
+/* ---- recall: S distinct tokens, then the same without the last; the repetition is scored */
 
 static const char *wrong_recall(const struct weft_drawn *d, void *context)
 {
@@ -15,7 +15,7 @@ static const char *wrong_recall(const struct weft_drawn *d, void *context)
     if (d->length != 2 * S - 1)
         return "the sample has the wrong length";
     for (int64_t i = 0; i < d->length; i++) {
-        int64_t seen = 0; /* the same token before, which the next one follows */
+        int64_t seen = 0; /* position of the first occurrence of the token */
         while (seen < i && d->tokens[seen] != d->tokens[i])
             seen++;
         if (i < S ? seen < i : seen != i - S)
@@ -44,7 +44,7 @@ static bool recall_from(const struct weft_drawn *d, int64_t position, int64_t *f
 {
     *first = 0;
     *count = d->spec->vocab;
-    return 2 * position < d->length; /* the others are the same again */
+    return 2 * position < d->length; /* later tokens are repetitions */
 }
 
 const struct weft_definition weft_definition_recall = {"recall",
@@ -54,7 +54,7 @@ const struct weft_definition weft_definition_recall = {"recall",
                                                        .expected = expected_recall,
                                                        .drawn_from = recall_from};
 
-/* ---- mqar: n keys with their values, then every key again at an even distance, where its value is the target */
+/* ---- mqar: n keys with their values, then every key once more at an even distance, with its value as the target */
 
 static bool contains(const int32_t *tokens, int64_t stride, int64_t n, int32_t token)
 {
@@ -103,7 +103,7 @@ static const char *wrong_mqar(const struct weft_drawn *d, void *context)
     return wrong ? wrong : scored == n ? NULL : "not every key is queried once";
 }
 
-/* The gap of the first key, in slots of two: near ones are more likely. */
+/* Returns the gap of the first key in slots of two tokens; short gaps are more likely. */
 static double first_gap(const struct weft_drawn *d)
 {
     int64_t n = weft_drawn_option(d, "mqar_pairs"), i = 2 * n;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_text.c - samples of text by its definition: a window of the data and, as targets, the tokens that follow.
+ * targets_text.c - the definition of text: a sample is a window of the data, and its targets are the tokens that
+ * follow.
  *
- * The data are read again by a plain reader, by the order in which windows are visited: training takes the train files,
- * a new order each epoch; validation and test one order of the val files, of which they take the first and the second
- * half, or the test files where there are any. The windows at the boundaries of files are looked for in these orders.
- * Files that were moved since cannot be read again: then only what a window shows of itself is checked.
+ * A plain reader reads the data again in the order of the windows. Training reads the train files in a new order each
+ * epoch. Validation and test take the first and the second half of one order of the val files; if there are test files,
+ * the test takes these. The windows at the boundaries of files are looked up in these orders. Files that have been
+ * moved cannot be read again; then only the window itself is checked.
  */
 #include "check/samples/samples.h"
 #include "text/text.h"
@@ -18,7 +19,7 @@ enum split { TRAIN, VAL, TEST, SPLITS };
 static const char *const names[] = {"train", "val", "test"};
 
 struct files {
-    struct weft_token_files *split[SPLITS]; /* NULL: there are none, or they cannot be read */
+    struct weft_token_files *split[SPLITS]; /* NULL: no files, or they cannot be read */
     int32_t *window;
 };
 
@@ -56,7 +57,7 @@ static void close_files(void *context)
     free(files);
 }
 
-/* A window has a token more than the sample is long. */
+/* A window has one token more than the sample. */
 static int64_t count_windows(const struct files *files, enum split split, int64_t length)
 {
     int64_t tokens = files->split[split] ? weft_token_files_tokens(files->split[split]) : 0;
@@ -65,10 +66,10 @@ static int64_t count_windows(const struct files *files, enum split split, int64_
 
 static uint64_t held_out_key(void) { return weft_key_name(0, "held out"); }
 
-/* The first of the places of val's order that are the test's. */
+/* Returns the first place in the order of val that belongs to the test. */
 static uint64_t second_half(uint64_t windows) { return windows - windows / 2; }
 
-/* The window that a sample is, and of which files; SPLITS: that is not known. */
+/* Returns the window that a sample reads and sets *from to its files; SPLITS: not known. */
 static uint64_t window_of(const struct weft_drawn *d, const struct files *files, enum split *from)
 {
     bool held_out = d->index >= WEFT_HELD_OUT, test = d->index >= WEFT_TEST, own = files->split[TEST];
@@ -84,7 +85,7 @@ static uint64_t window_of(const struct weft_drawn *d, const struct files *files,
     return i < n ? weft_order(n, held_out_key(), i) : n; /* the files end before window n does */
 }
 
-/* A sample that is this window. */
+/* Returns a sample that reads this window. */
 static uint64_t sample_of(const struct weft_drawn *d, const struct files *files, enum split split, int64_t window)
 {
     uint64_t n = (uint64_t)count_windows(files, split, d->length);
@@ -119,7 +120,7 @@ static const char *wrong_text(const struct weft_drawn *d, void *context)
 /* ---- boundaries of files */
 
 enum { BOUNDARIES_KEY = 99 };
-#define SHARE 0.01 /* of the time, for each split */
+#define SHARE 0.01 /* fraction of the time for each split */
 #define MOST_SECONDS 0.3
 
 struct around {
@@ -130,7 +131,7 @@ struct around {
     const char *defect;
 };
 
-/* Whether the task has the sample. */
+/* Returns whether the task has the sample. */
 static bool exists(const struct weft_drawn *d)
 {
     uint64_t first = d->index >= WEFT_TEST ? WEFT_TEST : d->index >= WEFT_HELD_OUT ? WEFT_HELD_OUT : 0;
@@ -157,7 +158,7 @@ static void look_at(struct around *a, int64_t window)
     }
 }
 
-/* The windows that have the last token of a file or the first of the next one, and their neighbours. */
+/* Checks the windows that contain the last token of a file or the first of the next one, and their neighbours. */
 static void look_around(struct around *a, int64_t boundary)
 {
     int64_t token = weft_token_files_begin(a->files->split[a->split], boundary), length = a->drawn.length;
@@ -166,7 +167,7 @@ static void look_around(struct around *a, int64_t boundary)
         look_at(a, w);
 }
 
-/* The last boundary, and those around powers of two. Returns how many. */
+/* Checks the last boundary and those around powers of two. Returns their number. */
 static int64_t look_at_some(struct around *a, int64_t boundaries)
 {
     int64_t looked = 1, next = 1;
@@ -177,7 +178,7 @@ static int64_t look_at_some(struct around *a, int64_t boundaries)
     return looked;
 }
 
-/* Boundary i is where file i begins. Returns how many were looked at: all, or one by chance out of each piece. */
+/* Checks all boundaries (boundary i is where file i begins), or a random one of each piece. Returns their number. */
 static int64_t look_at_boundaries(const struct weft_trial *t, struct around *a, int64_t boundaries)
 {
     if (boundaries == 0)
@@ -242,7 +243,7 @@ static void check_shared(const struct weft_trial *t, const struct files *files)
                       path);
 }
 
-/* Validation has the larger half of val's windows, or all if there are test files. */
+/* Checks that validation has the larger half of val's windows, or all of them if there are test files. */
 static void check_held_out(const struct weft_trial *t, const struct weft_drawn *d, const struct files *files)
 {
     int64_t of_val = count_windows(files, VAL, d->length), of_test = count_windows(files, TEST, d->length);
@@ -257,7 +258,8 @@ static void check_held_out(const struct weft_trial *t, const struct weft_drawn *
                           (long long)plain_val, (long long)plain_test);
 }
 
-/* Windows by a plain reader; how they are shared out; and the order that is taken for granted above. */
+/* Checks the windows with a plain reader, their division between splits, and the order that the functions above rely
+ * on. */
 static enum weft_status check_windows(const struct weft_trial *t, const struct weft_drawn *d, void *context)
 {
     struct files *files = context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_tree.c - samples of entailment by its definition: the tree that grows from the seed, whether a is an ancestor
- * of b, and that no pair serves two of training, validation and test.
+ * targets_tree.c - the definition of entailment: a tree grown from the seed, whether a is an ancestor of b, and no pair
+ * in two of training, validation and test.
  *
- * Purposes are compared over many more samples than the others: which pairs are held out shows only in what recurs.
+ * The last rule is checked over many more samples than the others, because only pairs that recur can break it.
  */
 #include "check/samples/samples.h"
 
@@ -14,10 +14,10 @@ enum { DEPTH = 6, FIRST_NODE = 2, MANY = 4096 };
 struct tree {
     int64_t nodes;
     int *parent, *depth;
-    unsigned char *uses; /* [nodes, nodes]: bits of the purposes that a pair was drawn for */
+    unsigned char *uses; /* [nodes, nodes]: bit set of the splits that a pair was drawn for */
 };
 
-/* Level by level: a node above depth 6 has 1 to 4 children, as long as there are tokens. */
+/* Grows the tree level by level: a node above depth 6 has 1 to 4 children, as long as there are tokens. */
 static void grow(struct tree *tree, int64_t most, uint64_t key)
 {
     int64_t next = 0;
@@ -74,7 +74,7 @@ static const char *wrong_pair(const struct tree *tree, int64_t a, int64_t b, con
     return targets[1] == (up == a) ? NULL : "the answer is wrong";
 }
 
-/* Marks the pair as used; whether it was used for something else. */
+/* Marks the pair as used in the split of this sample. Returns whether it is also used in a different split. */
 static bool is_shared(struct tree *tree, int64_t a, int64_t b, uint64_t index)
 {
     unsigned char *uses = &tree->uses[a * tree->nodes + b];
@@ -91,7 +91,7 @@ static const char *wrong_one(struct tree *tree, uint64_t index, const int32_t *t
     return wrong;
 }
 
-/* With the first sample many others are looked at. */
+/* Checks a sample; with the first one, also many others. */
 static const char *wrong_entailment(const struct weft_drawn *d, void *context)
 {
     const char *wrong = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * token_files.c - a plain reader of token files, written from docs/data.md, to compare the real one with: it seeks to
- * each token's place in its file and puts the token together from its bytes. Only the rule for names is shared.
+ * token_files.c - a plain reader of token files, written from docs/data.md, to compare the real one with. It seeks to
+ * each token's place in its file and assembles the token from its bytes. The two share only the rule for file names.
  */
 #include "check/samples/samples.h"
 #include "text/text.h"
@@ -17,8 +17,8 @@ enum { HEADER = 256 * 4, MAGIC_OF_2_BYTES = 20240520, MAGIC_OF_4_BYTES = 2024080
 
 struct file {
     char *path;
-    int64_t begin, tokens; /* in the stream */
-    int64_t header, width; /* in bytes */
+    int64_t begin, tokens; /* place in the stream; number of tokens */
+    int64_t header, width; /* sizes in bytes */
     dev_t device;
     ino_t inode;
 };
@@ -144,7 +144,7 @@ int64_t weft_token_files_shared(const struct weft_token_files *a, const struct w
 
 /* ---- reading */
 
-/* The file that has a token: from the place where it would be among files of equal length, one after another. */
+/* Returns the file that contains a token, searching from the place where it would be if all files were equally long. */
 static const struct file *find(const struct weft_token_files *f, int64_t token)
 {
     int64_t i = (int64_t)((double)token / (double)f->tokens * (double)(f->count - 1));
