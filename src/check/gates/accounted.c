@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * accounted.c - the predicted cost of a model (train/account.c) is what running it takes: weights, FLOPs, memory,
- * cache. Multiply-adds are counted where they happen, in products and in attention's tiles.
+ * accounted.c - compares the predicted cost of a model (train/account.c) with the measured one: weights, FLOPs, memory,
+ * cache. Multiply-adds are counted where they happen, in matmuls and in the tiles of attention.
  */
 #include "check/probe/gate.h"
 #include "infer/infer.h"
@@ -22,11 +22,11 @@ static void report_equal(const struct weft_trial *t, double found, double predic
 
 /* The measured cost of running a graph. */
 struct taken {
-    double weights, flops; /* FLOPs of a token */
-    double bytes;          /* of resident memory */
-    /* Multiply-adds of a run: as the kernels counted them, and as their ops declare them. */
+    double weights, flops; /* number of weights; FLOPs per token */
+    double bytes;          /* resident memory */
+    /* Multiply-adds of a run, counted by the kernels and declared by their ops. */
     double products, declared_products, attention, declared_attention;
-    double products_flops; /* FLOPs that ops with products declare */
+    double products_flops; /* FLOPs declared by ops with matmuls */
 };
 
 static double sum_products(const struct weft_probe *p)
@@ -35,7 +35,7 @@ static double sum_products(const struct weft_probe *p)
     int n = weft_exec_products(p->exec, NULL, 0);
     struct weft_product *list = calloc((size_t)n + 1, sizeof *list);
     weft_exec_products(p->exec, list, list ? n : 0);
-    for (int i = 0; list && i < n; i++) /* attention's have a share of 1/2 */
+    for (int i = 0; list && i < n; i++) /* matmuls of attention have a share of 1/2 and are left out */
         sum += list[i].share == 1 ? (double)list[i].m * (double)list[i].n * (double)(list[i].k * list[i].batch) : 0;
     free(list);
     return sum;
@@ -94,8 +94,8 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
                       "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
 }
 
-/* What the kernels did is what their ops declare, from which all predictions are made. Beside their products, ops that
- * have any declare a few additions. */
+/* Compares the kernels' counts with the declarations of their ops, on which all predictions are based. Ops with matmuls
+ * also declare a few additions. */
 static void check_counts(const struct weft_trial *t, const struct taken *taken, const char *graph)
 {
     const double limit = 0.1;
@@ -122,7 +122,7 @@ static enum weft_status check_runs(const struct weft_trial *t, const struct weft
     report_equal(t, forward.flops, a->flops_prefill, "FLOPs of a token in a forward pass");
     check_counts(t, &step, "TRAIN");
     check_counts(t, &forward, "FORWARD");
-    if (weft_resident_bytes() >= 0 && !WEFT_SANITIZED) /* which need memory for every byte */
+    if (weft_resident_bytes() >= 0 && !WEFT_SANITIZED) /* sanitizers need additional memory for every byte */
         check_memory(t, step.bytes, planned);
     return WEFT_OK;
 }
@@ -141,7 +141,7 @@ static enum weft_status check_cache(const struct weft_trial *t, const struct wef
     return status;
 }
 
-/* With a batch so large that other memory of the process does not matter, where memory is looked at. */
+/* Uses a batch so large that other memory of the process does not matter (only if memory is checked). */
 enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * batches.c - the gradient of a whole batch is the sum of the gradients of its parts, on the graph that trains, at the
- * batch and length that it trains with.
+ * batches.c - checks that the gradient of a batch is the sum of the gradients of its parts, on the training graph at
+ * the training batch and length.
  *
  * Kernels are compared with references on few rows; here they run on as many as in training, and again on a few
- * sequences at a time. Only the order of sums may differ; but the gradient of a matrix that is computed from others is
- * rounded to bf16 before it goes on to those. Auxiliary losses, which may contrast sequences with each other, are left
- * out.
+ * sequences at a time. Only the order of sums may differ, except that the gradient of a matrix which is computed from
+ * others is rounded to bf16 before it is passed on to them. Auxiliary losses, which may contrast sequences with each
+ * other, are left out.
  */
 #include "check/probe/gate.h"
 
@@ -18,14 +18,14 @@
 enum { TOKENS_KEY = 96, FEW_ROWS = 256 };
 #define LIMIT_F32 1e-4
 #define LIMIT_BF16 5e-3
-#define SHARE 0.1  /* of the time of all checks */
-#define SMALL 1e-3 /* of the largest gradient: smaller ones have its roundings */
+#define SHARE 0.1  /* fraction of the time of all checks */
+#define SMALL 1e-3 /* fraction of the largest gradient; smaller ones have its rounding errors */
 
 struct batch {
     struct weft_probe probe;
-    int64_t sequences, length, each; /* sequences of a part */
-    int32_t *tokens, *targets;       /* of the whole batch */
-    float *whole, *losses;           /* its gradient, and the loss of each row */
+    int64_t sequences, length, each; /* each: number of sequences in a part */
+    int32_t *tokens, *targets;       /* tokens and targets of the whole batch */
+    float *whole, *losses;           /* gradient of the whole batch; loss of each row */
 };
 
 static int32_t *ints(const struct weft_probe *p, const struct weft_value *v)
@@ -61,7 +61,7 @@ static void close_batch(struct batch *b)
     free(b->whole);
 }
 
-/* Some sequences of the batch, with the masks and the weight that their rows have in it; adds to the gradients. */
+/* Runs some sequences of the batch, with the masks and the weight that their rows have in it. Adds to the gradients. */
 static void run(struct batch *b, int64_t first, int64_t count)
 {
     const struct weft_probe *p = &b->probe;
@@ -76,7 +76,7 @@ static void run(struct batch *b, int64_t first, int64_t count)
     weft_defer(weft_exec_run(p->exec));
 }
 
-/* The largest difference of a weight's gradient, relative to its size. */
+/* Returns the largest relative difference of a weight's gradient, and sets *at to the weight. */
 static double worst_weight(const struct batch *b, int *at)
 {
     const struct weft_params *params = &b->probe.model->params;
@@ -128,7 +128,7 @@ static void compare(const struct weft_trial *t, struct batch *b)
     weft_trial_report(t, differing == 0, (double)differing, 0, name, "a row depends on the size of its batch");
 }
 
-/* As many sequences of the batch as there is time for, and at least two. */
+/* Uses as many sequences of the batch as there is time for, but at least two. */
 enum weft_status weft_check_batches(const struct weft_trial *t)
 {
     const struct weft_itself *it = t->itself;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * cached.c - sequences that go through a cache give the same logits as whole sequences.
+ * cached.c - checks that sequences fed through a cache give the same logits as whole sequences.
  *
- * Two sequences in parallel, their pages in shuffled order: first in random chunks, then token by token; the logits
- * must be the same bits. Then decoded as a user would, a chunk first: also the same bits, unless latents are absorbed,
- * which rounds differently. In f32 the absorbed result is compared with the whole pass; a choice between near ties (the
- * k largest routes) may differ, so one of a few token sequences must agree. In bf16 such choices differ everywhere, so
- * both are compared with f64: for one of the sequences absorbing must not be much farther from it than the whole pass.
+ * Two sequences are fed in parallel, with their pages in shuffled order: first in random chunks, then token by token.
+ * The logits must have the same bits. Then they are decoded as by a user, starting with a chunk. The bits must again be
+ * the same, unless latents are absorbed, which rounds differently. In f32 the absorbed result is compared with the
+ * whole pass; a choice between near ties (the k largest routes) may differ, so one of a few token sequences must agree.
+ * In bf16 such choices differ everywhere, so both are compared with f64: for one of the sequences, the error of
+ * absorbing must not be much larger than that of the whole pass.
  */
 #include "check/probe/gate.h"
 #include "infer/infer.h"
@@ -18,14 +19,14 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, MOST = 17, TOKENS_KEY = 31, CHUNKS_KEY = 32, SCATTER = 33, ATTEMPTS = 3 };
-enum { LARGE = 150 }; /* tokens in a chunk of the model itself */
+enum { LARGE = 150 }; /* maximum chunk of the model itself in tokens */
 
 struct stage {
     const struct weft_nn *model;
-    int64_t length, chunk; /* tokens of a sequence, and at most in a chunk */
+    int64_t length, chunk; /* tokens in a sequence; maximum number of tokens in a chunk */
     struct weft_decoder *expanding, *decoding;
     struct weft_probe whole, exact; /* exact: f64, opened when needed */
-    struct weft_tensor got;         /* logits from a session, laid out as those of the whole */
+    struct weft_tensor got;         /* logits from a session, laid out like those of `whole` */
 };
 
 static const struct weft_tensor *logits_of(const struct weft_probe *p)
@@ -35,7 +36,7 @@ static const struct weft_tensor *logits_of(const struct weft_probe *p)
 
 /* ---- feeding */
 
-/* How many tokens of a sequence to feed next, given how many were fed. */
+/* Returns the number of tokens of a sequence to feed next, given the number fed so far. */
 typedef int64_t cut_fn(const struct stage *s, int64_t sequence, int64_t done);
 
 static int64_t random_chunk(const struct stage *s, int64_t sequence, int64_t done)
@@ -50,7 +51,7 @@ static int64_t chunk_then_single(const struct stage *s, int64_t sequence, int64_
     return sequence == 0 && done == 0 ? s->chunk : 1;
 }
 
-/* One by one around the boundaries of pages and at the end, else up to the next of these. */
+/* Feeds single tokens around the boundaries of pages and at the end, and chunks between them. */
 static int64_t single_at_pages(const struct stage *s, int64_t sequence, int64_t done)
 {
     enum { AROUND = 2 };
@@ -60,7 +61,7 @@ static int64_t single_at_pages(const struct stage *s, int64_t sequence, int64_t 
     return weft_min(s->chunk, weft_min(WEFT_KEY_TILE - into, s->length - AROUND - done));
 }
 
-/* Feeds both sequences from their beginning. */
+/* Feeds both sequences from the beginning. */
 static enum weft_status feed(struct stage *s, struct weft_decoder *session, cut_fn *cut)
 {
     const int32_t *tokens = weft_exec_tensor(s->whole.exec, s->whole.net.tokens)->data;
@@ -160,7 +161,7 @@ static enum weft_status check_absorbed_bf16(const struct weft_trial *t, struct s
     return WEFT_OK;
 }
 
-/* Of the model itself in any dtype: a decoder that uses other weights or rows is far off. */
+/* Checks the model itself in any dtype. A decoder that uses wrong weights or rows has a large error. */
 static void check_absorbed_itself(const struct weft_trial *t, const struct stage *s)
 {
     const double limit = s->model->spec->compute == WEFT_F32 ? 1e-3 : 0.1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * causal.c - no row depends on later tokens: exactly, in all bits.
+ * causal.c - checks that no bit of a row depends on later tokens.
  *
- * One batch has a sequence and, for every position t, the same sequence with other tokens after t; another batch has it
- * cut off after t. Rows up to t must be the same. Then both again with matrices so large that a mask made of a finite
- * constant no longer hides anything.
+ * One batch contains a sequence and, for every position t, the same sequence with different tokens after t; a second
+ * batch contains it cut off after t. Rows up to t must be the same. Both are repeated with matrices so large that a
+ * mask made of a finite constant no longer hides anything.
  */
 #include "check/probe/gate.h"
 
@@ -17,7 +17,7 @@ enum { MOST = 70, TOKENS_KEY = 21, OTHERS_KEY = 22 };
 /* Sequence 0 is whole, sequence s > 0 shares its first s tokens. */
 struct batch {
     struct weft_probe probe;
-    int64_t count; /* sequences, and tokens of the whole one */
+    int64_t count; /* number of sequences, and of tokens in the whole one */
     int64_t lengths[MOST];
 };
 
@@ -28,7 +28,7 @@ static void write_tokens(struct batch *b)
     for (int64_t s = 0; s < b->count; s++)
         for (int64_t t = 0; t < b->lengths[s]; t++, tokens++) {
             uint64_t token = weft_below(TOKENS_KEY, (uint64_t)t, vocab);
-            if (s > 0 && t >= s) /* never the same one */
+            if (s > 0 && t >= s) /* always a different token */
                 token += 1 + weft_below(OTHERS_KEY, (uint64_t)(s * MOST + t), vocab - 1);
             *tokens = (int32_t)(token % vocab);
         }
@@ -44,7 +44,7 @@ static bool same(const float *a, const float *b, int64_t n)
     return true;
 }
 
-/* Counts rows that differ; finds the first of them, and the first token that it must not depend on. */
+/* Returns the number of rows that differ, and sets the first of them and the first token that it must not depend on. */
 static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
 {
     const struct weft_tensor *logits = weft_exec_tensor(b->probe.exec, b->probe.net.logits);
@@ -66,7 +66,7 @@ static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
     return differing;
 }
 
-/* The sequence and its copies, changed or cut off. */
+/* Runs the sequence and its copies, changed or cut off. */
 static void run(struct batch *b, bool cut)
 {
     for (int64_t s = 0; s < b->count; s++)
@@ -87,7 +87,7 @@ static void report(const struct weft_trial *t, struct batch *b, bool cut, double
                       "logits of position %lld depend on the token at %lld", (long long)first, (long long)seen);
 }
 
-/* Only matrices: temperatures and gains are exponents or factors of them. */
+/* Scales matrices only, because temperatures and gains are exponents or factors of them. */
 static void enlarge(struct weft_probe *p, double factor)
 {
     for (int i = 0; i < p->model->params.count; i++) {
@@ -98,7 +98,8 @@ static void enlarge(struct weft_probe *p, double factor)
     weft_defer(weft_exec_prepare(p->exec));
 }
 
-/* As large as the model allows: scores beyond 1e9 have no probabilities in f32. Runs the changed copies. */
+/* Scales matrices as far as the model allows, because scores beyond 1e9 have no probabilities in f32. Runs the changed
+ * copies and returns the factor. */
 static double enlarge_much(struct batch *b)
 {
     for (double factor = 1000;; factor /= 10) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * forked.c - a sequence that is forked in a cache, and its branch, go on as if each had been fed from its beginning.
+ * forked.c - checks that a sequence forked in a cache, and its branch, continue as if each had been fed from the
+ * beginning.
  *
- * Sequences are forked around the boundary of a page, and branches are forked again. Then all go on with tokens of
- * their own, some are reset, and another sequence takes over the pages that are free. Every row must have the bits that
- * the whole sequence gives it. Absorbed latents round differently: there a second session, in which every branch is fed
- * from its beginning in the same pieces, must give the same bits.
+ * Sequences are forked around the boundary of a page, and branches are forked again. Then all continue with their own
+ * tokens, some are reset, and a new sequence takes over the free pages. Every row must have the bits that it has in the
+ * whole sequence. Absorbed latents round differently, so for them a second session, in which every branch is fed from
+ * the beginning in the same pieces, must give the same bits.
  */
 #include "check/probe/gate.h"
 #include "infer/infer.h"
@@ -19,11 +20,11 @@
 enum { PAGE = WEFT_KEY_TILE, PART = 37, AFTER = 5, MOST_BRANCHES = 10, LARGE = 150, MOST_PIECES = 256 };
 enum { FORKS_KEY = 34, SHUFFLE = 35 };
 
-/* A sequence that continues `parent` (-1: none) from length `at`, counted from the first page that is looked at. */
+/* A sequence that continues `parent` (-1: none) from length `at`, counted from the first page to check. */
 struct fork {
     int parent;
     int64_t at;
-    bool reset; /* after its first own token, while others go on */
+    bool reset; /* reset it after its first own token, while others continue */
 };
 /* Parents first, and the branches of each in the order of their lengths. */
 static const struct fork near[] = {{-1, 0, true},    {0, 1, false},        {1, 2, false},
@@ -33,24 +34,24 @@ static const struct fork far[] = {{-1, 0, true}, {0, PART, false}, {1, PART + 3,
 _Static_assert(sizeof near / sizeof *near < MOST_BRANCHES, "the last branch takes over free pages");
 
 struct branch {
-    int64_t slot; /* its sequence in a session */
+    int64_t slot; /* index of its sequence in a session */
     int parent;
-    int64_t at, fed, length;     /* where it was forked; tokens so far, and in the end */
-    int64_t row;                 /* of its first token in the whole pass */
-    int64_t pieces[MOST_PIECES]; /* where each feed ended, its parent's included */
+    int64_t at, fed, length;     /* length at the fork; tokens fed so far; final length */
+    int64_t row;                 /* row of its first token in the whole pass */
+    int64_t pieces[MOST_PIECES]; /* end of each feed, including those of its parent */
     int piece_count;
     bool reset;
 };
 struct family {
     const struct weft_nn *model;
-    struct weft_probe whole; /* the sequences from their beginnings */
+    struct weft_probe whole; /* the whole sequences */
     struct weft_decoder *forked;
-    struct weft_decoder *apart; /* NULL: the whole pass is what is compared with */
-    int64_t longest, chunk;     /* tokens of a sequence, and of a feed, at most */
+    struct weft_decoder *apart; /* session without forks; NULL: rows are compared with the whole pass */
+    int64_t longest, chunk;     /* maximum tokens in a sequence, and in a feed */
     int count;
     struct branch list[MOST_BRANCHES];
-    int64_t differing;     /* rows */
-    int64_t at, forked_at; /* position of the first, and where its sequence was forked */
+    int64_t differing;     /* number of rows that differ */
+    int64_t at, forked_at; /* position of the first one; length at which its sequence was forked */
 };
 
 /* ---- the sequences */
@@ -60,7 +61,7 @@ static int32_t *tokens_of(const struct family *f, const struct branch *b)
     return (int32_t *)weft_exec_tensor(f->whole.exec, f->whole.net.tokens)->data + b->row;
 }
 
-/* Those that fit, with their lengths. */
+/* Lists the branches that fit, with their lengths. */
 static void list_branches(struct family *f, const struct fork *forks, int count, int64_t base)
 {
     struct branch *root = &f->list[0];
@@ -76,7 +77,7 @@ static void list_branches(struct family *f, const struct fork *forks, int count,
     }
 }
 
-/* The sequence that takes over the first one's place: not before that is reset, so it is none of `count`. */
+/* Returns the sequence that takes over the first one's place once that is reset; it is not one of the `count`. */
 static struct branch *successor(struct family *f) { return &f->list[f->count]; }
 
 static void add_successor(struct family *f)
@@ -84,7 +85,7 @@ static void add_successor(struct family *f)
     *successor(f) = (struct branch){.parent = -1, .length = weft_min(f->longest, PAGE + AFTER)};
 }
 
-/* The first token of its own differs from its parent's at that position. */
+/* Copies the parent's tokens. The first own token differs from the parent's at that position. */
 static void inherit(const struct family *f, const struct branch *b, const struct branch *parent)
 {
     int32_t *tokens = tokens_of(f, b);
@@ -120,7 +121,7 @@ static void compare(struct family *f, const struct branch *b, const float *got, 
     }
 }
 
-/* Feeds so many tokens of each of some branches in one run. */
+/* Feeds n[i] tokens of each branch i in one run. */
 static enum weft_status feed(struct family *f, struct branch *const *branches, const int64_t *n, int count)
 {
     struct weft_feed feeds[MOST_BRANCHES];
@@ -149,7 +150,7 @@ static enum weft_status feed_until(struct family *f, struct branch *b, int64_t u
     return WEFT_OK;
 }
 
-/* In the session without forks: the tokens of its ancestors, in the same pieces. */
+/* Feeds the tokens of the branch's ancestors to the session without forks, in the same pieces. */
 static enum weft_status feed_apart(const struct family *f, const struct branch *b)
 {
     const float *logits;
@@ -172,7 +173,7 @@ static enum weft_status fork_branch(struct family *f, struct branch *b)
     return WEFT_OK;
 }
 
-/* One token of each, or two of some; *fed: whether there were any. */
+/* Feeds one token of each branch, or two of some. Sets *fed to whether any were left. */
 static enum weft_status feed_all(struct family *f, int round, bool *fed)
 {
     struct branch *some[MOST_BRANCHES];
@@ -239,7 +240,7 @@ static void close_sessions(struct family *f)
     f->forked = f->apart = NULL;
 }
 
-/* Which forks: of those that there would be in a longer context. */
+/* Writes which forks were made, out of those that a longer context would have. */
 static void describe(const struct weft_trial *t, const struct family *f, int count, int64_t base, bool absorbs,
                      char where[120])
 {
@@ -250,7 +251,7 @@ static void describe(const struct weft_trial *t, const struct family *f, int cou
              absorbs ? ", absorbed, against sequences without forks" : "");
 }
 
-/* What is left in use when all sequences are reset was lost. */
+/* Pages still in use after all sequences are reset are lost. */
 static enum weft_status run_sessions(const struct weft_trial *t, struct family *f, const struct fork *forks, int count,
                                      int64_t base, bool absorbs)
 {
@@ -290,7 +291,7 @@ static enum weft_status check(const struct weft_trial *t, struct family *f, cons
     return WEFT_OK;
 }
 
-/* The longest sequence there is memory for. */
+/* Returns the maximum length of a sequence that there is memory for. */
 static int64_t cut(const struct weft_spec *spec, int64_t length, int count)
 {
     return weft_max(1, weft_min(weft_min(length, spec->context), WEFT_MOST_LOGITS / ((count + 1) * spec->vocab)));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * gradient.c - gradients are the derivatives of the loss.
+ * gradient.c - checks that gradients are the derivatives of the loss.
  *
  * In f64, along random directions in every weight, a central difference of the loss is compared with the gradient in
- * that direction. Then the fast f32 gradients are compared with those of f64.
+ * that direction. Then the fast f32 gradients are compared with those in f64.
  * Choices between near ties (the k largest routes) make the loss jump. If a difference spans a jump, a smaller step is
- * tried; and for one of a few token sequences there must be no jump, and f32 must choose as f64 does. With
- * dropout, one direction through all weights is looked at.
+ * tried; and one of a few token sequences must have no jump, and the same choices in f32 as in f64. With dropout, one
+ * direction through all weights is checked.
  */
 #include "check/probe/gate.h"
 
@@ -14,7 +14,7 @@
 
 enum { SEQUENCES = 2, LENGTH = 10, TOKENS_KEY = 51, DIRECTIONS = 2, ATTEMPTS = 3 };
 #define RATE 0.2
-#define NO_RATE 1e-12 /* less than one of the numbers that masks are drawn from */
+#define NO_RATE 1e-12 /* smaller than the resolution of the random numbers of masks */
 
 static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                                    enum weft_mode mode)
@@ -43,7 +43,7 @@ static void move(double *w, int64_t n, uint64_t key, double by)
         w[i] += by * sign(key, i);
 }
 
-/* The slope of the loss along a direction. */
+/* Returns the slope of the loss along a direction. */
 static double difference(struct weft_probe *p, const struct weft_param *w, uint64_t key, double step)
 {
     double *at = (double *)p->weights + w->offset;
@@ -55,7 +55,7 @@ static double difference(struct weft_probe *p, const struct weft_param *w, uint6
     return (above - below) / (2 * step);
 }
 
-/* The error in one direction, relative to the tolerance. */
+/* Returns the error in one direction, relative to the tolerance. */
 static double error_along(const struct weft_probe *trained, struct weft_probe *loss, int i, uint64_t key)
 {
     const struct weft_param *w = &trained->model->params.list[i];
@@ -112,8 +112,9 @@ static double largest_of(const struct weft_tensor *x)
     return largest;
 }
 
-/* The largest error of an f32 gradient, relative to the largest element of its tensor; and where. Where large terms
- * cancel, the error is that of the terms: hence at least a thousandth of the largest gradient of all is allowed for. */
+/* Returns the largest error of an f32 gradient, relative to the largest element of its tensor, and sets *at to the
+ * tensor. If large terms cancel, the error is relative to the terms, so the scale is at least a thousandth of the
+ * largest gradient. */
 static double compare(const struct weft_probe *exact, const struct weft_probe *fast, int *at)
 {
     int n = exact->model->params.count;
@@ -167,7 +168,7 @@ static enum weft_status check(const struct weft_trial *t, struct weft_probe *tra
 
 /* ---- dropout */
 
-/* Masks are the same in every run: they are a function of the step and the sample. */
+/* Masks depend on step and sample only, so they are the same in every run. */
 static enum weft_status check_dropped(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *loss)
 {
     double error = INFINITY;
@@ -184,7 +185,7 @@ static enum weft_status check_dropped(const struct weft_trial *t, struct weft_pr
     return WEFT_OK;
 }
 
-/* With a rate at which nothing is dropped, TRAIN gives the losses of EVAL. */
+/* Checks that TRAIN gives the losses of EVAL at a dropout rate that drops nothing. */
 static enum weft_status check_undropped(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *eval)
 {
     const double limit = 1e-9;

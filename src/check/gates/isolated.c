@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * isolated.c - a sequence does not depend on the others in its batch, nor on its place in it: exactly, in all bits.
+ * isolated.c - checks that no bit of a sequence's rows depends on the other sequences in its batch or on its place in
+ * it.
  *
- * A batch is run as it is and with every sequence one place further and other tokens in the first. The sequences that
- * only moved must keep the bits of their rows: logits of FORWARD on the twin, losses of EVAL on the model itself.
+ * A batch is run twice: unchanged, and with every sequence one place further and different tokens in the first. The
+ * sequences that only moved must keep the bits of their rows: logits of FORWARD on the twin, losses of EVAL on the
+ * model itself.
  */
 #include "check/probe/gate.h"
 
@@ -14,7 +16,7 @@
 
 enum { TOKENS_KEY = 81, SEQUENCES = 3, MOST = 70 };
 
-/* All that a run of the graph says of its rows: `width` numbers each. */
+/* Returns the results of the graph's rows, with `width` values each. */
 static const float *rows_of(const struct weft_probe *p, int64_t *width)
 {
     const struct weft_value *v = p->net.logits ? p->net.logits : p->net.nll;
@@ -28,7 +30,7 @@ static int32_t *ints(const struct weft_probe *p, const struct weft_value *v)
     return v ? weft_exec_tensor(p->exec, v)->data : NULL;
 }
 
-/* Moves what every sequence reads one place further; the last becomes the first, one token changed in each row. */
+/* Moves the tokens or targets of every sequence one place further; the last becomes the first, plus `shift`. */
 static void move(int32_t *numbers, int32_t *last, int64_t sequences, int64_t length, int64_t shift, int64_t vocab)
 {
     if (!numbers)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * live.c - everything in the model has an effect, in f64:
- *   - every weight has a gradient (except where it is 0 by mathematics, which the part declares);
- *   - every weight is what it is declared to be (roles.c);
- *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is, in all layers
- *     and in each of them (switches.c);
- *   - every option that is not at its default changes something: weights, their first values, logits or gradients, or
- *     where its table says so, the plan;
- *   - auxiliary losses give a gradient of their own;
+ * live.c - checks in f64 that everything in the model has an effect:
+ *   - every weight has a gradient, unless its part declares that it is identically 0;
+ *   - every weight has its declared role (roles.c);
+ *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is turned off in
+ * all layers and in each of them (switches.c);
+ *   - every option that is not at its default changes something: weights, their initial values, logits or gradients or,
+ *     if its table declares that, the plan;
+ *   - auxiliary losses have their own gradient;
  *   - relative positions depend only on distances: moving all positions changes nothing.
- * A mechanism that is declared and counted but not wired in fails here, and so does a loss without gradient.
+ * A mechanism that is declared and counted but not wired in fails here, and so does a loss without a gradient.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -19,10 +19,10 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11 };
-#define ROUNDING 1e-12 /* it is 1e-16, and a setting that is read back may differ by that much */
+#define ROUNDING 1e-12 /* f64 has 1e-16, and a setting that is read back may differ by that much */
 
-/* Runs a model on fixed tokens with the reference kernels, without dropout; its weights as a switch that is off in a
- * layer wants them (NULL: none is). */
+/* Runs a model on fixed tokens with the reference kernels, without dropout. If `s` is not NULL, weights are changed as
+ * required by this switch being off in a layer. */
 static enum weft_status run(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                             const struct weft_switch *s, int layer)
 {
@@ -89,7 +89,7 @@ static double change(const struct weft_tensor *a, const struct weft_tensor *b)
     return weft_tensor_distance(a, b) / weft_tensor_rms(a);
 }
 
-/* The largest change of a gradient that both models have. */
+/* Returns the largest relative change of a gradient that both models have. */
 static double change_of_gradients(const struct weft_probe *a, const struct weft_probe *b)
 {
     double largest = 0;
@@ -106,7 +106,7 @@ struct base {
     struct weft_probe trained, forward;
 };
 
-/* Of a model that is the base without the switch, in one layer or (-1) in all. */
+/* Measures the effect of the switch: `other` is the base model with it off in one layer or (-1) in all. */
 static enum weft_status effect_on(const struct base *base, const struct weft_nn *other, const struct weft_switch *s,
                                   int layer, double *effect)
 {
@@ -192,7 +192,7 @@ static enum weft_status has_effect(const struct base *base, const struct weft_nn
     return WEFT_OK;
 }
 
-/* Whether the default stands for the value that the option has, such as 0 for as many heads as there are. */
+/* Returns whether the default stands for the current value, such as kv_heads=0 for the number of heads. */
 static bool stands_for_it(const struct weft_spec *with_default, const struct weft_option *o)
 {
     struct weft_options all;
@@ -203,7 +203,7 @@ static bool stands_for_it(const struct weft_spec *with_default, const struct wef
     return false;
 }
 
-/* With its default a model may be impossible, so that it does something. */
+/* Checks one option. If the model is impossible with the default, the option has an effect. */
 static enum weft_status check_default(const struct weft_trial *t, const struct base *base, const struct weft_option *o,
                                       bool *has)
 {
@@ -226,7 +226,7 @@ static enum weft_status check_default(const struct weft_trial *t, const struct b
     return status;
 }
 
-/* A sequence shorter than windows and the like does not show them. */
+/* Skipped for short contexts, in which windows and similar options have no effect. */
 static enum weft_status check_defaults(const struct weft_trial *t, const struct base *base)
 {
     struct weft_options all;
@@ -251,7 +251,7 @@ static enum weft_status check_defaults(const struct weft_trial *t, const struct 
 
 /* ---- losses */
 
-/* The gradient without the cross-entropy, where parts have losses of their own. */
+/* Checks the gradient without the cross-entropy, if parts have their own losses. */
 static void check_losses(const struct weft_trial *t, struct weft_probe *trained)
 {
     double largest = 0;
@@ -267,8 +267,8 @@ static void check_losses(const struct weft_trial *t, struct weft_probe *trained)
 
 /* ---- positions */
 
-/* If keys are rotated and queries are not, for example, the result depends on where the sequence begins. Not for
- * schemes that add something to the embedding, which depend on absolute positions. */
+/* For example, if keys are rotated and queries are not, the result depends on where the sequence begins. Schemes that
+ * add something to the embedding depend on absolute positions and are left out. */
 static enum weft_status check_positions(const struct weft_trial *t, const struct base *base)
 {
     const double limit = 1e-9;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * metric.c - the scores of a geometry that declares them to be squared distances are that: with the same raw vectors as
- * queries and keys, 0 to itself and otherwise more, the same both ways, and never a longer way than over a third point.
- * A geometry that loses a term of its distance may still train; this does not know the formula, but notices.
+ * metric.c - checks that scores which a geometry declares to be squared distances are distances: with the same raw
+ * vectors as queries and keys, a point has distance 0 to itself and a positive one to others, the distance is
+ * symmetric, and it is never longer than the way through a third point. A geometry that loses a term of its distance
+ * may still train; this check notices it without knowing the formula.
  *
- * Attention of each block runs alone, in f64, on sequences of two points: the second row's output lies between the
- * values of both, and where it lies gives the difference of the two scores.
+ * The attention of each block runs alone, in f64, on sequences of two points. The second row's output lies between the
+ * values of both points, and its position between them gives the difference of the two scores.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -18,10 +19,10 @@ enum { POINTS = 4, PAIRS = POINTS * (POINTS - 1), MOST_HEADS = 16, POINTS_KEY = 
 #define LIMIT 1e-6
 
 struct points {
-    double square[MOST_HEADS][POINTS][POINTS]; /* score of a point with itself minus that with another */
+    double square[MOST_HEADS][POINTS][POINTS]; /* score of a point with itself minus that with a different point */
 };
 
-/* ---- weights: queries and keys alike, and heads as they are */
+/* ---- weights: the same for queries and keys, and an identity for the output */
 
 static double *weights_of(const struct weft_probe *p, int layer, const char *name, const struct weft_param **w)
 {
@@ -52,7 +53,7 @@ static void make_alike(const struct weft_probe *p, int layer)
 
 /* ---- points */
 
-/* The n-th ordered pair. */
+/* Sets a and b to the n-th ordered pair. */
 static void pair_at(int n, int *a, int *b)
 {
     *a = n / (POINTS - 1);
@@ -73,7 +74,7 @@ static void write_points(const struct weft_probe *p)
     }
 }
 
-/* What attention adds to a row, one element of a head. */
+/* Returns one element of what attention adds to a row. */
 static double added(const struct weft_probe *p, int64_t row, int64_t e)
 {
     const struct weft_tensor *x = weft_exec_tensor(p->exec, p->net.x), *y = weft_exec_tensor(p->exec, p->net.y);
@@ -107,7 +108,7 @@ static void read_points(const struct weft_probe *p, struct points *found)
 
 /* ---- the check */
 
-/* What breaks the rules of a distance most. */
+/* The largest violation of the rules of a distance. */
 struct breach {
     double most;
     const char *what;

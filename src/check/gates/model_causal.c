@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_causal.c - no row of the model itself depends on later tokens or on other sequences, in the graphs that train
- * and score it.
+ * model_causal.c - checks that no row of the model itself depends on later tokens or on other sequences, in the graphs
+ * that train and score it.
  *
  * Derivative: one row is scored, without auxiliary losses; the gradient of its cross-entropy with respect to the
- * embedding is exactly 0 at every later position and in every other sequence. This is the training graph with its own
- * dropout and one more output.
+ * embedding must be exactly 0 at every later position and in every other sequence. This uses the training graph with
+ * its own dropout and one additional output.
  *
- * Bits: in every sequence the tokens from a position on are replaced; the losses of all rows before it keep their bits.
- * A leak that only some positions have is seen where the position just behind it is among those tried: the last, those
+ * Bits: in every sequence a position and all later ones get different tokens; the losses of all earlier rows must keep
+ * their bits. A leak at a single position is found if the position after it is among those tried: the last, those
  * around the boundaries of tiles and pages, then the others, as time allows. In the training graph the first sequence
  * keeps its tokens, so that all its rows must keep their bits.
  *
- * Agreement: without dropout, TRAIN and EVAL give every row's loss the same bits; the logits of FORWARD give it up to
- * rounding, and the prediction with it. So what holds for one of them holds for all: FORWARD is compared at every row
- * with a model that was fed token by token and has not seen the later ones (gate cached).
+ * Agreement: without dropout, TRAIN and EVAL must give every row's loss the same bits, and the logits of FORWARD the
+ * same loss and prediction up to rounding. So results for one of them hold for all. FORWARD is compared at every row
+ * with a model that was fed token by token and has not seen later tokens (gate cached).
  */
 #include "check/probe/gate.h"
 
@@ -31,13 +31,13 @@ enum {
     ALONE = 1,
 };
 
-/* ---- which positions */
+/* ---- the positions to try */
 
-/* All positions with a row before them, each once: the last; around each boundary of a tile, the late ones first; the
+/* All positions except the first, each once: the last; those around each boundary of a tile, late ones first; then the
  * others, spread over the context. */
 struct places {
     int64_t *at, count;
-    bool *listed; /* by position */
+    bool *listed; /* indexed by position */
 };
 
 static void free_places(struct places *p)
@@ -62,7 +62,7 @@ static enum weft_status list_places(struct places *p, int64_t length)
     if (!p->at || !p->listed)
         return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     int64_t stride = weft_max(1, (int64_t)(0.618 * (double)length));
-    while (common_divisor(length, stride) > 1) /* else it would not come to all of them */
+    while (common_divisor(length, stride) > 1) /* else it would not reach all positions */
         stride++;
     list_place(p, length, length - 1);
     for (int64_t boundary = length / WEFT_KEY_TILE * WEFT_KEY_TILE; boundary > 0; boundary -= WEFT_KEY_TILE)
@@ -73,11 +73,11 @@ static enum weft_status list_places(struct places *p, int64_t length)
     return WEFT_OK;
 }
 
-/* The i-th; from the beginning again where there are no more, and 0 of a context of one token. */
+/* Returns the i-th position, starting again after the last; 0 if the context is one token. */
 static int64_t place_at(const struct places *p, int64_t i) { return p->count ? p->at[i % p->count] : 0; }
 
-/* Runs that are taken in any case: what a machine does in a moment, so that small models are checked at all positions
- * however busy it is. `passes`: 1 forward, 3 with gradients. */
+/* Returns the number of runs to make regardless of the time: a moment's work, so that small models are checked at all
+ * positions even on a busy machine. `passes`: 1 forward, 3 with gradients. */
 static int64_t least_rounds(const struct weft_itself *it, int passes)
 {
     double flops = 2.0 * passes * (double)it->model->params.elements * (double)(it->sequences * it->length);
@@ -116,7 +116,7 @@ static enum weft_status copy_losses(const struct weft_probe *p, struct losses *t
 
 static bool same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* Whether a row's loss has other bits than before, or is not a number. */
+/* Returns whether the bits of a row's loss changed, or it is not finite. */
 static bool differs(const struct losses *before, const struct weft_probe *p, int64_t row)
 {
     const float *nll = weft_exec_tensor(p->exec, p->net.nll)->data, *lse = weft_exec_tensor(p->exec, p->net.lse)->data;
@@ -125,7 +125,8 @@ static bool differs(const struct losses *before, const struct weft_probe *p, int
 
 /* ---- replacing tokens */
 
-/* The first by one that is a power of two away, where tables that are too short begin again; none by itself. */
+/* Replaces `count` tokens. The first new token is a power of two away, which shows tables that wrap around because they
+ * are too short. No token is replaced by itself. */
 static void replace(struct weft_probe *p, int64_t row, int64_t count, int64_t round, uint64_t key)
 {
     uint64_t vocab = (uint64_t)p->model->spec->vocab, step = 1;
@@ -138,9 +139,9 @@ static void replace(struct weft_probe *p, int64_t row, int64_t count, int64_t ro
 }
 
 struct found {
-    int64_t tried, leaks, row, seen; /* positions; rows that changed; the first of them, and what it must not see */
-    int64_t others;                  /* rows of sequences that were not touched and changed */
-    int64_t still, still_at;         /* positions whose own row did not change, as it must; the last of them */
+    int64_t tried, leaks, row, seen; /* positions; rows that changed; the first of them, and the position it sees */
+    int64_t others;                  /* changed rows of unchanged sequences */
+    int64_t still, still_at;         /* positions whose own row did not change although it must; the last of them */
 };
 
 static void note_leak(struct found *f, int64_t row, int64_t seen)
@@ -151,7 +152,7 @@ static void note_leak(struct found *f, int64_t row, int64_t seen)
     }
 }
 
-/* One run with other tokens from a position on in every sequence but the first `kept`. */
+/* Runs the graph with different tokens, starting at a position, in every sequence but the first `kept`. */
 static void run_replaced(const struct weft_itself *it, struct weft_probe *p, const struct places *places,
                          const struct losses *before, int64_t kept, int64_t round, struct found *f)
 {
@@ -214,7 +215,7 @@ static enum weft_status check_train_bits(const struct weft_trial *t, const struc
     struct weft_itself *it = t->itself;
     struct losses before = {0};
     struct found f = {0};
-    if (it->model->spec->dropout > 0) { /* else it was run to be compared with EVAL */
+    if (it->model->spec->dropout > 0) { /* else it was already run for the comparison with EVAL */
         weft_probe_fill(&it->train, TOKENS_KEY);
         weft_defer(weft_exec_run(it->train.exec));
     }
@@ -231,7 +232,7 @@ static enum weft_status check_train_bits(const struct weft_trial *t, const struc
 
 /* ---- derivative */
 
-/* In each sequence only the row at its place is scored; at a place below 0, none. */
+/* Scores only row rows[s] of each sequence s; if that is negative, none. */
 static void score_only(const struct weft_itself *it, const int64_t *rows)
 {
     const struct weft_probe *p = &it->train;
@@ -242,7 +243,8 @@ static void score_only(const struct weft_itself *it, const int64_t *rows)
     weft_tensor_set(weft_exec_tensor(p->exec, p->net.share), 0, 0);
 }
 
-/* Elements of the embedding's gradient in some rows that are not exactly 0, and the first such row. */
+/* Returns the number of elements of the embedding's gradient that are not exactly 0 in these rows, and sets the first
+ * such row. */
 static int64_t count_nonzero(const struct weft_tensor *x, int64_t row, int64_t rows, int64_t *first)
 {
     int64_t width = weft_tensor_width(x), count = 0;
@@ -253,7 +255,7 @@ static int64_t count_nonzero(const struct weft_tensor *x, int64_t row, int64_t r
 }
 
 struct derivative {
-    int64_t tried, later, others, row, seen, silent; /* rows; what was found in how many of them, and the first */
+    int64_t tried, later, others, row, seen, silent; /* number of rows; of those with each defect; the first defect */
 };
 
 static void run_derivative(struct weft_itself *it, const int64_t *rows, struct derivative *d)
@@ -278,7 +280,7 @@ static void run_derivative(struct weft_itself *it, const int64_t *rows, struct d
     }
 }
 
-/* First one sequence alone, then all at once. */
+/* Scores a row of one sequence first, then rows of all sequences together. */
 static enum weft_status check_derivative(const struct weft_trial *t, const struct places *places)
 {
     struct weft_itself *it = t->itself;
@@ -347,7 +349,7 @@ static enum weft_status check_train_as_eval(const struct weft_trial *t, const st
     return status;
 }
 
-/* A row by FORWARD's logits: its loss, and how far the logit of a prediction is below the highest. */
+/* The loss of a row by FORWARD's logits, and the distance of the prediction's logit from the highest. */
 struct by_logits {
     double loss, below;
 };
@@ -391,7 +393,7 @@ static void compare_rows(const struct weft_trial *t, const float *logits, int64_
                       (int)eval->prediction[below_at]);
 }
 
-/* The first sequence, or as much of it as has room for its logits. */
+/* Compares the first sequence, or as much of it as there is memory for its logits. */
 static enum weft_status check_forward_as_eval(const struct weft_trial *t, const struct losses *eval)
 {
     struct weft_itself *it = t->itself;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_effects.c - whatever the model itself can do without has an effect on its loss, in each layer and at late
- * positions, measured in nats (effects.c).
+ * model_effects.c - checks that everything that can be switched off in the model itself has an effect on its loss, in
+ * each layer and at late positions, measured in nats (effects.c).
  *
- * Layers are run one by one, the last and the first before the others, as time allows; the graphs of all layers must
- * differ without the switch. A switch that changes nothing in any layer is switched off for the whole model. Where that
- * leaves the cross-entropy as it is, as with auxiliary losses, gradients must change.
+ * Layers are run one by one as time allows, first the last and the first one. The graph must change in every layer when
+ * the switch is off. A switch that changes nothing in any single layer is switched off in the whole model. If that does
+ * not change the cross-entropy, as with auxiliary losses, gradients must change.
  */
 #include "check/probe/effects.h"
 #include "ops/ops.h"
@@ -14,22 +14,22 @@
 #include <stdlib.h>
 
 enum { TOKENS_KEY = 74, SHORT = 64 };
-#define SHARE 0.25 /* of the time of all checks */
+#define SHARE 0.25 /* fraction of the time of all checks */
 
 /* A switch while it is measured. */
 struct measured {
     const struct weft_switch *s;
-    bool layered; /* some layers have to act */
-    int next;     /* of the layers in the order of layer_at */
+    bool layered; /* it must act in some layers */
+    int next;     /* index of the next layer in the order of layer_at */
     struct weft_acts all, late;
 };
 
-/* ---- which layers */
+/* ---- layers */
 
-/* The last, the first, then those in between. */
+/* Returns the i-th layer to measure: the last, the first, then those in between. */
 static int layer_at(int layers, int i) { return i == 0 ? layers - 1 : i - 1; }
 
-/* Another op, other inputs, or another constant. */
+/* Returns whether two nodes have different ops, inputs or constants. */
 static bool is_other(const struct weft_node *a, const struct weft_node *b)
 {
     if (a->op != b->op)
@@ -41,7 +41,8 @@ static bool is_other(const struct weft_node *a, const struct weft_node *b)
            ((const struct weft_fill *)a->attr)->value != ((const struct weft_fill *)b->attr)->value;
 }
 
-/* Whether the graph has other nodes without the switch in this layer, or its weights have other initial values. */
+/* Sets *changed to whether switching off in this layer changes the nodes of the graph or the initial values of
+ * weights. */
 static enum weft_status changes(const struct weft_effects *e, const struct weft_switch *s, int layer, bool *changed)
 {
     struct weft_node *const *a, *const *b;
@@ -63,7 +64,7 @@ static enum weft_status changes(const struct weft_effects *e, const struct weft_
     return status;
 }
 
-/* The graphs of all layers: whether a switch acts in layers, and where it must but does not. */
+/* Checks the graphs of all layers: whether a switch acts in layers, and in which it does not although it must. */
 static enum weft_status check_graphs(const struct weft_trial *t, const struct weft_effects *e, struct measured *m)
 {
     int same = 0, first = 0;
@@ -84,7 +85,7 @@ static enum weft_status check_graphs(const struct weft_trial *t, const struct we
     return WEFT_OK;
 }
 
-/* The next layer that has to act, if there is one. */
+/* Measures the next layer in which the switch must act, if there is one. */
 static enum weft_status measure_next(struct weft_effects *e, struct measured *m)
 {
     int layers = (int)e->spec.layers, layer = -1;
@@ -133,7 +134,7 @@ static void report_layers(const struct weft_trial *t, const struct weft_effects 
     }
 }
 
-/* ---- losses: gradients */
+/* ---- gradients, for switches of auxiliary losses */
 
 static enum weft_status open_short(const struct weft_effects *e, const struct weft_nn *model, struct weft_probe *p)
 {
@@ -144,7 +145,7 @@ static enum weft_status open_short(const struct weft_effects *e, const struct we
     return WEFT_OK;
 }
 
-/* The largest change of a weight's gradient relative to that gradient, where both have it. */
+/* Returns the largest relative change of a weight's gradient that both graphs have. */
 static double change_of_gradients(const struct weft_probe *a, const struct weft_probe *b)
 {
     double largest = 0;
@@ -197,7 +198,7 @@ static enum weft_status check_whole(const struct weft_trial *t, struct weft_effe
 
 /* ---- the check */
 
-/* Each switch once, but for options of mechanisms, which are seen on the twin; then more as time allows. */
+/* Measures each switch once, except options of mechanisms, which the twin covers; then more layers as time allows. */
 static enum weft_status check_switches(const struct weft_trial *t, struct weft_effects *e, struct measured *list,
                                        int count)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_gradient.c - the fast path of the model itself, in the dtype that trains, against its f64 reference: the loss
- * of every row and the gradient of every weight, at the configured widths and layers, on a few rows.
+ * model_gradient.c - compares the fast path of the model itself, in the training dtype, with its f64 reference: the
+ * loss of every row and the gradient of every weight, at the configured widths and layers, on a few rows.
  *
- * Half of the rows are a sequence at the end of the context: position schemes see late positions there. A bf16 number
- * is off by up to u = 2^-9 of itself. The roundings on the way to a gradient are independent of each other, so its
- * relative error grows with the root of their number, which grows with the layers: the bound is FACTOR u sqrt(1 + N),
- * or four times what the roundings of the definition do to exact kernels, where that is more. Errors of single elements
- * average out over a tensor: its scale (the gradient's projection on the reference) is known better than its elements
- * are. A weight with a small gradient gets the roundings of larger ones that cancel in it.
+ * Half of the rows are a sequence at the end of the context, so that position schemes see late positions. A bf16 number
+ * has a relative error of up to u = 2^-9. The rounding errors on the way to a gradient are independent, so its relative
+ * error grows with the square root of their number, which grows with the layers. The bound is FACTOR u sqrt(1 + N) or,
+ * if that is more, four times the effect of the definition's roundings with exact kernels. Errors of single elements
+ * average out over a tensor, so its scale (the gradient's projection on the reference) is more accurate than its
+ * elements. A weight with a small gradient has the rounding errors of larger terms that cancel in it.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -28,22 +28,22 @@ enum {
     ATTEMPTS = 3,
     MANY = 30000000
 };
-#define FACTOR 8. /* roundings in a layer: about 64 */
+#define FACTOR 8. /* square root of the about 64 roundings in a layer */
 #define LONG_SUMS 100.
 #define SCALE_FACTOR 4.
 #define FEW 8.
-#define SMALL 1e-3     /* of the largest gradient: smaller ones have its roundings */
-#define LONG_SHARE 0.1 /* of the time of all checks */
-#define ALLOWED 4.     /* times what rounding does */
+#define SMALL 1e-3     /* fraction of the largest gradient; smaller ones have its rounding errors */
+#define LONG_SHARE 0.1 /* fraction of the time of all checks */
+#define ALLOWED 4.     /* multiple of the effect of rounding */
 
-/* What is compared: a model on one short sequence, at the end of the context, and a longer one. */
+/* A comparison: a model on a short sequence at the end of the context, and a longer one. */
 struct sample {
     const struct weft_nn *model;
-    int64_t at_end, length; /* tokens of the short one and of the longer one */
+    int64_t at_end, length; /* lengths of the short and the longer sequence in tokens */
     const char *what;
-    bool noisy;     /* scores of first weights are nearly 0: with noise, an error in them shows */
-    bool slope;     /* the reference's gradients are compared with differences of its loss, too */
-    double seconds; /* that the comparison took */
+    bool noisy;     /* add noise to the weights: scores of initial weights are nearly 0, which hides errors in them */
+    bool slope;     /* also compare the reference's gradients with differences of its loss */
+    double seconds; /* duration of the comparison */
 };
 
 static enum weft_status open_probe(struct weft_probe *p, const struct sample *s, enum weft_use use, enum weft_mode mode)
@@ -61,9 +61,9 @@ static enum weft_status open_probe(struct weft_probe *p, const struct sample *s,
 
 static int64_t rows_of(const struct sample *s) { return s->at_end + s->length; }
 
-/* What is compared of one weight. */
+/* The errors of one weight's gradient. */
 struct closeness {
-    double error, scale; /* relative, of the elements and of the projection on the reference */
+    double error, scale; /* relative errors of the elements and of the projection on the reference */
 };
 
 static struct closeness compare(const struct weft_tensor *exact, const struct weft_tensor *fast, double least)
@@ -86,8 +86,8 @@ static double worst_loss(const struct weft_probe *exact, const struct weft_probe
                                 weft_exec_tensor(fast->exec, fast->net.nll));
 }
 
-/* The worst of all weights, against bounds that are the same for all and, where it is given, against a multiple of what
- * rounding alone does to the weight. */
+/* The largest error of all weights, relative to a bound that is the same for all or, if known, to a multiple of the
+ * effect of rounding on the weight. */
 struct worst {
     double error, limit;
     int at;
@@ -106,7 +106,7 @@ struct limits {
 static struct limits limits_of(const struct weft_spec *spec, const struct weft_probe *exact)
 {
     double u = spec->compute == WEFT_F32 ? 0x1p-24 : 0x1p-9, depth = sqrt(1 + (double)spec->layers), largest = 0;
-    double factor = spec->compute == WEFT_F32 ? LONG_SUMS : 1; /* f32 sums round in every step, bf16 ones are f32 */
+    double factor = spec->compute == WEFT_F32 ? LONG_SUMS : 1; /* f32 sums round at every step; bf16 sums are f32 */
     for (int i = 0; i < exact->model->params.count; i++)
         if (weft_probe_grad(exact, i))
             largest = fmax(largest, weft_tensor_rms(weft_probe_grad(exact, i)));
@@ -126,15 +126,15 @@ static void compare_all(const struct weft_probe *exact, const struct weft_probe 
         if (rounded)
             by = compare(a, weft_probe_grad(rounded, i), l->least);
         keep_worse(error, c.error, fmax(l->error, ALLOWED * by.error), i);
-        double few = 1 + FEW / sqrt((double)weft_tensor_count(a)); /* of few elements not much averages out */
+        double few = 1 + FEW / sqrt((double)weft_tensor_count(a)); /* over few elements, errors do not average out */
         keep_worse(scale, c.scale, fmax(few * l->scale, ALLOWED * fmax(by.scale, by.error)), i);
     }
 }
 
 /* ---- the reference's own gradients */
 
-/* As in the twin, at any width: scores of about 1, so that a choice (the k largest routes) is seldom between near ties.
- * The probes have the same weights afterwards, those of the first as f32 numbers. */
+/* Adds the noise of the twin, scaled to the width: scores are about 1, so that a choice (the k largest routes) is
+ * rarely between near ties. Afterwards all probes have the same weights, those of the first rounded to f32. */
 static void add_noise(struct weft_probe *const probes[], int count, uint64_t attempt)
 {
     const struct weft_params *params = &probes[0]->model->params;
@@ -158,7 +158,7 @@ static enum weft_status check_slope(const struct weft_trial *t, const struct sam
     struct weft_probe eval = {0};
     char name[160];
     enum weft_status status = open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE);
-    weft_probe_fill(train, TOKENS_KEY); /* EVAL's tokens, if others were tried */
+    weft_probe_fill(train, TOKENS_KEY); /* the tokens of EVAL, in case others were tried */
     for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= WEFT_SLOPE_LIMIT); i++) {
         add_noise(&train, 1, i);
         status = weft_slope_error(train, &eval, &error);
@@ -192,8 +192,8 @@ static void report(const struct weft_trial *t, const struct sample *s, const cha
     weft_trial_report(t, worst.error <= worst.limit, worst.error, worst.limit, name, "%s", where);
 }
 
-/* Where the general bound is exceeded, exact kernels with results rounded as in the graph show what rounding does to
- * that weight: the gradient of a temperature, for example, is a small difference of large sums. */
+/* If the general bound is exceeded, exact kernels whose results are rounded as in the graph show the effect of rounding
+ * on that weight. The gradient of a temperature, for example, is a small difference of large sums. */
 static enum weft_status compare_runs(const struct sample *s, struct weft_probe *exact, struct weft_probe *fast,
                                      struct weft_probe *rounded, struct found *f)
 {
@@ -212,8 +212,9 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
     return WEFT_OK;
 }
 
-/* A choice between near ties (the k largest routes) may differ from the reference's. First weights are so small that
- * all routes are nearly ties: one of a few samples must agree, the further ones with noise on the weights. */
+/* A choice between near ties (the k largest routes) may differ from that of the reference. With initial weights, which
+ * are small, all routes are near ties. So one of a few samples must agree, where all but the first have noise on the
+ * weights. */
 static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
                                         struct weft_probe *fast, struct weft_probe *rounded)
 {
@@ -254,8 +255,8 @@ static enum weft_status check(const struct weft_trial *t, struct sample *s)
     return status;
 }
 
-/* As it is, and, where that is another graph, without dropout, which EVAL has not, and without what is cut off on
- * purpose: gradients through every layer are compared with differences of the loss. */
+/* Checks the model as it is, and compares gradients through every layer with differences of the loss. For the second,
+ * dropout and `detach` are switched off: EVAL has no dropout, and a detached gradient is not the derivative. */
 static enum weft_status check_all_layers(const struct weft_trial *t, struct sample *s)
 {
     struct weft_spec plain = *s->model->spec;
@@ -278,7 +279,8 @@ static enum weft_status check_all_layers(const struct weft_trial *t, struct samp
 
 /* ---- where sequences begin */
 
-/* With schemes that look at distances only, the losses of a sequence are the same wherever it begins in the context. */
+/* Checks that with relative position schemes the losses of a sequence do not depend on where it begins in the context.
+ */
 static enum weft_status check_distances(const struct weft_trial *t, const struct sample *s)
 {
     const double limit = 1e-6;
@@ -288,7 +290,7 @@ static enum weft_status check_distances(const struct weft_trial *t, const struct
     if (weft_spec_pos(s->model->spec)->embed || room == 0)
         return WEFT_OK;
     enum weft_status status = open_probe(&p, s, WEFT_EVAL, WEFT_REFERENCE);
-    /* across powers of two, where tables end and numbers wrap; at last the end of the context */
+    /* across powers of two, where tables end and numbers wrap; finally at the end of the context */
     for (int64_t shift = 0, power = s->at_end; status == WEFT_OK; power *= 2) {
         int32_t *position = weft_exec_tensor(p.exec, p.net.position)->data;
         if (shift == 0)
@@ -316,7 +318,7 @@ static enum weft_status check_distances(const struct weft_trial *t, const struct
     return WEFT_OK;
 }
 
-/* ---- two layers and few words, whose reference is affordable on more rows */
+/* ---- two layers and a small vocabulary, for which the reference is affordable on more rows */
 
 static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from, const char *name, int64_t most,
                              int64_t own)
@@ -327,8 +329,8 @@ static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from,
     return WEFT_OK;
 }
 
-/* On several tiles of keys, with differences of the loss; then with noise, on as much of the context as there is time
- * for, by what a row of the whole model's check took. */
+/* Checks several tiles of keys, with differences of the loss; then, with noise, as much of the context as there is time
+ * for, estimated from the time per row of the whole model's check. */
 static enum weft_status check_part(const struct weft_trial *t, const struct weft_nn *model, double seconds_per_row)
 {
     const struct weft_itself *it = t->itself;
@@ -372,7 +374,7 @@ static enum weft_status check_two_layers(const struct weft_trial *t, double seco
 enum weft_status weft_gate_gradient_itself(const struct weft_trial *t)
 {
     struct weft_itself *it = t->itself;
-    /* Half as many rows where the reference takes its time. */
+    /* Large models, whose reference is slow, use half as many rows. */
     int64_t rows = it->model->params.elements > MANY ? SHORT / 2 : SHORT;
     struct sample s = {it->model, weft_min(rows, it->length), weft_min(rows, it->length), "all layers"};
     TRY(weft_itself_measure(it));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_live.c - the model itself learns: a few steps of its own trainer from its first weights.
+ * model_live.c - checks that the model itself learns in a few steps of its own trainer from its initial weights.
  *
- * Before and after the steps every weight of every layer that is not declared idle has a gradient, and the steps have
- * moved it. Weight decay is 0 here, so that decay alone moves nothing; the learning rate is that of the recipe's
- * first step, but at least 1e-3, so that what starts at 0 has an effect afterwards. Then the effects of the model's
- * parts are measured on the weights that were learned (model_effects.c).
+ * Before and after the steps, every weight that is not declared idle must have a gradient, and the steps must have
+ * moved it. Weight decay is 0 here, so that decay alone moves nothing. The learning rate is that of the recipe's first
+ * step, but at least 1e-3, so that weights that start at 0 have an effect afterwards. Then the effects of the model's
+ * parts are measured with the learned weights (model_effects.c).
  */
 #include "check/probe/gate.h"
 #include "train/learner.h"
@@ -17,7 +17,7 @@
 enum { STEPS = 3, ROWS = 1024 };
 #define LEAST_LR 1e-3
 
-/* ---- a trainer of its own */
+/* ---- the trainer */
 
 struct learner {
     struct weft_spec spec;
@@ -48,7 +48,7 @@ static enum weft_status open_learner(struct learner *l, const struct weft_itself
     l->spec.batch = weft_min(l->spec.batch, weft_max(1, ROWS / length));
     l->recipe = *it->recipe;
     l->recipe.warmup = 0;
-    l->recipe.steps = 1000 * STEPS; /* no schedule gets far in this time */
+    l->recipe.steps = 1000 * STEPS; /* so that the schedule hardly changes the learning rate */
     l->recipe.lr = fmax(weft_recipe_lr(it->recipe, 1), LEAST_LR);
     l->recipe.micro_batches = weft_min(l->recipe.micro_batches, 2);
     TRY(without_decay(&l->recipe));
@@ -83,7 +83,7 @@ static bool is_zero(const float *x, int64_t n)
     return true;
 }
 
-/* A gradient that is 0 by mathematics may be rounding here: the twin, in f64, shows that. */
+/* A gradient that is identically 0 may be nonzero here because of rounding; the twin, in f64, finds those. */
 static void check_gradients(const struct weft_trial *t, const struct learner *l, const char *when)
 {
     const struct weft_params *p = &l->model->params;
@@ -116,7 +116,7 @@ static void check_moved(const struct weft_trial *t, const struct learner *l)
     weft_trial_report(t, still == 0, still, 0, name, "%s has not moved", p->list[first_still].name);
 }
 
-/* A loss or gradient that is not finite is a failed check, not a failure to check. */
+/* A non-finite loss or gradient is a failed check, not an error. */
 static enum weft_status learn(const struct weft_trial *t, struct learner *l, bool *learned)
 {
     struct weft_losses losses;
@@ -144,7 +144,7 @@ enum weft_status weft_gate_live_itself(const struct weft_trial *t)
 {
     struct learner l = {.recipe = *t->itself->recipe};
     bool learned = false;
-    TRY(weft_itself_train(t->itself)); /* for the time that checks may take */
+    TRY(weft_itself_train(t->itself)); /* sets the time limit of checks */
     TRY(weft_check_table_rows(t));
     enum weft_status status = open_learner(&l, t->itself);
     if (status == WEFT_OK)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * roles.c - what the graph that trains does with each weight, compared with the role and group that it is declared
- * with. Pruning, accounts, optimisers and exports believe the declaration.
+ * roles.c - compares the use of each weight in the training graph with its declared role and group, on which pruning,
+ * accounts, optimisers and exports rely.
  *
- * A weight is followed through the ops that only move or convert it to the ops that read it: embed looks rows up, the
- * cross-entropy reads the head, linear multiplies, and where the product is added to the residual stream the matrix
- * writes into the stream. All other ops read vectors, or tables of their own.
+ * A weight is followed through the ops that only move or convert it to the ops that read it: embed looks up rows, the
+ * cross-entropy reads the head, linear multiplies. A matrix whose product is added to the residual stream writes into
+ * the stream. All other ops read vectors, or their own tables.
  */
 #include "check/probe/gate.h"
 #include "ops/ops.h"
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How weights are read: a set. */
+/* Bit set of the ways in which a weight is read. */
 enum { LOOKED_UP = 1, LOGITS = 2, MULTIPLIED = 4, INTO_STREAM = 8, OTHERWISE = 16 };
 
 struct reading {
     const struct weft_net *net;
     struct weft_node *const *nodes;
     int count;
-    bool *stream; /* by value id: whether it is the residual stream */
+    bool *stream; /* indexed by value id: it is part of the residual stream */
 };
 
 static bool is_op(const struct weft_node *node, enum weft_op_id id) { return node->op == weft_op(id); }
@@ -45,8 +45,8 @@ static bool passes_on(const struct weft_node *node)
 
 static bool in_stream(const struct reading *r, const struct weft_value *v) { return v && r->stream[v->id]; }
 
-/* It begins with the embedding of the tokens. What has its shape and is made of it belongs to it, but a product only if
- * it is added. */
+/* The stream begins with the embedding of the tokens. Values computed from it with the same shape belong to it, but the
+ * product of a matrix only if it is added to it. */
 static bool continues(const struct reading *r, const struct weft_node *node)
 {
     if (is_op(node, WEFT_OP_embed))
@@ -64,7 +64,7 @@ static void find_stream(const struct reading *r)
             r->stream[r->nodes[i]->out[0]->id] = continues(r, r->nodes[i]);
 }
 
-/* Whether a product is added to the stream by another op. */
+/* Returns whether a separate op adds the product to the stream. */
 static bool joins_stream(const struct reading *r, const struct weft_value *product)
 {
     for (int i = 0; i < r->count; i++) {
@@ -112,7 +112,7 @@ static unsigned readers_of(const struct reading *r, const struct weft_value *v)
 
 struct found {
     enum weft_role role;
-    bool tied, own_table; /* own: of an op that is not embed */
+    bool tied, own_table; /* own_table: read by an op other than embed */
 };
 
 static struct found role_of(unsigned how, const struct weft_param *w)
@@ -127,7 +127,7 @@ static struct found role_of(unsigned how, const struct weft_param *w)
     return f;
 }
 
-/* A table that an op reads by itself may be trained as a vector: a number for each distance is no embedding. */
+/* A table that an op other than embed reads may be trained as a vector: a bias per distance is not an embedding. */
 static bool is_trained_so(const struct weft_param *w, const struct found *f)
 {
     static const enum weft_trained_as usual[] = {[WEFT_TABLE] = WEFT_TRAINED_EMBEDDING,
@@ -149,7 +149,7 @@ static void compare(const struct weft_trial *t, const struct reading *r)
         const struct weft_param *w = &p->list[i];
         unsigned how = r->net->weights[i] ? readers_of(r, r->net->weights[i]) : 0;
         struct found f = role_of(how, w);
-        if (how == 0) /* nothing reads it, which is another check's finding */
+        if (how == 0) /* nothing reads it, which a different check reports */
             continue;
         if ((f.role != w->role || f.tied != w->tied) && wrong++ == 0) {
             first = i;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * scaled.c - with scaling=mup, what a weight does in a step is the same at every width (coordinate check, after G. Yang
- * et al., arXiv:2203.03466).
+ * scaled.c - checks that with scaling=mup the effect of a weight's step does not depend on the width (coordinate check,
+ * after G. Yang et al., arXiv:2203.03466).
  *
- * Copies of the twin at several widths, with as many heads, take a few steps along the signs of their gradients, which
- * is what Adam begins with: every weight by its own learning rate. Then a step of one weight alone would lower the loss
- * by rate * sum |g|, to first order. Over widths this may neither grow, for then a learning rate that is right for a
- * narrow model is too large for a wide one, nor vanish. The factor of the scores must fall as 1/D. A part that does not
- * say how its weights scale, or says it wrongly, fails here, and the weight is named. Auxiliary losses are left out: a
- * contrast of wide vectors vanishes by itself.
+ * Copies of the twin at several widths, with the same number of heads, take a few steps along the signs of their
+ * gradients, as Adam initially does, every weight with its own learning rate. After that, a step of one weight alone
+ * would lower the loss by rate * sum |g|, to first order. With the width this may neither grow, because a learning rate
+ * that is right for a narrow model would be too large for a wide one, nor vanish. The factor of the scores must fall as
+ * 1/D. A part that does not declare how its weights scale, or declares it wrongly, fails here, and the message names
+ * the weight. Auxiliary losses are left out, because a contrast of wide vectors vanishes by itself.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -19,20 +19,21 @@
 
 enum { WIDTHS = 4, SEEDS = 8, STEPS = 6, SEQUENCES = 2, LENGTH = 16, TOKENS_KEY = 23 };
 #define LR 0.004
-/* Exponents of the width. Sound models have -0.8 to 0.25, a weight without its own learning rate about 1. */
+/* Limits of the exponents of the width. Sound models have -0.8 to 0.25, a weight without its own learning rate about 1.
+ */
 #define MOST 0.45
 #define LEAST -0.9
 
-/* Over widths, means over seeds. */
+/* Means over seeds, for each width. */
 struct effects {
-    int count;                /* of weights */
-    double (*weight)[WIDTHS]; /* what a step does */
-    double score[WIDTHS];     /* the factor of the scores */
+    int count;                /* number of weights */
+    double (*weight)[WIDTHS]; /* effect of a step of each weight */
+    double score[WIDTHS];     /* factor of the scores */
 };
 
 /* ---- one model */
 
-/* One step of all weights. */
+/* Takes a step with all weights. */
 static void step(struct weft_probe *p)
 {
     const struct weft_params *params = &p->model->params;
@@ -56,7 +57,7 @@ static double effect(const struct weft_probe *p, int i)
     return p->model->params.list[i].rate * sum;
 }
 
-/* Of the first attention, f32 [H], as an output; NULL: there is none. */
+/* Finds the factor of the scores in the first attention, f32 [H], and makes it an output; NULL: there is none. */
 static struct weft_value *find_factor(const struct weft_net *net, int64_t heads)
 {
     struct weft_node *const *nodes;
@@ -105,9 +106,9 @@ static enum weft_status measure(const struct weft_nn *model, int width, struct e
     return status;
 }
 
-/* ---- over widths */
+/* ---- several widths */
 
-/* The twin, so many times as wide, with first weights of its own. */
+/* Measures a twin that is 2^width times as wide, with its own initial weights. */
 static enum weft_status measure_at(const struct weft_spec *twin, int width, int seed, struct effects *to)
 {
     struct weft_spec spec = *twin;
@@ -128,7 +129,7 @@ static enum weft_status measure_at(const struct weft_spec *twin, int width, int 
     return status;
 }
 
-/* Of y as a power of the width, by least squares in logarithms. */
+/* Returns the exponent of y as a power of the width, by least squares in logarithms. */
 static double exponent(const double y[WIDTHS])
 {
     double mean = 0, top = 0, bottom = 0;

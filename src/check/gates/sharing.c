@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * sharing.c - the weights of the model itself are shared where it says so, and nowhere else: a tied table saves exactly
- * the head, every layer has weights of its own, and reads no others.
+ * sharing.c - checks that the model itself shares weights only where it declares this: a tied table saves exactly the
+ * head, and every layer has its own weights and reads no others.
  *
- * Layers between the first and the last declare the same weights, and one layer more adds these; the first and the last
- * may differ, because mechanisms pass values from layer to layer, but not with the depth. A part that skips layers says
- * so (part.h): then only layers in which it does the same are compared.
+ * Layers between the first and the last declare the same weights, and one more layer adds these. The first and the last
+ * may differ from them, because mechanisms pass values from layer to layer, but do not depend on the depth. If a part
+ * declares that it skips layers (part.h), only layers in which it does the same are compared.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -35,7 +35,7 @@ static enum weft_status check_tie(const struct weft_trial *t)
     return status;
 }
 
-/* ---- layers that declare alike */
+/* ---- layers that declare the same weights */
 
 static bool same_skips(const struct weft_chosen *c, const struct weft_spec *spec, int a, int b)
 {
@@ -43,7 +43,7 @@ static bool same_skips(const struct weft_chosen *c, const struct weft_spec *spec
     return !part->skips || part->skips(spec, c->options, a) == part->skips(spec, c->options, b);
 }
 
-/* Whether all parts do the same in two layers, by what they say. */
+/* Returns whether all parts declare to do the same in two layers. */
 static bool do_the_same(const struct weft_spec *spec, int a, int b)
 {
     for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
@@ -55,7 +55,7 @@ static bool do_the_same(const struct weft_spec *spec, int a, int b)
     return true;
 }
 
-/* Without "blocks.N." */
+/* Returns the name without "blocks.N.". */
 static const char *local_name(const struct weft_param *w)
 {
     const char *dot = strchr(w->name, '.'), *second = dot ? strchr(dot + 1, '.') : NULL;
@@ -68,7 +68,7 @@ static bool same_weight(const struct weft_param *a, const struct weft_param *b)
            a->group == b->group && strcmp(local_name(a), local_name(b)) == 0;
 }
 
-/* The first weight of a layer that another layer lacks, perhaps of another model; NULL: none. */
+/* Returns the first weight of a layer of model a that a layer of model b lacks; NULL: none. */
 static const struct weft_param *missing(const struct weft_nn *a, int layer_a, const struct weft_nn *b, int layer_b)
 {
     for (int i = 0; i < a->params.count; i++) {
@@ -82,7 +82,7 @@ static const struct weft_param *missing(const struct weft_nn *a, int layer_a, co
     return NULL;
 }
 
-/* The first weight that one of two layers lacks; NULL: they declare the same. */
+/* Returns the first weight that one of two layers lacks; NULL: they declare the same weights. */
 static const struct weft_param *differing(const struct weft_nn *a, int layer_a, const struct weft_nn *b, int layer_b)
 {
     const struct weft_param *w = missing(a, layer_a, b, layer_b);
@@ -140,7 +140,7 @@ static enum weft_status check_layers(const struct weft_trial *t)
 
 /* ---- layers that read their own weights */
 
-/* A mechanism passes values to the next layer, so it may read its weights there, too. */
+/* A mechanism passes values to the next layer, so it may also read its weights there. */
 static bool may_read(const struct weft_param *w, int layer)
 {
     bool passes_on = w->part && w->part->kind == WEFT_RECIP;

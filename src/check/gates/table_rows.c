@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * table_rows.c - in the model itself, at its whole context, every row of a table that the batch reaches has a gradient
- * of its own. A table has one somewhere even if its later rows are never read, or are read in place of others: where
- * two positions share a row, another row has none.
+ * table_rows.c - checks, in the model itself at its whole context, that every row of a table that the batch reaches has
+ * its own gradient. A table as a whole has a gradient even if its later rows are never read, or wrong rows are read
+ * instead; but if two positions share a row, some other row has none.
  *
- * Reached are the rows of the tokens in the batch, and in tables by position or distance those of all positions and
- * distances of the context.
+ * The batch reaches the rows of its tokens and, in tables indexed by position or distance, the rows of all positions
+ * and distances of the context.
  */
 #include "check/probe/gate.h"
 
@@ -21,7 +21,7 @@ double weft_dropped_whole(const struct weft_spec *spec, int64_t rows)
     return expected < 1e-9 ? 0 : ceil(expected + 6 * sqrt(expected) + 1);
 }
 
-/* The rows or columns of a table: how many, and how the elements of one lie. */
+/* The rows or columns of a table: their number, and the layout of the elements of one. */
 struct side {
     int64_t count, length, step, stride;
 };
@@ -41,7 +41,7 @@ static bool has_gradient(const float *grads, struct side s, int64_t row)
     return false;
 }
 
-/* Whether the batch reaches the rows of a table, in order. */
+/* Sets for each row of a table whether the batch reaches it. */
 static void find_reached(const struct weft_itself *it, const struct weft_param *w, bool *reached, int64_t count)
 {
     const int32_t *tokens = weft_exec_tensor(it->train.exec, it->train.net.tokens)->data;

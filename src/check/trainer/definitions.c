@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * definitions.c - learning rate, adamw and adamwspam as they are defined.
+ * definitions.c - the definitions of the learning rate, adamw and adamwspam.
  *
- * Everything is double, except that beta1 and beta2 are rounded to f32 where they weigh the moments: an update in f32
- * has no others, and with beta2 near 1 that is the largest of its roundings.
+ * Everything is double, except that beta1 and beta2 are rounded to f32 in the averages of the moments: the f32 update
+ * rounds them, and with beta2 near 1 this is its largest rounding error.
  */
 #include "check/trainer/definitions.h"
 #include "check/check.h"
@@ -39,7 +39,7 @@ bool weft_plain_option(const struct weft_owner *owner, const void *options, cons
 
 /* ---- learning rate */
 
-/* The name of the schedule, as the option table has it. */
+/* Returns the name of the schedule from the option table. */
 static const char *schedule_of(const struct weft_recipe *r)
 {
     const struct weft_owner *training = weft_train_owner_at(0);
@@ -65,7 +65,7 @@ double weft_plain_lr(const struct weft_recipe *r, int64_t step)
 
 /* ---- optimisers */
 
-/* Of parts that were added, what they declare is all there is to know. */
+/* For parts that were added, their declaration is the only source. */
 bool weft_plain_decays(const struct weft_param *w)
 {
     const char *dot = strrchr(w->name, '.');
@@ -95,7 +95,7 @@ void weft_plain_init(struct weft_plain *p, const struct weft_optim *optim, const
 struct weft_plain_step weft_plain_begin(const struct weft_plain *p, int64_t step, double lr)
 {
     struct weft_plain_step s = {.optim = p, .lr = lr, .share = 1};
-    int64_t n = step; /* since the moments began */
+    int64_t n = step; /* number of steps since the moments were reset */
     if (p->spam) {
         int64_t since = step % p->interval;
         s.limits = step >= 20 && since >= 20;

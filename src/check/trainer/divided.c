@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * divided.c - a step of the trainer on the twin with as many micro-batches and groups as the recipe has, or as there is
- * time for.
+ * divided.c - checks a step of the trainer on the twin with as many micro-batches and groups as the recipe has, or as
+ * there is time for.
  *
- * Its gradient must have the bits of the sum that plain runs of the same micro-batches give, so that each contributes
- * with its weight and in its place. The samples of the step are about the last that the recipe trains on.
+ * Its gradient must have the bits of the sum of plain runs of the same micro-batches, so that each contributes with its
+ * weight and in its place. The samples of the step are about the last that the recipe trains on.
  */
 #include "check/trainer/stepped.h"
 #include "check/trainer/sums.h"
@@ -12,12 +12,12 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LEAST = 64 }; /* micro-batches in any case */
-#define SHARE 0.05   /* of the time, for more of them */
+enum { LEAST = 64 }; /* minimum number of micro-batches, if the recipe has so many */
+#define SHARE 0.05   /* fraction of the time, for more of them */
 #define MOST_SECONDS 3.0
 #define DROPOUT 0.1
 
-/* Steps before the one that reads the last samples of the recipe, if a step reads so many. */
+/* Returns the number of steps before the one that reads the last samples of the recipe, given the samples per step. */
 static int64_t steps_before(const struct weft_trial *t, int64_t samples)
 {
     const struct weft_recipe *r = t->itself->recipe;
@@ -41,7 +41,7 @@ static enum weft_status compare(const struct weft_trial *t, struct weft_rehearsa
     return WEFT_OK;
 }
 
-/* Micro-batches of a single sequence, which take least time. */
+/* Uses micro-batches of a single sequence, which take the least time. */
 static enum weft_status divide(const struct weft_trial *t, int64_t micro_batches)
 {
     const struct weft_recipe *r = t->itself->recipe;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout.c - dropout in the graphs of a model: where it is, its rate and factor, that its masks are independent of
- * each other, and that the same key gives the same bits.
+ * dropout.c - checks dropout in the graphs of a model: its places, rate and factor, the independence of its masks, and
+ * that the same key gives the same bits.
  *
- * A mask shows as zeros in the output of its node. Attention drops probabilities, of which only the first position of a
- * sequence shows one: it sees itself alone, so a head's output there is its value, times 1/(1-p) or 0.
+ * A mask is visible as zeros in the output of its node. Attention drops probabilities, which are visible only at the
+ * first position of a sequence: it sees only itself, so a head's output there is its value times 1/(1-p) or 0.
  */
 #include "check/trainer/dropout.h"
 #include "ops/ops.h"
@@ -26,20 +26,20 @@ struct site {
     const struct weft_node *node;
     bool in_attention;
     int64_t dropped, all, wrong; /* wrong: neither 0 nor x / (1-p) */
-    int64_t row, kept;           /* elements of a row; elements whose masks are kept, of each run */
-    unsigned char *masks;        /* [runs, kept]: whether it was dropped, or UNKNOWN because it was 0 anyway */
+    int64_t row, kept;           /* elements of a row; elements per run whose masks are stored */
+    unsigned char *masks;        /* [runs, kept]: 1: dropped; UNKNOWN: the value was already 0 */
 };
 
 struct masks {
     struct weft_probe probe;
     struct site site[MOST_SITES];
     int sites, dropouts, attentions;
-    int64_t sequences, length, positions; /* masks are kept of the first positions of every sequence */
+    int64_t sequences, length, positions; /* positions: number at the start of every sequence with stored masks */
     int runs, most_runs;
     double p;
 };
 
-/* ---- finding them */
+/* ---- finding the sites */
 
 static void add_site(struct masks *m, const struct weft_node *node, bool in_attention)
 {
@@ -90,9 +90,9 @@ static void close_masks(struct masks *m)
     weft_probe_close(&m->probe);
 }
 
-/* ---- reading them */
+/* ---- reading the masks */
 
-/* Counts one number of the mask: y is what is left of x. */
+/* Counts one element of the mask, where y is the value after dropping and x the value before. */
 static unsigned char count(const struct masks *m, struct site *s, double x, double y, enum weft_dtype dtype)
 {
     double rounding = dtype == WEFT_F32 ? 1e-5 : 0.02;
@@ -140,7 +140,7 @@ static void read_heads(struct masks *m, struct site *s)
         }
 }
 
-/* What a run is of: near steps, and far steps and samples that a short counter would confuse with them. */
+/* Step and first sample of a run: near ones, and far ones that a short counter would confuse with them. */
 struct moment {
     uint64_t step, sample;
 };
@@ -165,10 +165,10 @@ static void run(struct masks *m, uint64_t seed, struct moment at)
     m->runs++;
 }
 
-/* ---- what they must be */
+/* ---- requirements */
 
-/* What two places both drop in all runs with the seed, against chance, in sigmas: element i of a and i + lag of b,
- * where b is `later` runs later. */
+/* Compares the number of values that two places both drop with chance, in sigmas: element i of a and element i + lag of
+ * b, `later` runs later. */
 static double dependence(const struct masks *m, const struct site *a, const struct site *b, int64_t lag, int later)
 {
     int64_t both = 0, all = 0, n = weft_min(a->kept, b->kept);
@@ -194,7 +194,7 @@ static void look(struct worst *w, double sigmas, const char *what, const struct 
         *w = (struct worst){sigmas, what, s->node->label};
 }
 
-/* The same of equal elements in two runs. */
+/* The same for equal elements in two runs. */
 static double likeness(const struct masks *m, const struct site *s, int r, int other)
 {
     int64_t both = 0, all = 0;
@@ -218,7 +218,7 @@ static void check_independence(const struct weft_trial *t, const struct masks *m
         for (int r = 0; r < m->runs; r++)
             for (int other = 0; other < r; other++)
                 look(&w, likeness(m, s, r, other), "two far steps or samples", s);
-        for (int64_t lag = 1; lag < s->row; lag *= 4) /* random words serve 16 or 64 columns */
+        for (int64_t lag = 1; lag < s->row; lag *= 4) /* one random word is used for 16 or 64 columns */
             look(&w, dependence(m, s, s, lag, 0), "elements of a row", s);
         look(&w, dependence(m, s, s, s->row, 0), "neighbouring rows", s);
         look(&w, dependence(m, s, s, s->kept / m->sequences, 0), "two samples", s);
@@ -268,7 +268,7 @@ static enum weft_status check_training(const struct weft_trial *t, struct masks 
     uint64_t first = hash(&m->probe);
     for (int i = 1; i < m->most_runs - 2; i++)
         run(m, seed, moment_of(i));
-    run(m, seed + 1, moment_of(m->runs - 1)); /* the step before, with another seed */
+    run(m, seed + 1, moment_of(m->runs - 1)); /* the same step as the last run, with a different seed */
     check_places(t, m);
     check_counts(t, m);
     check_independence(t, m);
@@ -278,7 +278,7 @@ static enum weft_status check_training(const struct weft_trial *t, struct masks 
     return WEFT_OK;
 }
 
-/* Without dropout nothing is dropped, and the first position's value is kept as it is. */
+/* Checks that EVAL drops nothing and leaves the value of the first position unchanged. */
 static enum weft_status check_scoring(const struct weft_trial *t, struct masks *m, const struct weft_nn *model)
 {
     int64_t dropped = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout_scores.c - dropout of attention's probabilities at all positions, by an attention whose mask can be read off:
- * all scores are 0, so that every one of the t+1 probabilities of row t is 1/(t+1); and the value of position j is 1 in
- * element j, else 0. Then element j of row t's output is 1/((t+1)(1-p)) where j is kept, else 0.
+ * dropout_scores.c - checks dropout of attention's probabilities at all positions, with inputs that make the mask
+ * visible: all scores are 0, so each of the t+1 probabilities of row t is 1/(t+1); and the value of position j is 1 in
+ * element j, else 0. So element j of row t's output is 1/((t+1)(1-p)) if j is kept, else 0.
  */
 #include "check/trainer/dropout.h"
 #include "ops/ops.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { T = 160, B = 2, ROWS = B * T, HEADS = 2, WIDTH = 8, TILES = (T + WEFT_KEY_TILE - 1) / WEFT_KEY_TILE };
-enum { CALLS = 2, STEPS = 8, BITS = B * HEADS * T * T }; /* calls: of two layers */
+enum { CALLS = 2, STEPS = 8, BITS = B * HEADS * T * T }; /* calls: one for each of two layers */
 
 struct scores {
     struct weft_graph *g;
@@ -89,7 +89,7 @@ static void read_mask(const struct scores *s, int call, double p, double roundin
     }
 }
 
-/* Pairs of bits below the diagonal that lie so far from each other and are both dropped, in sigmas. */
+/* Compares the number of pairs below the diagonal, `lag` apart, that are both dropped with chance, in sigmas. */
 static double dependence(const unsigned char *a, const unsigned char *b, int lag, double p)
 {
     int64_t both = 0, all = 0;

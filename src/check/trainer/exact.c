@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * exact.c - loss and gradients, with dropout, have the same bits with any number of threads and at every
- * instruction-set level of this processor, on the twin; steps of the twin also on any number of ranks (ranked.c). On
- * the model itself: the recipe's own micro-batch with two numbers of threads and, where there is time, two levels.
+ * exact.c - checks on the twin that loss and gradients, with dropout, have the same bits with any number of threads and
+ * at every instruction-set level of this processor, and steps also on any number of ranks (ranked.c). On the model
+ * itself it runs the recipe's own micro-batch with two numbers of threads and, if there is time, at two levels.
  */
 #include "check/trainer/ranked.h"
 #include "dnn/dnn.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, TOKENS_KEY = 41 };
-enum { SLOWER = 16 }; /* how many times, at most, a level is than the next one */
+enum { SLOWER = 16 }; /* maximum factor by which a level is slower than the next one */
 
 /* The result of one thread. */
 struct result {
@@ -87,7 +87,7 @@ static enum weft_status check_level(const struct weft_trial *t, const struct wef
     return status;
 }
 
-/* With another engine, whose bits are its own, there is no other level to compare with. */
+/* An external engine has its own bits at every level, so there is no level to compare with. */
 static int levels_below(void) { return strchr(weft_dnn_path(), '-') ? 0 : (int)weft_isa(); }
 
 static enum weft_status check(const struct weft_trial *t, const struct weft_nn *model, struct result *one)
@@ -115,7 +115,7 @@ enum weft_status weft_gate_exact(const struct weft_trial *t)
 
 /* ---- the model itself */
 
-/* The lowest level emulates what the processor has. */
+/* Compares with the next lower level, unless that is the lowest, which is slow because it emulates the others. */
 static enum weft_status check_levels(const struct weft_trial *t)
 {
     struct weft_itself *it = t->itself;
@@ -130,7 +130,8 @@ static enum weft_status check_levels(const struct weft_trial *t)
     return check_level(t, it->model, size, &usual, 1, "tensors of the model itself");
 }
 
-/* All rows of a micro-batch of the recipe at once: kernels may divide more rows in another way. */
+/* Runs all rows of a micro-batch of the recipe at once, because kernels may divide larger numbers of rows differently.
+ */
 static enum weft_status run_batch(const struct weft_itself *it, int threads, struct weft_probe *p)
 {
     struct weft_threads_scope scope;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_weights.c - the weights that training begins with: each by the rule that it is declared with, and no two of
- * them drawn from the same numbers.
+ * first_weights.c - checks initial weights: each follows its declared rule, and no two use the same random numbers.
  *
- * Of the model itself, elements are computed again one by one, from seed, init_key, name and element alone; all of them
- * are counted against the distribution; and what recurs is looked for in all random weights together. On a model of
- * the twin's size, other seeds and keys must change every random weight.
+ * For the model itself, elements are computed again one by one from seed, init_key, name and element only; all of them
+ * are compared with the declared distribution; and repeated values are searched for in all random weights together. On
+ * a model with the size of the twin, different seeds and keys must change every random weight.
  */
 #include "check/trainer/dropout.h"
 #include "check/trainer/stepped.h"
@@ -18,7 +17,7 @@ enum { MOST_ELEMENTS = 1 << 14, CUTS = 7, PIECE = 4, MOST_PIECES = 1 << 18, PLAC
 
 static bool is_random(const struct weft_param *w) { return w->init != WEFT_INIT_CONSTANT && w->init_value != 0; }
 
-/* Whether the element is outside the square blocks that are drawn. */
+/* Returns whether the element is outside the randomly initialised square blocks. */
 static bool is_left_out(const struct weft_param *w, int64_t element)
 {
     if (!w->init_blocks)
@@ -44,7 +43,8 @@ static double by_rule(const struct weft_param *w, uint64_t key, int64_t element)
     }
 }
 
-/* All elements of small weights; of others the ends, and between them one by chance out of every so many. */
+/* Returns the i-th element to compare: small weights are compared whole; of large ones the ends and, between them, one
+ * random element of each piece. */
 static int64_t element_at(const struct weft_param *w, int64_t i)
 {
     int64_t each = w->count / MOST_ELEMENTS;
@@ -62,10 +62,10 @@ static double share_below(const struct weft_param *w, double cut)
     return w->init == WEFT_INIT_NORMAL ? erfc(-cut / sqrt(2)) / 2 : (cut + 1) / 2;
 }
 
-/* What was found in one weight. */
+/* The results for one weight. */
 struct found {
     int64_t looked, wrong, wrong_at, drawn;
-    double sigmas, squares; /* squares: the sum of how far x^2 is from what is expected, in its standard deviations */
+    double sigmas, squares; /* squares: sum of the deviations of x^2 from its mean, in standard deviations */
 };
 struct looking {
     const struct weft_params *params;
@@ -89,7 +89,7 @@ static void look_at_all(const struct looking *l, const struct weft_param *w, str
 {
     static const double cuts[] = {-2, -1, -0.5, 0, 0.5, 1, 2}; /* in standard deviations, or 0.4 of the bound */
     double unit = w->init == WEFT_INIT_NORMAL ? 1 : 0.4;
-    /* mean and deviation of the square, relative to init_value: of a normal or a uniform number */
+    /* mean and standard deviation of the square of a normal or a uniform number, relative to init_value */
     double mean = w->init == WEFT_INIT_NORMAL ? 1 : 1.0 / 3,
            deviation = sqrt(w->init == WEFT_INIT_NORMAL ? 2 : 4.0 / 45);
     int64_t below[CUTS] = {0};
@@ -143,9 +143,9 @@ static void report_found(const struct weft_trial *t, const struct weft_params *p
                           "the scale of random numbers");
 }
 
-/* ---- what recurs */
+/* ---- repeated values */
 
-/* A few elements in a row, of which no two are equal by chance. */
+/* A few consecutive elements; no two pieces are equal by chance. */
 struct piece {
     uint64_t hash;
     int param;
@@ -166,7 +166,7 @@ static uint64_t hash_of(const uint32_t *words)
     return hash;
 }
 
-/* Pieces are chosen by what is in them, so that equal ones are all chosen: one out of every so many. */
+/* Selects pieces by their content, so that of equal pieces either all are selected or none. */
 static int64_t collect(const struct weft_params *p, struct piece *pieces)
 {
     int64_t count = 0, elements = 0;
@@ -220,9 +220,9 @@ enum weft_status weft_check_first_weights(const struct weft_trial *t)
     return WEFT_OK;
 }
 
-/* ---- other seeds and keys */
+/* ---- different seeds and keys */
 
-/* The first random weight that two models share more than an element of, beside zeros; -1: none. */
+/* Returns the first random weight of which two models share more than one element, not counting zeros; -1: none. */
 static int shared(const struct weft_params *a, const struct weft_params *b)
 {
     for (int i = 0; i < a->count; i++) {

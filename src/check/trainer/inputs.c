@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * inputs.c - what the trainer writes into its graph, at the recipe's own batch and length: samples, rows, the weights
- * of the losses, and the key of dropout's masks, also at steps that are far away.
+ * inputs.c - checks the inputs that the trainer writes into its graph, at the recipe's own batch and length: samples,
+ * rows, the weights of the losses, and the key of dropout's masks, also at very late steps.
  */
 #include "check/trainer/stepped.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The first number that is not as defined, and how many there are. */
+/* The number of inputs that are not as defined, and the first of them. */
 struct wrong {
     int64_t count, row;
     const char *what;
@@ -36,7 +36,8 @@ static uint64_t sample_at(const struct weft_learner *t, int64_t micro_batch, int
 
 /* ---- samples */
 
-/* The samples of the last micro-batch, which are still there; and how many tokens all of them score. */
+/* Compares the samples of the last micro-batch, which are still in the graph. Returns the number of scored tokens in
+ * all micro-batches. */
 static int64_t compare_samples(struct wrong *w, const struct weft_learner *t, int32_t *tokens, int32_t *targets)
 {
     const struct weft_recipe *r = t->recipe;
@@ -88,7 +89,7 @@ static void compare_key(struct wrong *w, const struct weft_learner *t, uint64_t 
         compare(w, "the key", (int64_t)step, (uint32_t)ints(t, t->net.at.step_key)[i], must[i]);
 }
 
-/* Inputs are written again before they are used. */
+/* Overwrites the keys; the trainer writes its inputs again before it uses them. */
 static void compare_far(struct wrong *w, const struct weft_learner *t)
 {
     const uint64_t steps[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * logged.c - the log of a run against what plain code says about its steps: losses, learning rates, norms of gradients,
- * tokens, and the scores of validation and test. Every step must have its records, once.
+ * logged.c - compares the log of a run with plain code: losses, learning rates, gradient norms, tokens, and the scores
+ * of validation and test. Every step must have each of its records exactly once.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -23,7 +23,7 @@ struct reading {
     const struct weft_expected *steps;
     int count;
     struct worst numbers, scores;
-    int losses[MOST_STEPS], scored[MOST_STEPS]; /* records of each step */
+    int losses[MOST_STEPS], scored[MOST_STEPS]; /* number of records of each step */
 };
 
 static void note(struct worst *w, int step, const char *name, double error, double real, double plain)
@@ -34,7 +34,7 @@ static void note(struct worst *w, int step, const char *name, double error, doub
     snprintf(w->where, sizeof w->where, "step %d: %s is %g, expected %g", step, name, real, plain);
 }
 
-/* NAN: there is none. */
+/* Returns the number in a field; NAN: there is none. */
 static double field(const json_t *line, const char *name)
 {
     const json_t *value = json_object_get(line, name);

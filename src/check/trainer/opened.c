@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * opened.c - weights that were saved are the same, bit by bit, when they are opened in each of the ways that commands
- * and the interface have: from a checkpoint, a run or a file, as initial weights, and at another context.
+ * opened.c - checks that saved weights have the same bits when they are opened in each of the ways that commands and
+ * the interface have: from a checkpoint, a run or a file, as initial weights, and at a different context.
  *
- * What is opened is compared by definition: a weight of the same shape has the values that were saved; one that follows
- * the context has row p mod (rows), or column min(c, the last); in initial weights, those that fit nowhere are drawn.
+ * By definition, a weight of the same shape has the saved values. A weight whose shape depends on the context has row
+ * p mod (rows), or column min(c, the last). Initial weights that match no saved one are randomly initialised.
  */
 #include "check/trainer/stepped.h"
 #include "ckpt/ckpt.h"
@@ -21,7 +21,7 @@ enum { ROOM = 400 };
 struct saved {
     const struct weft_rehearsal *s;
     const struct weft_params *params;
-    const float *values; /* as they are in the file */
+    const float *values; /* values in the file */
     char run[ROOM], checkpoint[ROOM], file[ROOM], narrow[ROOM];
 };
 
@@ -75,8 +75,8 @@ static enum weft_status open_at(const struct saved *saved, struct weft_nn *model
 static const struct way {
     const char *name;
     enum weft_status (*open)(const struct saved *saved, struct weft_nn *model);
-    int64_t vocab, context; /* more than the model that was saved has; context: or fewer */
-    bool narrow;            /* the file is in bf16 */
+    int64_t vocab, context; /* added to those of the saved model; context may be negative */
+    bool narrow;            /* read the file in bf16 */
 } ways[] = {
     {"opened from a checkpoint", open_checkpoint},
     {"opened from a run, over others", open_over},
@@ -89,11 +89,11 @@ static const struct way {
     {"taken as initial weights of a larger vocabulary", begin_with_run, .vocab = 3},
 };
 
-/* ---- what is expected */
+/* ---- the expected values */
 
 struct expected {
     const struct saved *saved;
-    const struct weft_nn *drawn; /* initial weights of the model; NULL: none of its weights may be so */
+    const struct weft_nn *drawn; /* model with initial weights; NULL: all weights must be in the file */
 };
 
 static bool is_same_shape(const struct weft_param *a, const struct weft_param *b)
@@ -101,7 +101,7 @@ static bool is_same_shape(const struct weft_param *a, const struct weft_param *b
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
 }
 
-/* The values that a weight of the model must have. */
+/* Writes the values that a weight of the model must have. */
 static void expect(const struct expected *e, const struct weft_param *w, float *to)
 {
     const struct weft_params *p = e->saved->params;
@@ -123,8 +123,8 @@ static void expect(const struct expected *e, const struct weft_param *w, float *
 }
 
 struct difference {
-    int64_t count, element; /* elements that differ, and the first */
-    const char *name;       /* the weight that it is in */
+    int64_t count, element; /* number of elements that differ; the first of them */
+    const char *name;       /* weight of the first one */
 };
 
 static void compare(const struct weft_param *w, const float *got, const float *want, struct difference *d)
@@ -194,7 +194,7 @@ static enum weft_status try_way(const struct weft_trial *t, const struct saved *
     return weft_trial_refused(t, status, way->name);
 }
 
-/* ---- a file as other programs write them */
+/* ---- a bf16 file, as other programs write them */
 
 static enum weft_status write_narrow(const struct saved *saved, const uint16_t *narrow)
 {

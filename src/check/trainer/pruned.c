@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * pruned.c - pruning does what its definition says: as many weights are pruned as the schedule says, of each matrix
- * that was chosen and of no other; they are the smallest, or those of the least important units; they are 0, their
- * moments and gradients too; and they stay so.
+ * pruned.c - checks that pruning does what its definition says. The number of pruned weights follows the schedule, in
+ * each chosen matrix and in no other. They are the smallest, or those of the least important units. They, their moments
+ * and their gradients are 0 and stay 0.
  *
- * The masks are compared with the definition in plain code. In steps without a learning rate the weights before the
- * step are those that the masks were made of. In the steps between they move, as far as masks let them.
+ * The masks are compared with the definition in plain code. In steps with a learning rate of 0, the masks are computed
+ * from the weights before the step. In the steps between, weights move as far as the masks let them.
  */
 #include "check/trainer/stepped.h"
 #include "train/prune/prune.h"
@@ -20,18 +20,19 @@ enum { STEPS = 24, EVERY = 2 };
 struct pruned {
     const struct weft_learner *trainer;
     struct weft_pruning by;
-    bool rests;    /* weights stay where they are without a learning rate: the optimiser is one of ours */
-    float *before; /* the weights before a step; the units that it prunes are 0 */
-    bool *mask;    /* of the steps so far, by the element's place in the flat arrays */
-    bool *unit;    /* elements of units that are to be pruned, likewise */
-    double amount; /* the largest error of a count, in elements */
-    int64_t not_zero, larger, back, strange, missing; /* weights that are wrong */
+    bool rests;    /* weights do not move at a learning rate of 0, which holds for the built-in optimisers */
+    float *before; /* weights before a step; the units that it prunes are 0 */
+    bool *mask;    /* elements pruned so far, indexed like the flat arrays */
+    bool *unit;    /* elements of units to be pruned, indexed likewise */
+    double amount; /* largest error of a count, in elements */
+    int64_t not_zero, larger, back, strange, missing; /* numbers of wrong weights */
     int amount_at, wrong_at;
 };
 
 /* ---- the definition */
 
-/* Of what is pruned in the end. The counts of units are rounded to the nearest, so even the last bit matters. */
+/* Returns the fraction to prune at a step, given the final one. Counts of units are rounded to the nearest, so even the
+ * last bit matters. */
 static double plain_share(const struct weft_pruning *by, double target, int64_t steps, int64_t step)
 {
     double begin = floor(by->begin * (double)steps), end = floor(by->end * (double)steps);
@@ -41,7 +42,7 @@ static double plain_share(const struct weft_pruning *by, double target, int64_t 
     return (double)step <= begin ? 0 : target * (1 - left * left * left);
 }
 
-/* By its name: blocks.LAYER.PART.NAME, or outside the blocks. */
+/* Returns whether a weight is chosen, by its name: blocks.LAYER.PART.NAME, or outside the blocks. */
 static bool plain_chosen(const struct weft_pruning *by, const struct weft_param *w)
 {
     int layer;
@@ -80,7 +81,7 @@ static void remember(struct pruned *p)
     memcpy(p->before, all->weights, (size_t)all->total * sizeof *p->before);
 }
 
-/* Of the weights that were not pruned before the step, those that are now must be no larger than those that are not. */
+/* Returns the number of pruned weights that were larger before the step than one that is kept. */
 static int64_t count_larger(const struct pruned *p, const struct weft_param *w, const uint32_t *mask)
 {
     float least = INFINITY;
@@ -120,8 +121,8 @@ static void compare_weight(struct pruned *p, int i, bool moved)
     p->missing += missing;
 }
 
-/* Between two growths the count is that of the last. What was pruned before and what is of units, `least`, may be more
- * than the share of single weights. */
+/* Between two increases, the count is that of the last one. `least`, the weights pruned before and those of units, may
+ * exceed the fraction of single weights. */
 static void compare_count(struct pruned *p, int i, int64_t grown, int64_t least)
 {
     const struct weft_learner *t = p->trainer;
@@ -130,7 +131,7 @@ static void compare_count(struct pruned *p, int i, int64_t grown, int64_t least)
     for (int64_t e = 0; e < w->count; e++)
         count += p->mask[w->offset + e];
     double wanted = plain_chosen(&p->by, w) ? plain_share(&p->by, p->by.target, t->recipe->steps, grown) : 0;
-    double error = fabs(wanted * (double)w->count - 0.5 - (double)count) - 0.5; /* the whole number below it */
+    double error = fabs(wanted * (double)w->count - 0.5 - (double)count) - 0.5; /* counts are rounded down */
     if (wanted * (double)w->count < (double)least)
         error = fabs((double)(count - least));
     if (error > p->amount) {
@@ -147,8 +148,8 @@ static int64_t count_least(const struct pruned *p, const struct weft_param *w)
     return n;
 }
 
-/* The units that a growth prunes. Of an optimiser that moves weights whatever the rate, only those that are left are
- * known: where the right number is 0, it finds these. */
+/* Finds the units that an increase prunes. If the optimiser moves weights even at a learning rate of 0, only the
+ * current weights are known: if the right number of units is 0 in them, these are found. */
 static enum weft_status find_units(struct pruned *p, int64_t grown)
 {
     int64_t steps = p->trainer->recipe->steps;
@@ -192,7 +193,7 @@ static void report(const struct weft_trial *t, const struct pruned *p, const cha
     weft_trial_report(t, p->amount <= 1e-6, p->amount, 1e-6, name, "%s", list[p->amount_at].name);
 }
 
-/* ---- on the twin: a whole schedule */
+/* ---- on the twin: the whole schedule */
 
 static enum weft_status follow_schedule(struct weft_rehearsal *s, struct pruned *p)
 {
@@ -208,7 +209,7 @@ static enum weft_status follow_schedule(struct weft_rehearsal *s, struct pruned 
         TRY(compare(p, grown, !due));
         if (!due)
             continue;
-        s->recipe.lr = lr; /* the step again, with the masks as they are now: what was pruned last has to stay so */
+        s->recipe.lr = lr; /* the step again with the current masks: newly pruned weights must stay pruned */
         s->trainer->step--;
         TRY(weft_learner_step(s->trainer, &losses));
         TRY(compare(p, grown, true));
@@ -240,7 +241,7 @@ static enum weft_status rehearse(const struct weft_trial *t)
     return status;
 }
 
-/* ---- on the model itself: all at once, and a step from there */
+/* ---- on the model itself: all at once, followed by a step */
 
 static enum weft_status prune_at_once(struct weft_learner *trainer, struct weft_recipe *r, struct pruned *p)
 {

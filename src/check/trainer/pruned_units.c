@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pruned_units.c - which heads, channels and ranks are pruned, by the definition in plain code: the parts that a unit
- * has of each weight, by name; its importance; the choice. For pruned.c, which compares masks with it.
+ * pruned_units.c - selects the heads, channels and ranks to prune by the definition, in plain code: the parts of each
+ * weight that belong to a unit, by name; its importance; the choice. pruned.c compares masks with it.
  */
 #include "check/trainer/stepped.h"
 
@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "WEIGHT SIDE": of a unit are equal parts of this side, in the order of the units. Of weights for keys and values (k),
- * unless all heads share them; only where M2 has no matrix p (q); of the heads of the next layer (+). */
+/* "WEIGHT SIDE FLAG": this side of the weight is divided equally among the units, in their order. Flags: k, keys and
+ * values, which do not belong to units if all heads share them; q, only if M2 has no matrix p; +, belongs to the heads
+ * of the next layer. */
 static const char *const parts[WEFT_UNITS][24] = {
     [WEFT_UNITS_HEADS] = {"attn.wq 0",    "attn.wq_bias 0",   "attn.wq_spread 0",   "attn.wq_spread_bias 0",
                           "attn.wk 0 k",  "attn.wk_bias 0 k", "attn.wk_spread 0 k", "attn.wk_spread_bias 0 k",
@@ -26,7 +27,7 @@ static const char *const parts[WEFT_UNITS][24] = {
     [WEFT_UNITS_M2] = {"m2.p 0", "m2.q 1"},
     [WEFT_UNITS_M3] = {"m3.wc 0", "m3.w 1", "m3.w_back 0", "m3.wu 1", "m3.wu_spread 1"},
 };
-/* Importance is the product of the norms of a unit's parts of these. */
+/* The importance of a unit is the product of the norms of its parts of these. */
 static const char *const factors[WEFT_UNITS][6] = {{"attn.wo 1", "attn.wv 0 k", "attn.wb 0 k"},
                                                    {"ffn.fc 0", "ffn.proj 1", "ffn.w1 0", "ffn.w3 0", "ffn.w2 1"},
                                                    {"m1.w1 0", "m1.w2 1"},
@@ -39,10 +40,10 @@ struct choice {
     enum weft_units what;
     int64_t units, layers;
     double *importance; /* [layers][units] */
-    double *norm;       /* [layers][units], of one part */
-    bool *zero, *goes;  /* [layers][units] */
-    float *weights;     /* as the choice sees them */
-    bool *mask;         /* of what is pruned; both by the element's place in the flat arrays */
+    double *norm;       /* [layers][units], norm of one part */
+    bool *zero, *goes;  /* [layers][units]: all weights are 0; the unit is pruned */
+    float *weights;     /* the weights that the choice depends on */
+    bool *mask;         /* pruned elements; both are indexed like the flat arrays */
 };
 
 static const struct weft_param *find(const struct weft_params *all, int layer, const char *weight)
@@ -71,7 +72,7 @@ static double plain_share(const struct weft_shares *s, enum weft_units what)
 
 /* ---- the parts of units */
 
-/* The unit and layer of each element of a weight along a side, one after the other. */
+/* Calls `visit` for each element of a weight with its unit and layer along a side. */
 static void visit_side(struct choice *c, const struct weft_param *w, int layer, int side,
                        void (*visit)(struct choice *c, int64_t unit, int64_t at))
 {
@@ -96,7 +97,8 @@ static void visit_part(struct choice *c, const char *part, void (*visit)(struct 
     }
 }
 
-/* Weights of no name above are of parts that were added: the sizes of a smaller model say what belongs to units. */
+/* Weights not named above belong to parts that were added. For them, the sizes of a smaller model show which sides
+ * belong to units. */
 static bool is_named(const char *name)
 {
     char weight[64];
@@ -149,7 +151,7 @@ static void multiply(struct choice *c, const char *part)
 {
     int64_t all = c->layers * c->units;
     for (int64_t n = 0; n < all; n++)
-        c->norm[n] = 1; /* where the weight is not in the model */
+        c->norm[n] = 1; /* if the weight is not in the model */
     visit_part(c, part, begin_norm);
     visit_part(c, part, add_square);
     for (int64_t n = 0; n < all; n++)
@@ -168,7 +170,8 @@ static void weigh(struct choice *c)
     visit_all(c, note_zero);
 }
 
-/* The ranks of M3 go in all layers alike: by the sum of the squares, and as zero if they are so everywhere. */
+/* A rank of M3 is pruned in all layers at once: its importance is the sum of squares over layers, and it counts as zero
+ * if it is zero in all of them. */
 static void weigh_alike(struct choice *c)
 {
     for (int64_t u = 0; u < c->units; u++) {
@@ -187,7 +190,7 @@ static void weigh_alike(struct choice *c)
 
 /* ---- the choice */
 
-/* Zeros first, then the least important; of equal ones the last. */
+/* Units that are zero come first, then the least important; ties go to the higher index. */
 static bool is_first(const struct choice *c, int64_t a, int64_t b)
 {
     bool nothing[2] = {c->zero[a] && c->importance[a] == 0, c->zero[b] && c->importance[b] == 0};
@@ -216,7 +219,7 @@ static void clear(struct choice *c, int64_t unit, int64_t at)
 static enum weft_status prune_kind(struct choice *c, double share)
 {
     size_t room = (size_t)(c->layers * c->units);
-    int64_t count = (int64_t)floor(share * (double)c->units + 0.5); /* the nearest */
+    int64_t count = (int64_t)floor(share * (double)c->units + 0.5); /* rounded to nearest */
     c->importance = calloc(room, sizeof *c->importance);
     c->norm = calloc(room, sizeof *c->norm);
     c->zero = calloc(room, sizeof *c->zero);

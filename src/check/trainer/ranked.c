@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranked.c - for the gate `exact`: some steps of the trainer, with dropout, on several ranks against one alone. The
- * ranks are threads of this process, so this needs no MPI; what they send each other is the same. Their groups do not
- * divide evenly, so that they join parts of the tree in every way. One step is divided as the recipe has it.
+ * ranked.c - compares steps of the trainer, with dropout, on several ranks with those on one, for the gate `exact`. The
+ * ranks are threads of this process, so no MPI is needed; they exchange the same data. The groups do not divide evenly
+ * among them, so that ranks join parts of the tree in every way. One step has the recipe's own division.
  */
 #include "check/trainer/ranked.h"
 #include "check/trainer/rehearsal.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 3, GROUPS = 5, MOST_RANKS = 4, LEAST = 32 /* micro-batches of the recipe in any case */ };
-#define SHARE 0.03 /* of the time, for more of them */
+enum { STEPS = 3, GROUPS = 5, MOST_RANKS = 4, LEAST = 32 /* minimum number of the recipe's micro-batches */ };
+#define SHARE 0.03 /* fraction of the time, for more of them */
 #define MOST_SECONDS 3.0
 
 struct outcome {
@@ -67,7 +67,7 @@ static int count_differing(const struct ranked *some, int ranks, const struct ou
     return differing;
 }
 
-/* The struct has what all of them do; `suffix` of the checks' names says what is special. */
+/* `how` is what each rank does; `suffix` is appended to the names of the checks. */
 static enum weft_status compare_ranks(const struct weft_trial *t, const struct ranked *how, const char *suffix)
 {
     struct ranked alone = *how, some = *how;

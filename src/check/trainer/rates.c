@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * rates.c - learning rates against plain ones: those of a recipe, and of all schedules.
+ * rates.c - compares learning rates with plain ones: those of a recipe, and of all schedules.
  */
 #include "check/trainer/stepped.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { RATES = 4096 }; /* steps of a recipe that are looked at */
+enum { RATES = 4096 }; /* maximum number of steps compared */
 
-/* The i-th step that is looked at: the first, those around the end of the warm-up, then evenly up to the last. */
+/* Returns the i-th step to compare: the first ones, those around the end of the warm-up, then evenly up to the last. */
 static int64_t step_at(const struct weft_recipe *r, int64_t i)
 {
     enum { NEAR = 64 };
@@ -20,7 +20,7 @@ static int64_t step_at(const struct weft_recipe *r, int64_t i)
 }
 
 struct rate {
-    double error; /* relative to the highest */
+    double error; /* relative to the peak learning rate */
     int64_t tried, of, step;
     double real, plain;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rehearsal.c - the real trainer on a copy of the twin, with a task made for it: random tokens and targets, of which a
- * sample scores all, some or none. So a wrong count, a wrong sample or a mean of means shows in the gradient.
+ * rehearsal.c - runs the real trainer on a copy of the twin with its own task: random tokens and targets, of which a
+ * sample scores all, some or none. So a wrong count, a wrong sample or a mean of means changes the gradient.
  */
 #include "check/trainer/rehearsal.h"
 

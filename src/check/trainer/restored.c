@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * restored.c - a checkpoint restores what a trainer carries from step to step: weights, moments, masks, the step, and
- * the hashes of samples and losses.
+ * restored.c - checks that a checkpoint restores the state of a trainer: weights, moments, masks, the step, and the
+ * hashes of samples and losses.
  *
- * The twin gets a vocabulary so large that the embedding has more than two spans, and a width at which a square matrix
- * has more than one, because work on weights goes over spans; vectors of its sizes fill whole cache lines, as in most
- * models, so that a file of its weights can be mapped. Its state is random numbers, so that nothing is right by
- * chance.
+ * Work on weights is divided into spans, so the twin gets a vocabulary at which the embedding has more than two spans,
+ * and a width at which a square matrix has more than one. Vectors of these sizes fill whole cache lines, as in most
+ * models, so that a file of the weights can be mapped. The state is random, so that nothing is right by chance.
  */
 #include "check/trainer/stepped.h"
 #include "ckpt/ckpt.h"
@@ -21,7 +20,7 @@
 
 enum { STATE_KEY = 91, STEP = 7, ARRAYS = 3, CHAIN = 64, WIDTH = 160 };
 
-/* The n-th array of the state, each as long as the weights. */
+/* Returns the n-th array of the state; all have the length of the weights. */
 static float *array_of(const struct weft_learner *t, int n)
 {
     return n == 0 ? t->model->params.weights : t->moments[n - 1];
@@ -68,7 +67,7 @@ static int64_t count_masks(const struct weft_learner *a, const struct weft_learn
     return differing;
 }
 
-/* Counts the values of an array that differ, and gives the name of the first weight with one. */
+/* Returns the number of values of an array that differ, and sets *name to the first weight with one. */
 static int64_t count_values(const struct weft_params *p, const float *a, const float *b, const char **name)
 {
     int64_t differing = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * scored.c - the score of held-out samples against a plain one: mean cross-entropy and accuracy over scored tokens, by
- * the logits of FORWARD.
+ * scored.c - compares the score of held-out samples with a plain one: mean cross-entropy and accuracy over scored
+ * tokens, computed from the logits of FORWARD.
  */
 #include "check/trainer/scores.h"
 #include "check/trainer/stepped.h"
@@ -73,7 +73,7 @@ double weft_score_loss_error(const struct weft_plain_score *plain, double loss)
     return fabs(loss - mean) / (1 + mean);
 }
 
-/* Between near ties either prediction is right. */
+/* In a near tie, either prediction is right. */
 double weft_score_accuracy_error(const struct weft_plain_score *plain, double accuracy)
 {
     double n = (double)weft_max(1, plain->tokens), wrong = fabs(accuracy * n - (double)plain->right);
@@ -87,7 +87,7 @@ static enum weft_status compare(const struct weft_trial *t, const struct weft_re
     struct weft_plain_score plain;
     struct weft_score real;
     char name[160];
-    int64_t batch = s->recipe.eval_samples < 100 ? 3 : 33; /* the last one is not full */
+    int64_t batch = s->recipe.eval_samples < 100 ? 3 : 33; /* the last batch is not full */
     TRY(weft_score_plainly(s, first, &plain));
     TRY(weft_evaluate(&s->model, &s->recipe, NULL, batch, first, &real));
     double n = (double)weft_max(1, plain.tokens), error = weft_score_loss_error(&plain, real.loss);

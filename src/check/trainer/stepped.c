@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped.c - the trainer does what its definition says, on the twin.
+ * stepped.c - checks on the twin that the trainer does what its definition says.
  *
- * Steps of the real trainer, three and some later ones, with several divisions of a step into micro-batches and groups,
- * with a clip that acts and one that does not, with and without dropout, are compared with a plain trainer: gradient
- * sums, losses, and every update, recomputed from the trainer's own gradients. Then every optimiser updates from
- * made-up gradients and moments at steps where its definition changes.
+ * Steps of the real trainer, the first three and some later ones, are compared with a plain trainer: gradient sums,
+ * losses, and every update, recomputed from the trainer's own gradients. They use several divisions of a step into
+ * micro-batches and groups, a clip that acts and one that does not, and are run with and without dropout. Then every
+ * optimiser updates from random gradients and moments at steps where its definition changes.
  */
 #include "check/trainer/stepped.h"
 #include "check/trainer/dropout.h"
@@ -27,7 +27,7 @@ struct found {
     const char *losses_at;
 };
 
-/* One step: its gradient is computed twice, first to be compared and then by the step itself. */
+/* Takes one step. Its gradient is computed twice: first for the comparison, then by the step itself. */
 static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, struct weft_updates *u, bool clips,
                              struct found *f)
 {
@@ -44,7 +44,7 @@ static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, 
         f->sums_at = at;
     }
     for (int64_t i = 0; i < s->model.params.total; i++)
-        s->trainer->sums[0].grads[i] = 1; /* a step that does not compute its own gradient takes this one */
+        s->trainer->sums[0].grads[i] = 1; /* used by a step that does not compute its own gradient */
     TRY(weft_learner_step(s->trainer, &losses));
     weft_updates_after(u);
     error = weft_sums_loss_error(plain, &losses, &loss);
@@ -58,7 +58,7 @@ static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, 
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_rehearsal *s, struct weft_sums *plain,
                                    struct weft_updates *u, const char *what)
 {
-    static const int64_t steps[] = {0, 1, 2, 100, 101, 1998}; /* done before each */
+    static const int64_t steps[] = {0, 1, 2, 100, 101, 1998}; /* number of steps done before each */
     const double limit = 1e-4;
     struct found f = {.losses_at = ""};
     char name[160];
@@ -97,8 +97,8 @@ enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batc
 
 /* ---- against f64 */
 
-/* The trainer's gradients of some step against those of f64. f32 may choose otherwise between near ties: of a few steps
- * there must be one without. */
+/* Compares the trainer's gradients of a step with those of f64. In f32 near ties may be resolved differently, so one of
+ * a few steps must agree. */
 static enum weft_status check_f64(const struct weft_trial *t, struct weft_rehearsal *s, struct weft_sums *plain)
 {
     const double limit = 2e-3;
@@ -138,7 +138,7 @@ static enum weft_status check_precision(const struct weft_trial *t)
 
 /* ---- every optimiser */
 
-/* Gradients, and moments of which the second makes about half of the gradients spikes by the factor theta. */
+/* Draws gradients and moments; the second moments make about half of the gradients spikes by the factor theta. */
 static void make_up(struct weft_learner *t, double theta, uint64_t key)
 {
     const struct weft_params *p = &t->model->params;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped_own_size.c - the trainer of the model itself does what its definition says: its samples, its learning rates,
- * its first weights and inputs, and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
+ * stepped_own_size.c - checks that the trainer of the model itself does what its definition says: its samples, learning
+ * rates, initial weights and inputs, and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
  *
- * The first weights are trained and afterwards drawn again. Graphs of other gates make room, as a trainer takes as much
- * memory as training does.
+ * The initial weights are trained and afterwards initialised again. The graphs of other gates are closed first, because
+ * a trainer needs as much memory as training.
  */
 #include "check/trainer/dropout.h"
 #include "check/trainer/stepped.h"
@@ -12,7 +12,7 @@
 
 enum { STEPS = 3, MICRO_BATCHES = 2, LATER = 8, MOST_STEPPED = 32 };
 
-/* Steps as training takes them, except that each is its gradient and its update, and the third is the recipe's last. */
+/* Takes steps like training, but computes gradient and update separately; the third is the recipe's last step. */
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_learner *trainer, struct weft_updates *u)
 {
     for (int i = 0; i < STEPS && (i == 0 || weft_itself_has_time(t->itself, 0.1)); i++) {
@@ -31,7 +31,7 @@ static enum weft_status take_steps(const struct weft_trial *t, struct weft_learn
     return WEFT_OK;
 }
 
-/* Some gradients become spikes, so that limits act. */
+/* Turns some gradients into spikes, so that limits act. */
 static void add_spikes(struct weft_learner *trainer)
 {
     const struct weft_params *p = &trainer->model->params;
@@ -39,7 +39,7 @@ static void add_spikes(struct weft_learner *trainer)
         trainer->sums[0].grads[e] *= 1000;
 }
 
-/* The last gradient again, at steps where learning rate or optimiser change. */
+/* Uses the last gradient again at steps where learning rate or optimiser change. */
 static enum weft_status update_later(const struct weft_trial *t, struct weft_learner *trainer, struct weft_updates *u)
 {
     const struct weft_recipe *r = trainer->recipe;
@@ -81,7 +81,8 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
     return weft_trial_refused(t, status, "the model itself");
 }
 
-/* The recipe's own division of a step, on the twin: several steps and their updates, and a step with all of it. */
+/* Checks the recipe's own division of a step on the twin: several steps and their updates, and one step with all
+ * micro-batches. */
 static enum weft_status check_division(const struct weft_trial *t)
 {
     const struct weft_recipe *r = t->itself->recipe;

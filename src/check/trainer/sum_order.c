@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * sum_order.c - gradients of a step are summed in the order that the recipe defines, which shows in their bits.
+ * sum_order.c - checks by their bits that the gradients of a step are summed in the order that the recipe defines.
  *
- * Group g of G has the micro-batches from g M / G on, which add to one sum one after another, as the kernels do it.
- * Then neighbours are added, and neighbours of these, until one is left; the last of an odd number waits.
+ * Group g of G starts at micro-batch g M / G. The kernels add its micro-batches to one sum one after another. Then
+ * neighbouring sums are added, level by level, until one is left; the last of an odd number waits.
  */
 #include "check/trainer/sums.h"
 
@@ -14,11 +14,11 @@
 struct order {
     const struct weft_rehearsal *re;
     struct weft_sums *plain;
-    int64_t groups, n;   /* elements of a gradient */
-    float weight, *sums; /* a gradient for each level of the tree */
+    int64_t groups, n;   /* n: number of elements of a gradient */
+    float weight, *sums; /* sums: one gradient per level of the tree */
 };
 
-/* One group. */
+/* Sums one group. */
 static enum weft_status sum_group(const struct order *o, int64_t group, float *to)
 {
     struct weft_sums *s = o->plain;
@@ -35,7 +35,7 @@ static enum weft_status sum_group(const struct order *o, int64_t group, float *t
     return WEFT_OK;
 }
 
-/* Groups from one on, 2^level of them or those that there are. */
+/* Sums up to 2^level groups, starting at `first`. */
 static enum weft_status sum_groups(const struct order *o, int64_t first, int level)
 {
     const int64_t half = level > 0 ? (int64_t)1 << (level - 1) : 0;

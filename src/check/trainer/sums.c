@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sums.c - gradient and losses of a step, summed plainly: one run per micro-batch, each from gradients of 0, added up
- * in double.
+ * sums.c - sums gradient and losses of a step in plain code: one run per micro-batch, each from zero gradients, added
+ * up in double precision.
  *
- * The samples of micro-batch m of a step are (step M + m) B, .. + B-1. A scored token weighs one over all scored tokens
- * of the step, an auxiliary loss one over M.
+ * The samples of micro-batch m of a step are (step M + m) B, .. + B-1. The weight of a scored token is one over the
+ * number of scored tokens in the step, that of an auxiliary loss is 1/M.
  */
 #include "check/trainer/sums.h"
 
@@ -43,7 +43,7 @@ static uint64_t first_sample(const struct weft_rehearsal *re, int64_t micro_batc
     return (uint64_t)before * (uint64_t)re->spec.batch;
 }
 
-/* Writes the samples; returns how many tokens are scored. */
+/* Writes the samples. Returns the number of scored tokens. */
 static int64_t draw(const struct weft_sums *s, const struct weft_rehearsal *re, int64_t micro_batch)
 {
     int32_t *tokens = input(s, s->probe.net.tokens)->data, *targets = input(s, s->probe.net.targets)->data;
@@ -57,7 +57,7 @@ static int64_t draw(const struct weft_sums *s, const struct weft_rehearsal *re, 
     return scored;
 }
 
-/* The key of dropout's masks: seed and step, and the number of every sample. */
+/* Writes the key of dropout's masks: seed, step, and the index of every sample. */
 static void set_masks(const struct weft_sums *s, const struct weft_rehearsal *re, int64_t micro_batch)
 {
     const struct weft_rows *at = &s->probe.net.at;
@@ -155,8 +155,8 @@ static double largest_of(const double *x, int64_t n)
     return largest;
 }
 
-/* Where large terms cancel, the error is that of the terms: a thousandth of the largest gradient of all is always
- * allowed for. */
+/* If large terms cancel, the error is relative to the terms, so the scale is at least a thousandth of the largest
+ * gradient. */
 double weft_sums_error(const struct weft_sums *s, const struct weft_learner *trainer, int *at)
 {
     const struct weft_params *p = &s->probe.model->params;

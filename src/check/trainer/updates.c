@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * updates.c - every update of the weights and of the moments, recomputed from the trainer's own gradients.
+ * updates.c - recomputes every update of weights and moments from the trainer's own gradients.
  *
- * Weights, gradients and moments are copied before an update and recomputed one by one after it. What an update
- * leaves is what the next begins with, so the memory of the moments is checked too. An optimiser without a plain
- * definition is only asked to move every weight that has a gradient.
+ * Weights, gradients and moments are copied before an update and recomputed one by one after it. The result of an
+ * update is the start of the next, so the stored moments are also checked. An optimiser without a plain definition only
+ * has to move every weight that has a gradient.
  *
- * Of models with more than MOST weights a part of every tensor is compared: BLOCK elements out of every PERIOD, and
- * the last BLOCK. PERIOD is not a multiple of powers of 2, so that the blocks have every place relative to a span.
+ * In models with more than MOST parameters a part of every tensor is compared: BLOCK elements out of every PERIOD, and
+ * the last BLOCK. PERIOD is odd, so that the blocks take every position relative to a span.
  */
 #include "check/trainer/updates.h"
 #include "check/trainer/stepped.h"
@@ -19,7 +19,7 @@
 enum { MOST = 50000000, BLOCK = 256, PERIOD = 16 * BLOCK + 1, RUN = 1 << 16 };
 enum { WEIGHT, GRADIENT, M, V, ARRAYS };
 
-/* ---- what is compared */
+/* ---- the elements to compare */
 
 static const float *array(const struct weft_learner *t, int which)
 {
@@ -27,7 +27,7 @@ static const float *array(const struct weft_learner *t, int which)
     return arrays[which];
 }
 
-/* Adds the runs of a tensor; with `runs` NULL only counts them. */
+/* Adds the runs of a tensor; if `runs` is NULL, only counts them. */
 static void add_runs(struct weft_updates *u, int param, bool all, struct weft_run *runs)
 {
     const struct weft_param *w = &u->trainer->model->params.list[param];
@@ -118,7 +118,7 @@ static void note(struct weft_run *run, double error, const char *what, int64_t e
 struct comparing {
     struct weft_updates *u;
     struct weft_plain_step step;
-    double scale; /* of the clip */
+    double scale; /* factor of the clip */
 };
 
 static void compare_one(const struct comparing *c, struct weft_run *run, const struct weft_param *w, int64_t e)
@@ -129,7 +129,7 @@ static void compare_one(const struct comparing *c, struct weft_run *run, const s
     struct weft_plain_weight x = {u->before[WEIGHT][n], u->before[M][n], u->before[V][n]}, was = x;
     double g = c->scale * weft_plain_limit(&c->step, u->before[GRADIENT][n], was.v);
     double moved = weft_plain_update(&c->step, w, g, &x);
-    /* of the weight itself no more than its rounding, so that the decay of a small learning rate shows */
+    /* relative to the weight only its rounding is allowed, so that decay at a small learning rate is visible */
     double allowed = 1e-6 * (0.25 * fabs(was.w) + w->rate * c->step.lr + fabs(moved));
     if (x.v > 1e-31 || u->plain.eps > 1e-12) /* else v is too small for f32, and eps does not hide it */
         note(run, over(fabs(t->model->params.weights[at] - x.w), allowed), "weight", e);
@@ -147,8 +147,8 @@ static void compare_run(void *context, int64_t tile, int thread)
         compare_one(c, run, w, e);
 }
 
-/* Without a definition: a tensor is an error if none of its weights moved, although a step along the gradient would not
- * be lost in rounding. */
+/* For optimisers without a definition: a tensor of which no weight moved is an error if a step along the gradient would
+ * not be lost in rounding. */
 static void check_moved(struct weft_updates *u, double lr)
 {
     const float *weights = u->trainer->model->params.weights;
@@ -166,7 +166,7 @@ static void check_moved(struct weft_updates *u, double lr)
     }
 }
 
-/* The worst of all runs, if it is worse than in the updates before. */
+/* Keeps the largest error of all runs, if it is larger than in previous updates. */
 static void keep_worst(struct weft_updates *u)
 {
     const struct weft_params *p = &u->trainer->model->params;
@@ -189,7 +189,7 @@ void weft_updates_after(struct weft_updates *u)
     const struct weft_recipe *r = t->recipe;
     struct comparing c = {u, weft_plain_begin(&u->plain, t->step, weft_plain_lr(r, t->step)), 1};
     u->tried++;
-    /* the trainer's norm is a sum in f32: what it decides is recomputed from it */
+    /* the trainer's norm is an f32 sum, so the clip is recomputed from it and not from the plain norm */
     if (u->plain.known || !r->optim->limit)
         note(&u->runs[0], over(fabs(t->grad_norm - u->norm), 1e-4 * u->norm), "norm of all gradients, including that",
              0);
@@ -222,7 +222,7 @@ void weft_updates_report(const struct weft_trial *t, const struct weft_updates *
 enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what)
 {
     char name[160];
-    if (status != WEFT_CHECK && status != WEFT_FORMAT) /* of files that the trainer itself wrote */
+    if (status != WEFT_CHECK && status != WEFT_FORMAT) /* format errors are in files that the trainer itself wrote */
         return status;
     snprintf(name, sizeof name, "%s: the trainer takes its steps", what);
     weft_trial_report(t, false, 1, 0, name, "%s", weft_error());

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * whole_run.c - a whole run on a twin of the model: the loop that trains, with its log, its scores of validation and
- * test, and its checkpoints, in a folder of its own that is removed afterwards.
+ * whole_run.c - checks a whole run on a twin of the model: the training loop with its log, its scores of validation and
+ * test, and its checkpoints, in a temporary folder.
  *
- * The step that comes next is computed by plain code before the loop takes it, and weights are scored by plain code
- * when the loop has scored them. Weights are enlarged on the way and partly reduced again, which does the same to
- * logits, while targets are random: so scores get worse, then better, and the last is neither the best nor the worst. A
- * score that was kept from an earlier step differs. A second run is stopped on the way and resumed by a new trainer:
- * its weights and moments end with the same bits. Resumed with no step left, it is scored again.
+ * Plain code computes each step before the loop takes it, and scores the weights when the loop has scored them. Weights
+ * are enlarged during the run and later partly reduced, which does the same to logits, while targets are random. So
+ * scores get worse, then better, and the last is neither the best nor the worst; a score kept from an earlier step
+ * would differ. A second run is stopped and resumed by a new trainer; its weights and moments must end with the same
+ * bits. Resumed with no step left, it is scored again.
  */
 #include "check/trainer/scores.h"
 #include "check/trainer/stepped.h"
@@ -21,11 +21,11 @@
 #include <string.h>
 
 enum { STEPS = 8, STOP = 3, EVAL_EVERY = 3, EVAL_SAMPLES = 7, MOST_SAMPLES = 4096, MICRO_BATCHES = 3, GROUPS = 2 };
-enum { ENLARGED = 4, REDUCED = 7 }; /* steps after which weights are */
+enum { ENLARGED = 4, REDUCED = 7 }; /* steps after which weights are enlarged and reduced */
 #define DROPOUT 0.1
 #define SCORE_LIMIT 1e-4
 
-/* A function of the step and the weights, so that it is the same in a run that is stopped and resumed. */
+/* Depends only on the step and the weights, so that a run that is stopped and resumed gets the same change. */
 static void change_weights(const struct weft_rehearsal *s, int64_t step)
 {
     float factor = step == ENLARGED ? 2 : step == REDUCED ? 0.75F : 1;
@@ -33,14 +33,14 @@ static void change_weights(const struct weft_rehearsal *s, int64_t step)
         s->model.params.weights[i] *= factor;
 }
 
-/* ---- what is expected of each step */
+/* ---- the expected values of each step */
 
 struct following {
     struct weft_rehearsal *s;
-    struct weft_sums plain; /* of the next step */
+    struct weft_sums plain; /* plain sums of the next step */
     struct weft_expected steps[STEPS];
-    struct weft_scores scores; /* as the loop gave them at the end */
-    double gradients, losses;  /* the largest errors */
+    struct weft_scores scores; /* final scores of the loop */
+    double gradients, losses;  /* largest errors */
     int gradients_at;
     const char *losses_at;
     enum weft_status status;
@@ -86,7 +86,7 @@ static void compare(struct following *f, const struct weft_progress *now)
     }
 }
 
-/* After every step of the loop. */
+/* Called after every step of the loop. */
 static void follow(void *context, const struct weft_progress *now)
 {
     struct following *f = context;
@@ -116,7 +116,7 @@ static enum weft_status open_rehearsal(struct weft_rehearsal *s, const struct we
     return WEFT_OK;
 }
 
-/* The loop as `weft train` runs it, until it is done or stopped. *began (optional) is the step it continues from. */
+/* Runs the loop like `weft train`, until it is done or stopped. *began (optional) is the step it continues from. */
 static enum weft_status run_loop(struct weft_rehearsal *s, struct weft_record *record, weft_progress_fn *report,
                                  void *context, atomic_int *stop, struct weft_scores *scores, int64_t *began)
 {
@@ -168,14 +168,14 @@ static void compare_final(const struct weft_trial *t, const struct following *f,
 
 static double mean_loss(const struct weft_plain_score *s) { return s->loss / (double)weft_max(1, s->tokens); }
 
-/* How clearly the losses of two steps differ, in limits of the comparison with plain ones. */
+/* Returns how much the loss rises between two steps, in units of the limit of comparisons with plain scores. */
 static double rise(const struct weft_expected *from, const struct weft_expected *to)
 {
     double a = mean_loss(&from->val), b = mean_loss(&to->val);
     return (b - a) / ((1 + fmax(a, b)) * SCORE_LIMIT);
 }
 
-/* Whether a best score, or one of another step, would differ. */
+/* Reports whether the best score, or that of a different step, would differ from the last. */
 static void report_course(const struct weft_trial *t, const struct following *f)
 {
     const double clear = 0.1;
@@ -212,7 +212,7 @@ static enum weft_status follow_run(const struct weft_trial *t, struct following 
 
 struct part {
     const struct weft_rehearsal *s;
-    bool whole; /* it is not stopped */
+    bool whole; /* do not stop it */
     atomic_int stop;
 };
 
@@ -224,7 +224,7 @@ static void follow_part(void *context, const struct weft_progress *now)
     change_weights(part->s, now->step);
 }
 
-/* All parts by trainers of their own, which begin with the same first weights. */
+/* Runs a part with its own trainer; all start with the same initial weights. */
 static enum weft_status take_part(const struct weft_trial *t, const char *folder, int64_t from,
                                   struct weft_rehearsal *s, struct weft_scores *scores)
 {
@@ -285,7 +285,7 @@ static enum weft_status resume(const struct weft_trial *t, const struct followin
     return status;
 }
 
-/* Nothing is left but to score the weights. */
+/* No step is left, so the weights are only scored. */
 static enum weft_status resume_finished(const struct weft_trial *t, const struct following *f, const char *folder)
 {
     struct weft_rehearsal s;
@@ -336,7 +336,7 @@ static enum weft_status rehearse(const struct weft_trial *t)
 
 enum weft_status weft_check_rehearsed(const struct weft_trial *t)
 {
-    if (WEFT_SANITIZED) /* four runs, each of which hashes the program */
+    if (WEFT_SANITIZED) /* four runs, and each hashes the program */
         return WEFT_OK;
     return weft_trial_on_twin(t, rehearse);
 }
