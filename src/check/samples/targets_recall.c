@@ -54,7 +54,7 @@ const struct weft_definition weft_definition_recall = {"recall",
                                                        .expected = expected_recall,
                                                        .drawn_from = recall_from};
 
-/* ---- mqar: n keys with their values, then every key once more at an even distance, with its value as the target */
+/* ---- mqar: n keys with their values, then every key again at an even distance, with its value as the target */
 
 static bool contains(const int32_t *tokens, int64_t stride, int64_t n, int32_t token)
 {
