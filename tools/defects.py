@@ -3,15 +3,15 @@
 """defects.py - changes one line of src/ at a time, at random, and counts the changes that `make check` notices.
 
 A defect swaps a comparison, an arithmetic or logical operator or a truth value, raises an integer constant by one, or
-removes a call. It is drawn anew if the file does not compile or its object code stays the same. Code for AMX is left out:
-not every processor runs it. Each defect is built and tested in a copy of the tree under build/defects; the cheapest tests
-run first, and the first failure decides. Prints a line per defect, then the count.
+removes a call. If the file does not compile or its object code does not change, a different defect is drawn. AMX code is
+left out, because not every processor runs it. Each defect is built and tested in a copy of the tree under build/defects;
+the cheapest tests run first, and the first failure decides. Prints a line per defect, then the count.
 
-`--tree DIR` tests another version of the tree with the same defects, drawn here; it must have the same lines.
+`--tree DIR` tests a different version of the tree, which must have the same lines, with the defects drawn for this one.
 
-`--coverage DIR` saves hours: DIR is what WEFT_COVERAGE=DIR gave of that tree in `make FLAVOUR=coverage`. Only tests that execute
-the changed line are run; not those of tests/howto, which build trees of their own and so have no counters. A file that was compiled without
-counters, as kernels may be to save time, is tested with all tests.
+`--coverage DIR` saves hours: DIR is the output of WEFT_COVERAGE=DIR for that tree in `make FLAVOUR=coverage`. Only tests
+that execute the changed line are run, without those of tests/howto, which build their own trees and so have no counters.
+A file that was compiled without counters, as kernels may be to save time, is tested with all tests.
 """
 import argparse
 import difflib

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# fineweb_edu.py SHARD... --out DIR - token files from shards of FineWeb-Edu, checked against the counts in the shards.
+# fineweb_edu.py SHARD... --out DIR - writes token files from shards of FineWeb-Edu and checks them against the counts in
+# the shards.
 #
-# A shard is a Parquet file as the dataset offers them (this needs pyarrow), JSON lines with the same fields, or "-" for
-# such lines on the standard input. `weft data prepare` gets the texts through a pipe. Then what it counted is compared
-# with the shards: documents, bytes of text and, with GPT-2's tokenizer, tokens, which the dataset has in `token_count`.
-# A difference exits with 1.
+# A shard is a Parquet file of the dataset (needs pyarrow), a file of JSON lines with the same fields, or "-" for such
+# lines on standard input. `weft data prepare` receives the texts through a pipe. Then its counts are compared with the
+# shards: documents, bytes of text and, with GPT-2's tokenizer, tokens, which the dataset has in `token_count`. If they
+# differ, the exit status is 1.
 import argparse
 import hashlib
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# lint_circles.py - refuses circles between the sources in the current folder: files of src/ that use each other's
-# functions, directly or through others, and headers that include each other. It reads the sources only, so it needs no
+# lint_circles.py - finds circles between the sources in the current folder: files of src/ that use each other's
+# functions, directly or through others, and headers that include each other. It reads only the sources, so it needs no
 # build.
 #
-# A .c file uses another when it names a function that is defined there, as a call or as a pointer; an _inl.h is code of
-# its own, which is used by whoever includes it. Descriptors are data: naming a table or an object is no use.
+# A .c file uses another one if it names a function that is defined there, as a call or as a pointer. An _inl.h file is
+# code, used by every file that includes it. Descriptors are data, so naming a table or an object does not count as use.
 import os
 import re
 import sys

@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""run_tests.py - runs tests, which are programs or scripts, counts their results and measures what they cost.
+"""run_tests.py - runs tests, which are programs or scripts, counts their results and measures their cost.
 
 Each test declares in a comment where it runs and how many CPU seconds it takes there:
 
     run-tests: 3 s, asan 10 s, tsan 20 s
 
 This one takes 3 s in `make check` and also runs under the two sanitizers. `make long-asan` and `long-tsan` run the C tests
-and tests/cli whatever they declare, except those with `once`. One test more than there are cores runs at a time, because some
-wait (WEFT_JOBS sets the number), the longest first, with its share of the cores: threads that wait for one another are slow
-when other tests run.
+and tests/cli whatever they declare, except those with `once`. The number of concurrent tests is one more than that of cores,
+because some tests wait (WEFT_JOBS sets the number). The longest start first. Each gets its share of the cores, because
+threads that wait for one another are slow when other tests run.
 
 Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line, others by
 exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only failures and skips are
 shown, failures again at the end, then the slowest tests. A test that takes more than twice its declared CPU seconds is
 listed; one that takes more than four times as much fails. The last line is the total.
 
-With WEFT_FIRST_FAILURE=1 the cheapest tests run first, and none begins after one has failed.
+With WEFT_FIRST_FAILURE=1 the cheapest tests run first, and none starts after one has failed.
 
-If WEFT_COVERAGE names a folder, each test writes what it covers into a folder of its own there (FLAVOUR=coverage).
+If WEFT_COVERAGE names a folder, each test writes its coverage into its own folder there (FLAVOUR=coverage).
 
 If WEFT_TOTALS names a file, "passed failed skipped" is appended to it; if WEFT_TIMES does, a line for each test. WEFT_WRAP is
-a command to run programs (not scripts) with, such as valgrind. Declared times are not compared under such a command, or when
-WEFT_EVERY asks for a different sample of cases than usual, or WEFT_ISA for slower kernels.
+a command to run programs (not scripts) with, such as valgrind. Declared times are not compared under such a command, with
+a value of WEFT_EVERY that selects a different sample of cases, or if WEFT_ISA selects slower kernels.
 """
 import argparse
 import concurrent.futures

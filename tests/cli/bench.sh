@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# `weft bench` on tiny models: what does not depend on the machine, and that every bench of a model runs.
+# `weft bench` on tiny models: results that do not depend on the machine, and that every benchmark of a model runs.
 # run-tests: 20 s
 set -u
 source tests/tap

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# budget.sh - studies that must do with less: a budget of minutes fixes one number of steps for all arms, and the plan
-# keeps it; data that stand in for others are named in plan and report. Make passes both on.
+# budget.sh - studies with limited time or data: a budget in minutes fixes one number of steps for all arms, which the
+# plan keeps; plan and report name stand-in data. Make passes both options on.
 # run-tests: 22 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

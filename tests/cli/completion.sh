@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# completion.sh - what TAB offers in bash, zsh and fish, asked of these shells themselves.
+# completion.sh - the completions that TAB offers in bash, zsh and fish, as reported by these shells.
 # run-tests: 2 s
 set -u
 source tests/tap

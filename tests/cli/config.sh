@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# config.sh - MODEL as a config file or folder: what is written reads back, the order of precedence, and the messages.
+# config.sh - MODEL as a config file or folder: saved configs read back unchanged, the order of precedence, and the error
+# messages.
 # run-tests: 8 s
 set -u
 source tests/tap

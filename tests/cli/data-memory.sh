@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # data-memory.sh - preparing a stream of MEGABYTES (64 by default) takes less than 200 MB of memory and loses no byte: as
-# JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice as many bytes.
+# JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice the size of the
+# stream.
 # run-tests: 8 s
 set -u
 source tests/tap

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# eval.sh - text and items are scored, the same whatever the batch and the threads; PyTorch's figure for a known model;
-# what is wrong is said.
+# eval.sh - scores of text and items, the same for any batch size and number of threads; PyTorch's figure for a known
+# model; error messages.
 # run-tests: 16 s
 set -u
 source tests/tap

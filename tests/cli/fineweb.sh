@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# fineweb.sh - tools/fineweb_edu.py makes token files of shards and notices counts that differ. $WEFT_DATA has GPT-2's
+# fineweb.sh - tools/fineweb_edu.py converts shards to token files and detects differing counts. $WEFT_DATA has GPT-2's
 # vocabulary; Parquet needs pyarrow.
 # run-tests: 4 s
 set -u

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# generate.sh - text from trained models: what is printed in which form, where answers end, and that an answer depends
-# on its prompt and seed alone: 1000 completions at random concurrency, of models with full and with latent key-values.
+# generate.sh - text from trained models: output formats, where answers end, and that an answer depends only on its
+# prompt and seed: 1000 completions at random concurrency, with full and with latent keys and values.
 # run-tests: 5 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# init.sh - runs that begin with the weights of others: 100 + 100 steps, other parts and contexts, what the record says,
-# and wrong uses, each refused with a remedy.
+# init.sh - runs that start from the weights of other runs: 100 + 100 steps, different parts and contexts, the record,
+# and wrong uses, which are errors with a remedy.
 # run-tests: 14 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

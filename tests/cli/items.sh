@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# items.sh - the noise of the test set: every run keeps its test items, reports give the difference over them beside that
-# over seeds, and files that are missing, damaged or of other items leave no figure.
+# items.sh - test-set noise: every run keeps its test items, reports give the difference over items next to that over
+# seeds, and no figure if a file is missing, damaged or has different items.
 # run-tests: 14 s
 set -u
 source tests/tap

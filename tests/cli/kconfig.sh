@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# kconfig.sh - studies from Kconfig: every defconfig means the same before and after Kconfig, and what Kconfig would
-# swallow is refused with line and suggestion. In a folder of its own: the tree may hold a .config.
+# kconfig.sh - studies from Kconfig: every defconfig means the same before and after Kconfig, and lines that Kconfig
+# would silently drop are errors with line and suggestion. Runs in its own folder, because the tree may have a .config.
 # run-tests: 4 s, asan 14 s
 set -u
 source tests/tap

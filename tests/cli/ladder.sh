@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ladder.sh - weft ladder on studies at four sizes, whose losses follow curves that are known: multipliers, their trend,
-# the verdict, and what is refused.
+# ladder.sh - weft ladder on studies at four sizes whose losses follow known curves: multipliers, their trend, the
+# verdict, and errors.
 # run-tests: 25 s
 set -u
 source tests/tap

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# pipes.sh - a named pipe, or another file that is not a regular one, is refused at once wherever a file is expected.
+# pipes.sh - a named pipe, or any other file that is not regular, is rejected immediately wherever a file is expected.
 # run-tests: 2 s, asan 12 s
 set -u
 source tests/tap

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# prune.sh - pruning as a user does it: masks of a run that is resumed, what the log and `weft show` say of them,
-# smaller models that eval, generate, train, export and prune again take, and units that training prunes and a cut leaves
-# out.
+# prune.sh - pruning as a user does it: masks of a resumed run, their report in the log and in `weft show`, smaller models
+# that eval, generate, train, export and prune accept, and units that training prunes and `weft prune` then removes.
 # run-tests: 14 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

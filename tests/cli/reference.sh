@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# reference.sh - `weft verify --reference` with the NumPy definition of gpt2 in docs/reference.md: it passes as it stands
-# there, and fails with one term changed.
+# reference.sh - `weft verify --reference` with the NumPy definition of gpt2 in docs/reference.md: it passes unchanged,
+# and fails with one term changed.
 # run-tests: 28 s
 set -u
 source tests/tap

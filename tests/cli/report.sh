@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# report.sh - `weft report` reads a study from its folder alone: the same bytes for the same runs, only runs that are
-# finished and belong to it, no text of a file as markup; `weft compare` compares arms and single runs.
+# report.sh - `weft report` reads a study from its folder only: the same bytes for the same runs, only finished runs that
+# belong to it, no text from files as markup; `weft compare` compares arms and single runs.
 # run-tests: 15 s
 set -u
 source tests/tap

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What `weft show` reports about weights, FLOPs, memory and cache, compared with what they must be.
+# The weights, FLOPs, memory and cache that `weft show` reports, compared with their expected values.
 # run-tests: 3 s
 set -u
 source tests/tap

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# text.sh - training on token files: what is read, error messages, and the tokenizer in a checkpoint.
+# text.sh - training on token files: the files it reads, error messages, and the tokenizer in a checkpoint.
 # run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

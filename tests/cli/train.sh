@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# train.sh - a short training run is one JSON object, the same weights for any number of threads, others for another
-# seed; a run's folder is guarded, goes on, and is a model.
+# train.sh - a short training run prints one JSON object and has the same weights with any number of threads, but not
+# with a different seed; a run's folder is protected, can be resumed, and is a model.
 # run-tests: 24 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # ungated.sh - with WEFT_TEST_SKIP_GATES=1 runs and studies skip the gates and record that; reports, comparisons, audits
-# and publishing refuse them by name, and another program run without the variable runs the gates.
+# and publishing reject them by name, and commands without the variable run the gates.
 # run-tests: 7 s
 set -u
 source tests/fault/tiny

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# usage.sh - what the program says to a person: help, version, and what to do after every kind of mistake.
+# usage.sh - the program's help and version, and the remedy it prints for every kind of mistake.
 # run-tests: 3 s, asan 9 s
 set -u
 source tests/tap

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# verify.sh - weft verify distinguishes a correct model from one that sees the future, and says where.
+# verify.sh - weft verify distinguishes a correct model from one that sees later tokens, and names the place.
 # run-tests: 9 s
 set -u
 source tests/tap

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ablate.sh - a tiny study is planned, run, stopped, continued and repeated: killed at any moment it ends with the ledger of
-# one that was never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
+# ablate.sh - plans, runs, stops, continues and repeats a tiny study: killed at any moment, it ends with the ledger of one
+# that was never killed; nothing is trained twice; a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
 # studies to kill, 3 by default.
 # run-tests: 59 s
 set -u

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# audit-changes.sh - weft audit repeats runs that were stopped, killed and resumed with other options, each part with the
-# options that it had, and finds changes that were made up, moved or left out, all hashes computed again (forger.py).
+# audit-changes.sh - weft audit repeats runs that were stopped, killed and resumed with different options, each part with
+# its own options, and finds records of option changes that were invented, moved or removed, although all hashes were
+# recomputed (forger.py).
 # run-tests: 29 s
 set -u
 source tests/fault/tiny

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# audit.sh - weft audit repeats the runs of a study at another instruction-set level and with another number of threads,
-# bit by bit, and finds forgeries whose hashes were all computed again (forger.py).
+# audit.sh - weft audit repeats the runs of a study bit by bit at a different instruction-set level and with a different
+# number of threads, and finds forgeries whose hashes were all recomputed (forger.py).
 # run-tests: 14 s
 set -u
 source tests/fault/tiny

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# forge-study.sh - what was changed in a study's folder, in its ledger or in its runs, is found by the report.
+# forge-study.sh - the report finds changes to a study's folder, its ledger or its runs.
 # run-tests: 24 s
 set -u
 source tests/fault/tiny

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# forge.sh - what was changed in a run's folder is found when the run is resumed or its weights are used: files edited,
-# cut, removed, swapped between steps and between runs, and a log that is a link to another file.
+# forge.sh - changes to a run's folder are found when the run is resumed or its weights are used: files edited, truncated,
+# removed, swapped between steps and between runs, and a log that is a link to a different file.
 # run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# launched.sh - a study whose runs are started by a launcher (--launch): it ends with the ledger of one without, also when
-# computers fail under its runs, when it is stopped or killed, and when several processes write to the ledger.
+# launched.sh - a study whose runs are started by a launcher (--launch) ends with the same ledger as one without it, also
+# if hosts fail during runs, if it is stopped or killed, and if several processes write to the ledger.
 # run-tests: 22 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# publish.sh - a published study has the same bytes when it is published again, is read by tar and sha256sum, and can be
-# reported and audited elsewhere, without the folders it was made in, at another level.
+# publish.sh - a published study has the same bytes when it is published again, can be read by tar and sha256sum, and can
+# be reported and audited elsewhere, without its original folders and at a different instruction-set level.
 # run-tests: 8 s
 set -u
 source tests/fault/tiny

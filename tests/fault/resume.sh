@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# resume.sh - runs that are killed many times and resumed end with the same weights and log as one that is never killed:
+# resume.sh - runs that are killed many times and resumed end with the same weights and log as a run that is never killed:
 # killed at any moment, while writing a checkpoint, or by a power failure (shim.c), and with different numbers of threads.
 # A run whose disk fails or is full ends with an error; a run whose writes are interrupted continues.
 # WEFT_KILLED_RUNS sets the number of runs, 20 by default.

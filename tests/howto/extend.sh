@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# extend.sh - follows docs/howto to the letter in a copy of the tree: an op, an attention and a feed-forward are a row
-# and a file each, taken from the pages. The op harness, options, Kconfig and gates must take them up automatically.
+# extend.sh - follows docs/howto literally in a copy of the tree: an op, an attention and a feed-forward are one row and
+# one file each, taken from the pages. The op harness, options, Kconfig and gates must pick them up automatically.
 # run-tests: 52 s
 set -u
 source tests/tap

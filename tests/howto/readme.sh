@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# readme.sh - the commands of README.md, run in a copy of the tree, lead to what it says. They are run as written, except
-# that its study and the model of its plan are smaller unless WEFT_EVERY=1 (make long-whole).
+# readme.sh - the commands of README.md, run in a copy of the tree, have the results it describes. They are run as
+# written, except that its study and the model of its plan are smaller unless WEFT_EVERY=1 (make long-whole).
 # run-tests: 69 s
 set -u
 source tests/tap

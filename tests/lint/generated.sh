@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# generated.sh - the files written from tables are what the tables say now, and Kconfig reads its own.
+# generated.sh - the files generated from tables are up to date, and Kconfig can read the one for it.
 # run-tests: 1 s
 set -u
 source tests/tap

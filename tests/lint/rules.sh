@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rules.sh - every rule of tools/lint.sh complains about a tree that breaks it, and names the place. Each case works on
-# a fresh copy of the sources: the complaint must be absent before the damage and present after it.
+# rules.sh - every rule of tools/lint.sh complains about a tree that breaks it, and names the place. Each case uses a
+# fresh copy of the sources: the complaint must be absent before the damage and present after it.
 # run-tests: 30 s
 set -u
 source tests/tap

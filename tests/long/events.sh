@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# events.sh - a run's events, read by TensorBoard, which checks every checksum, are the numbers of its log: losses, scores
-# and diagnoses, also after the run was resumed; and a diagnosis changes nothing. Needs tensorboard from PyPI.
+# events.sh - a run's events, read by TensorBoard, which checks every checksum, match its log: losses, scores and
+# diagnostics, also after the run was resumed; and diagnostics do not change the run. Needs tensorboard from PyPI.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

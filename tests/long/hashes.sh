@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - at every level that this processor has, all small models get the bits of every machine, combinations with
-# all pairs of choices get those of the best level (at base one of four, since it is slow), ten million results of products
-# equal their definition, and ten million of attention are the same at all levels.
+# hashes.sh - at every level of this processor, all small models have the recorded bits of every machine, combinations
+# with all pairs of option values have the bits of the best level (at base one of four, since it is slow), ten million
+# results of matmuls equal their definition, and ten million of attention are the same at all levels.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# mutants.sh - all gates catch every mutant, and raise no alarm on presets, all pairs of choices and 500 random
-# combinations, in f32 and bf16. Which ones are drawn is printed: SEED=N draws them again.
+# mutants.sh - the gates catch every mutant, and raise no alarm on presets, all pairs of option values and 500 random
+# combinations, in f32 and bf16. Prints the seed of the random ones; SEED=N draws them again.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

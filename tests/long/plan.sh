@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# plan.sh - the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces, TCP) over a
-# link of 1 Gbit/s, against what `weft plan` predicts from the network that `weft bench network` and the micro-batch that
-# `weft bench train` measured; medians of three rounds, ratios inside a round. Also whether the weights are those of one process alone, and how
-# much of the communication over the slow link is hidden behind the backward pass. Prints JSON. Needs root and iproute2
-# for the two hosts; nothing else should run.
+# plan.sh - compares the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces,
+# TCP) over a link of 1 Gbit/s, with the prediction of `weft plan` from the network measured by `weft bench network` and
+# the micro-batch measured by `weft bench train`; medians of three rounds, ratios within a round. Also checks that the
+# weights are those of a single process, and measures how much of the communication over the slow link is overlapped with
+# the backward pass. Prints JSON. Needs root and iproute2 for the two hosts, and an otherwise idle machine.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

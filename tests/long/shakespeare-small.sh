@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# shakespeare-small.sh - nanoGPT's small model of Shakespeare's characters, 2000 steps. By nanoGPT's recipe it should
-# come to 1.88 on all of the validation text, which was never seen: Weft and PyTorch both come to about 1.90, and nanoGPT's
-# own 1.88 is an estimate from 240 windows. With twice the learning rate it comes below 1.88. A step takes at most a third of PyTorch's, f32 or bf16, whichever is faster: the two take
-# turns of 200 steps on two threads, five rounds; a turn gives its mean, the rounds their median. Threads that wait may
-# spin or sleep: on a busy machine that alone makes PyTorch six times slower or faster, so everyone has turns with both
-# and the better one counts. Needs WEFT_DATA and Debian's python3-torch; the ratio wants a machine without other work.
+# shakespeare-small.sh - nanoGPT's small model of Shakespeare's characters, 2000 steps. nanoGPT's recipe should reach a
+# loss of 1.88 on all of the validation text, but that was never observed: Weft and PyTorch both reach about 1.90, and
+# nanoGPT's own 1.88 is an estimate from 240 windows. With twice the learning rate it gets below 1.88. A step may take at
+# most a third of PyTorch's time in f32 or bf16, whichever is faster. The two alternate in turns of 200 steps on two
+# threads, five rounds; a turn gives its mean, the rounds their median. Waiting threads may spin or sleep, which on a busy
+# machine makes PyTorch six times slower or faster, so both programs have turns with both settings and the better one
+# counts. Needs WEFT_DATA and Debian's python3-torch; the ratio needs an otherwise idle machine.
 set -u
 source tests/tap
 source tests/long/shakespeare

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this computer (slurmctld, two slurmd in
-# network namespaces, munge): a job that reaches its time limit saves, goes back into the queue, and ends with the weights
-# of a run alone. Then studies: an array job whose runs have two ranks each, and runs placed by srun, one node of which
-# dies. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
+# network namespaces, munge): a job that reaches its time limit saves, is requeued, and ends with the weights of a run
+# without Slurm. Then studies: an array job whose runs have two ranks each, and runs placed by srun, of which one node
+# fails. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# speed.sh - the figures speed is held to, all of them ratios inside one interleaved run. They need a machine with AMX
-# and no other work on it; elsewhere they are reported and skipped.
+# speed.sh - the speed limits, all of them ratios within one interleaved run. They need an otherwise idle machine with
+# AMX; on other machines they are reported and skipped.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

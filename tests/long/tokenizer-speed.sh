@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tokenizer-speed.sh - encodes prose with GPT-2's tokens by weft and by tiktoken, in turn, on one thread each and
-# weft on all: the tokens agree in number and weft is not slower. Needs WEFT_DATA and tiktoken from PyPI.
+# tokenizer-speed.sh - encodes prose with GPT-2's tokens by weft and by tiktoken, in turn, on one thread each, and by
+# weft on all threads: the number of tokens is the same, and weft is not slower. Needs WEFT_DATA and tiktoken from PyPI.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# transfer.sh - the best learning rate at widths 64, 128 and 256 with scaling=mup, for models of every part on text, and of
-# one of them without it. Prints the rates (the lowest point of a parabola through the best of the grid and its neighbours,
-# in logarithms) and by how many octaves the best one moves when the model gets four times as wide: with mup by one at most.
+# transfer.sh - finds the best learning rate at widths 64, 128 and 256 with scaling=mup, for models with every part on
+# text, and for one of them without mup. Prints the rates (the minimum of a parabola through the best of the grid and its
+# neighbours, in logarithms) and by how many octaves the best rate moves when the width is quadrupled: at most one with
+# mup.
 set -u
 source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")

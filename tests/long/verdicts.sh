@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# verdicts.sh - how often verdicts are wrong, in simulated studies: tests/unit/looks.c with 100,000 of every kind, and
-# tests/unit/ladder.c with 10,000.
+# verdicts.sh - measures how often verdicts are wrong in simulated studies: tests/unit/looks.c with 100,000 of every kind,
+# and tests/unit/ladder.c with 10,000.
 set -u
 source tests/tap
 tests=$(dirname "${WEFT:-build/release/weft}")/tests/unit

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# faults.sh - ranks that are killed or stopped: all end in bounded time and name the rank, and `weft launch` continues to
-# the weights of a run that nothing happened to. tests/long/rank-faults.sh has more of them, and cut links.
+# faults.sh - if a rank is killed or stopped, all end in bounded time and name it, and `weft launch` continues to the
+# weights of an undisturbed run. tests/long/rank-faults.sh has more cases, and cut links.
 # run-tests: 35 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ranks.sh - training on several ranks by MPI: the same weights, log and files as alone; resuming on another number; what
-# is refused. tests/long/ranks.sh has more of them.
+# ranks.sh - training on several ranks with MPI: the same weights, log and files as on one; resuming on a different number
+# of ranks; errors. tests/long/ranks.sh has more cases.
 # run-tests: 28 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

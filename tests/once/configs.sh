@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# configs.sh - every study in configs/ is read; the smallest passes its dry run, all gates included (tests/long/configs.sh
+# configs.sh - every study in configs/ can be read; the smallest passes its dry run with all gates (tests/long/configs.sh
 # runs all of them).
 # run-tests: 5 s
 set -u

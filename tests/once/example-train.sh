@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# example-train.sh - the example that trains a model ends at the weights of the command that does the same, and its run
-# passes an audit.
+# example-train.sh - the example that trains a model ends with the weights of the equivalent command, and its run passes
+# an audit.
 # run-tests: 13 s
 set -u
 source tests/tap

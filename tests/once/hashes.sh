@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - every level of this processor gets the bits of every machine: all small models on the best path, one on each
-# path below except the lowest; there also a sample of the combinations in which all pairs of choices occur, and products
-# (tests/unit/products). tests/long/hashes.sh has all on all paths.
+# hashes.sh - every level of this processor has the bits of every machine: all small models on the best path, and one on
+# each path below except the lowest; on those also a sample of the combinations in which all pairs of option values occur,
+# and matmuls (tests/unit/products). tests/long/hashes.sh runs everything on all paths.
 # run-tests: 31 s
 set -u
 source tests/tap

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# make.sh - what make itself promises: a list of targets, all cores by default, as many as asked for otherwise.
+# make.sh - make lists its targets, uses all cores by default, and the number of jobs passed with -j otherwise.
 # run-tests: 11 s
 set -u
 source tests/tap

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# old-folders.sh - the folders of runs, data and studies that earlier releases wrote (tests/fixtures) are read, scored
-# and reported. Their results had other bits: a loss is nearly the same, and a run is not resumed.
+# old-folders.sh - the folders of runs, data and studies written by earlier releases (tests/fixtures) can be read, scored
+# and reported. Their results had different bits, so a loss is nearly the same, and a run cannot be resumed.
 # run-tests: 2 s
 set -u
 source tests/tap

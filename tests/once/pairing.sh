@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# pairing.sh - that runs with the same seed are pairs is checked, not assumed: arms that read other samples, seeds that
-# read the same ones, and shared weights that began with other values get no verdict; an arm that does not differ from
-# the baseline at all has failed. What earlier programs did not record is reported as such.
+# pairing.sh - runs with the same seed are verified to be pairs: there is no verdict if arms read different samples, seeds
+# read the same samples, or shared weights have different initial values; an arm that does not differ from the baseline
+# has failed. Data that earlier releases did not record is reported as such.
 # run-tests: 9 s
 set -u
 source tests/tap

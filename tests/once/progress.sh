@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# progress.sh - how far a command is: one line on a terminal, rewritten and never wider than that; plain lines elsewhere.
-# (That of training is checked in train.sh.)
+# progress.sh - the progress of a command: on a terminal one line, rewritten and never wider than the terminal; plain
+# lines elsewhere. (train.sh checks the progress of training.)
 # run-tests: 10 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # report-page.sh - a report's page in a browser, with few and many arms and of a single run, light and dark, wide and on
-# a phone: it asks the network for nothing, complains of nothing, is no wider than the screen, draws its charts, can be
-# read, and obeys the keyboard.
+# a phone: it makes no network requests, logs no errors, is no wider than the screen, draws its charts, is readable, and
+# can be operated by keyboard.
 # Needs chromium, and playwright from PyPI; without them it is skipped.
 # run-tests: 1 s
 set -u
