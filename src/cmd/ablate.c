@@ -25,34 +25,36 @@ struct args {
 #define SETTINGS WEFT_ARG_STUDY_SETTING, offsetof(struct args, common.settings)
 static const struct weft_arg table[] = {
     {"config", 'c', "FILE", WEFT_ARG_FILE, offsetof(struct args, config),
-     .help = "The study: a file in Kconfig's format, as those in configs/",
-     .missing = "which study? Give --config=FILE, for example configs/recall-quick"},
+     .help = "Read the study from this file, in Kconfig's format, such as those in configs/",
+     .missing = "no study given: pass --config=FILE, for example --config=configs/recall-quick"},
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
-     .help = "The study's folder; studies/NAME if not given"},
-    {"steps", 0, "LIST", SETTINGS, .help = "Steps of the RA-MLA study, for example 0,1,2,3", .sets = "ablation_steps"},
-    {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
-    {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
+     .help = "Write the study to this folder (default: studies/NAME)"},
+    {"steps", 0, "LIST", SETTINGS, .help = "Select steps of the RA-MLA study, for example 0,1,2,3",
+     .sets = "ablation_steps"},
+    {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "Alias of --steps", .sets = "ablation_steps"},
+    {"seeds", 0, "N", SETTINGS, .help = "Train every arm with N seeds", .sets = "seeds"},
     {"budget", 0, "MINUTES", SETTINGS,
-     .help = "Train as many steps, the same for all arms, as fit into this time; the plan records the number",
+     .help = "Train every arm for the same number of steps, as many as fit into this time; the plan records the number",
      .sets = "budget"},
-    {"stand-in", 0, "DIR", SETTINGS, .help = "Train on these token files instead of the config's; the report says so",
-     .sets = "stand_in"},
+    {"stand-in", 0, "DIR", SETTINGS,
+     .help = "Train on these token files instead of the config's; the report mentions it", .sets = "stand_in"},
     {"ladder", 0, "SIZES", SETTINGS, .help = "Run the study at several sizes: SETTING SETTING | SETTING SETTING | ...",
      .sets = "ladder"},
     {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.dry_run),
-     .help = "Plan, gates, table and estimate only"},
+     .help = "Only plan, run the gates, and print the table and the estimate"},
     {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
-     .help = "Write an array job for sbatch instead of running"},
+     .help = "Write an array job for sbatch instead of running the study"},
     {"launch", 0, "COMMAND", WEFT_ARG_TEXT, offsetof(struct args, launch),
-     .help = "Start every run by this, such as 'srun -N1 -n1 --exclusive', slots=N of them at once"},
-    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
+     .help = "Start every run with this command, such as 'srun -N1 -n1 --exclusive'; slots=N sets how many run "
+             "concurrently"},
+    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run N, as the array job does",
      .initial = "-1", .max = INFINITY},
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
-     .help = "Write the report again after every run; its page reloads itself"},
+     .help = "Update the report after every run; its page reloads itself"},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.unsafe),
-     .help = "Train even if a gate, the simulated studies or the first samples fail; the report says so"},
+     .help = "Train even if a gate, the simulated studies or the first samples fail; the report mentions it"},
     {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.endless),
-     .help = "Run although it would take more than a day"},
+     .help = "Run even if the study would take more than a day"},
     {0},
 };
 
@@ -85,7 +87,7 @@ static void show_change(struct weft_line *line, const struct weft_queue *q, cons
     if (job->state == WEFT_FAILED || lost)
         snprintf(more, sizeof more, ": %s", job->message);
     weft_line_say(line, "%s lr %g seed %lld: %s%s", q->study->arm[job->run.arm].name, job->run.lr,
-                  (long long)job->run.seed, lost ? "lost, will be started again" : states[job->state], more);
+                  (long long)job->run.seed, lost ? "lost, will be restarted" : states[job->state], more);
 }
 
 struct showing {
@@ -160,7 +162,7 @@ static enum weft_status say_finding(const char *folder)
     enum weft_status status = weft_results_load(&r, folder);
     if (status == WEFT_OK) {
         weft_results_headline(&r, text);
-        weft_say(stderr, "%s\n%s/report.html has the curves and all numbers\n", text, folder);
+        weft_say(stderr, "%s\n%s/report.html shows the curves and all numbers\n", text, folder);
     }
     weft_results_release(&r);
     return status;
@@ -171,12 +173,11 @@ static enum weft_status check_failures(const struct weft_queue *q)
     const struct weft_job *first = weft_queue_failure(q);
     if (!first)
         return WEFT_OK;
-    return FAIL(
-        WEFT_CHECK,
-        "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them again; the "
-        "full output of this run is in %s/%s",
-        (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
-        (long long)first->run.seed, first->message, q->folder, first->run.folder);
+    return FAIL(WEFT_CHECK,
+                "%lld of %lld runs failed; the first is arm %s, seed %lld: %s. Run the same command to retry them; the "
+                "full output of this run is in %s/%s",
+                (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
+                (long long)first->run.seed, first->message, q->folder, first->run.folder);
 }
 
 /* Prints how to continue if a run that was asked for is not done. */
@@ -329,8 +330,8 @@ static enum weft_status run_single(const struct args *a, struct work *w)
 {
     if (w->ladder.count > 1)
         return FAIL(WEFT_INVALID,
-                    "--run is for one study, and this is a ladder: each of its rungs has a command of its "
-                    "own, in %s/rung-1/study.json and so on",
+                    "--run selects a run of one study, but this is a ladder: run the command of a rung, which is in "
+                    "%s/rung-1/study.json and so on",
                     a->out);
     struct weft_study *s = &w->ladder.rung[0].study;
     struct rung g = {.a = a,
@@ -367,7 +368,7 @@ static enum weft_status choose_places(struct weft_study_ladder *l)
     for (int i = 0; i < l->count; i++) {
         int64_t *slots = &l->rung[i].study.slots;
         if (!*slots && count < 1)
-            return FAIL(WEFT_INVALID, "how many runs may --launch start at once? Give --set slots=N");
+            return FAIL(WEFT_INVALID, "--launch needs the number of concurrent runs: pass --set slots=N");
         *slots = *slots ? *slots : weft_min(count, 4096);
     }
     return WEFT_OK;
@@ -380,7 +381,7 @@ static enum weft_status run_work(struct args *a, struct work *w)
     if (!a->out && !(a->out = weft_arena_print(&first->arena, "studies/%s", first->name)))
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
     if (a->launch && strpbrk(a->launch, "\n\r\t"))
-        return FAIL(WEFT_INVALID, "--launch takes one line: put longer commands into a script");
+        return FAIL(WEFT_INVALID, "the --launch command has several lines: put it into a script");
     if (a->launch)
         TRY(choose_places(&w->ladder));
     TRY(make_command(a, a->out, &a->common.settings, &w->whole));
@@ -408,7 +409,7 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_ablate = {
     .name = "ablate",
-    .summary = "a study: arms x learning rates x seeds, gated, trained, reported",
+    .summary = "run a study: check, train and compare arms x learning rates x seeds",
     .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
            "it prints how long everything takes, runs simulated studies (once for each program), compares the first "
            "samples "

@@ -21,17 +21,17 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The folder of a run or of a study",
-     .missing = "audit what? Give the folder of a run, or of a study"},
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "Folder of a run or of a study",
+     .missing = "nothing to audit: pass the folder of a run or of a study"},
     {"segments", 'n', "N", WEFT_ARG_INT, offsetof(struct args, segments), .initial = "0", .min = 1, .max = INFINITY,
-     .help = "Of every run, repeat N segments between checkpoints, drawn at random, and not the whole"},
+     .help = "Repeat only N segments of every run, randomly drawn from those between checkpoints"},
     {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .initial = "0", .min = 0, .max = INFINITY,
-     .help = "Seed of the draw"},
+     .help = "Draw the segments with this seed"},
     {"data", 'd', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, data),
-     .help = "Where the data of task=text are, if not where they were; they must be the same"},
+     .help = "Read the data of task=text from this path if it has moved; it must be the same data"},
     {"resume", 'r', "FILE", WEFT_ARG_FILE, offsetof(struct args, resume),
-     .help =
-         "Add the segments that pass to FILE, and leave out those that it has: to continue an audit that was stopped"},
+     .help = "Append the segments that pass to FILE and skip those already in it, so that a stopped audit can be "
+             "continued"},
     {0},
 };
 
@@ -182,11 +182,10 @@ static enum weft_status run(void *args)
     TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
     TRY(print(a, &total));
     if (total.failed)
-        return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass; the lines above say why",
-                    (long long)total.failed, (long long)(total.runs + total.arms));
+        return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass: see the lines above", (long long)total.failed,
+                    (long long)(total.runs + total.arms));
     if (total.missing)
-        return FAIL(WEFT_CHECK,
-                    "the study is not complete: %lld runs are missing or do not count; the lines above name them",
+        return FAIL(WEFT_CHECK, "the study is incomplete: %lld runs are missing or do not count; they are named above",
                     (long long)total.missing);
     return WEFT_OK;
 }
@@ -194,17 +193,17 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_audit = {
     .name = "audit",
     .summary = "repeat runs and compare them with their logs",
-    .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
-           "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
-           "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
-           "machine and any number of threads will do. A run that was resumed with other options is repeated with "
-           "those that it had at the time. For a study, it also compares the plan, the costs of the arms and the "
-           "results of their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
-    .notes =
-        "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of segments "
-        "that were not repeated. No audit can show that the plan existed before the runs (publish plan_sha256 "
-        "beforehand), that no other studies were made and thrown away, or on which machine the runs were made. See "
-        "docs/trust.md.",
+    .doc =
+        "Checks the hashes in the folder of a run, or of all runs of a study, and repeats the training: from the "
+        "initial weights to the newest checkpoint or, with --segments, between some of the checkpoints. Every record "
+        "of the log must be reproduced bit by bit: the loss of every step, scores, weights and moments. Any machine "
+        "and any number of threads will do. Parts of a run that was resumed with different options are repeated with "
+        "the options in effect at the time. For a study, it also compares the plan, the costs of the arms and the "
+        "results of their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
+    .notes = "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of "
+             "segments that were not repeated. No audit can show that the plan existed before the runs (publish "
+             "plan_sha256 beforehand), that no other studies were run and discarded, or on which machine the runs were "
+             "made. See docs/trust.md.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

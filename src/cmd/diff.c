@@ -15,10 +15,10 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]), .help = "The folder of a run",
-     .missing = "which runs? Give two folders of runs"},
-    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "The folder of another",
-     .missing = "and which other run? Give a second folder"},
+    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]), .help = "Folder of a run",
+     .missing = "no runs given: pass two folders of runs"},
+    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "Folder of the run to compare with A",
+     .missing = "only one run given: pass the folder of a second one"},
     {0},
 };
 
@@ -88,7 +88,8 @@ static enum weft_status compare(struct args *a, struct weft_common run[2], struc
     TRY(status);
     TRY(print(d, a->common.json));
     if (d->record >= 0 && d->step < 0)
-        weft_say(stderr, "both runs come out the same: one of the logs says something else; `weft audit` says which\n");
+        weft_say(stderr, "both runs give the same results when repeated, so one of the logs is wrong: `weft audit` "
+                         "finds out which\n");
     return WEFT_OK;
 }
 
@@ -104,14 +105,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_diff = {
     .name = "diff",
-    .summary = "find where two runs part",
-    .doc =
-        "Compares the logs of two runs of models with the same weights, and trains both again, side by side, from the "
-        "last checkpoint that they have in common up to the first record that differs. Prints the first step that "
-        "comes out differently, and in it what: samples, loss, gradient, weights or moments, or a checkpoint that is "
-        "not what training gives, with the tensor, the element and both values. Where the loss or a gradient differs, "
-        "the step is run again, op by op, and `op` is the first result that differs.",
-    .notes = "A first_record or first_step of -1 means that there is none. Nothing in the folders is changed.",
+    .summary = "find where two runs diverge",
+    .doc = "Compares the logs of two runs of models with the same weights, and repeats both side by side from their "
+           "last common checkpoint to the first record that differs. Prints the first step that differs and what "
+           "differs in it: samples, loss, gradient, weights or moments, or a checkpoint that training does not "
+           "reproduce, with the tensor, the element and both values. If the loss or a gradient differs, the step is "
+           "repeated op by op, and `op` is the first result that differs.",
+    .notes = "A first_record or first_step of -1 means that nothing differs. Nothing in the folders is changed.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -27,34 +27,38 @@ struct args {
 
 #define AT(field) offsetof(struct args, field)
 static const struct weft_arg table[] = {
-    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "What to continue (default: the standard input)"},
+    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "Continue TEXT (default: the standard input)"},
     {"prompts", 'f', "FILE", WEFT_ARG_FILE, AT(prompts), .help = "Continue every line of FILE"},
-    {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "New tokens at most", .initial = "128", .min = 1, .max = 1e9},
-    {"temperature", 'T', "X", WEFT_ARG_REAL, AT(temperature), .help = "0: always the most likely token",
-     .initial = "0.8", .min = 0, .max = 100},
-    {"top-k", 0, "N", WEFT_ARG_INT, AT(top_k), .help = "Draw from the N most likely tokens; 0: all", .initial = "0",
+    {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "Generate at most N tokens per prompt", .initial = "128",
+     .min = 1, .max = 1e9},
+    {"temperature", 'T', "X", WEFT_ARG_REAL, AT(temperature),
+     .help = "Divide logits by X before sampling; 0: always take the most likely token", .initial = "0.8", .min = 0,
+     .max = 100},
+    {"top-k", 0, "N", WEFT_ARG_INT, AT(top_k), .help = "Sample from the N most likely tokens; 0: all", .initial = "0",
      .min = 0, .max = 1e9},
     {"top-p", 0, "X", WEFT_ARG_REAL, AT(top_p),
-     .help = "Draw from the fewest tokens whose probabilities add up to X; 0: all", .initial = "0", .min = 0, .max = 1},
-    {"min-p", 0, "X", WEFT_ARG_REAL, AT(min_p), .help = "Draw from tokens of at least X times the largest probability",
-     .initial = "0", .min = 0, .max = 1},
+     .help = "Sample from the most likely tokens whose probabilities add up to X; 0: all", .initial = "0", .min = 0,
+     .max = 1},
+    {"min-p", 0, "X", WEFT_ARG_REAL, AT(min_p),
+     .help = "Sample from tokens with at least X times the highest probability", .initial = "0", .min = 0, .max = 1},
     {"repetition", 0, "X", WEFT_ARG_REAL, AT(repetition),
-     .help = "Divide positive logits of tokens that occurred by X, multiply others", .initial = "1", .min = 0.01,
-     .max = 100},
-    {"seed", 's', "N", WEFT_ARG_INT, AT(seed), .help = "The same seed gives the same answer", .initial = "1", .min = 0,
-     .max = 9e15},
-    {"stop", 0, "TEXT", WEFT_ARG_TEXT, AT(stop), .help = "End before TEXT; may be repeated", .many = true},
-    {"ids", 0, NULL, WEFT_ARG_FLAG, AT(ids), .help = "Prompts and answers are token numbers: \"12 7 300\""},
+     .help = "Divide positive logits of tokens that have occurred by X, and multiply negative ones", .initial = "1",
+     .min = 0.01, .max = 100},
+    {"seed", 's', "N", WEFT_ARG_INT, AT(seed), .help = "Sample with seed N: the same seed gives the same answer",
+     .initial = "1", .min = 0, .max = 9e15},
+    {"stop", 0, "TEXT", WEFT_ARG_TEXT, AT(stop), .help = "End an answer before TEXT; may be repeated", .many = true},
+    {"ids", 0, NULL, WEFT_ARG_FLAG, AT(ids), .help = "Read and write token ids instead of text: \"12 7 300\""},
     {"logprobs", 0, NULL, WEFT_ARG_FLAG, AT(logprobs),
-     .help = "A line for each token: its number, log probability and text"},
-    {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to the standard error"},
-    {"batch", 'b', "N", WEFT_ARG_INT, AT(batch), .help = "Sequences side by side; answers do not depend on it",
-     .initial = "16", .min = 1, .max = 4096},
+     .help = "Print a line for each token: its id, log probability and text"},
+    {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to stderr"},
+    {"batch", 'b', "N", WEFT_ARG_INT, AT(batch),
+     .help = "Decode up to N sequences at a time; answers do not depend on it", .initial = "16", .min = 1, .max = 4096},
     {"context", 'c', "N", WEFT_ARG_INT, AT(context),
-     .help = "Tokens of a prompt and its answer at most, also more than in training; 0: as many as in training",
+     .help = "Limit a prompt and its answer to N tokens, which may exceed the context of training; 0: the context of "
+             "training",
      .initial = "0", .min = 0, .max = 1e9},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, AT(tokenizer),
-     .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
+     .help = "Use this tokenizer instead of the tokenizer.json next to the weights", .choices = weft_tokenizer_choices},
     {0},
 };
 
@@ -90,8 +94,7 @@ static enum weft_status open_all(struct work *w)
     const struct weft_sampling how = {a->temperature, a->top_k, a->top_p, a->min_p, a->repetition};
     if (!weft_model_is_folder(a->common.model))
         return FAIL(WEFT_INVALID,
-                    "%s is not a folder with weights: give a run (weft train --out), a checkpoint or a "
-                    "model folder",
+                    "%s is not a folder with weights: pass a run (weft train --out), a checkpoint or a model folder",
                     a->common.model);
     if (a->context)
         TRY(weft_model_open_at(&w->model, a->common.model, a->context, 0));
@@ -259,7 +262,8 @@ static enum weft_status converse(struct work *w)
     size_t room = 0;
     ssize_t bytes;
     w->answers.quiet = true;
-    fputs("Give a text to continue; each line continues what came before. An empty line begins anew, Ctrl-D ends.\n",
+    fputs("Enter a text to continue; each line continues the conversation. An empty line starts a new one, Ctrl-D "
+          "ends.\n",
           stderr);
     while (fputs("> ", stderr) >= 0 && (bytes = getline(&line, &room, stdin)) >= 0) {
         bool empty = line[strspn(line, " \t\r\n")] == 0;
@@ -312,7 +316,8 @@ static enum weft_status generate(struct work *w)
     if (!talk)
         TRY(take_prompts(w));
     if (!talk && !w->answers.count)
-        return FAIL(WEFT_INVALID, "there is no prompt: give --prompt TEXT, --prompts FILE or the standard input");
+        return FAIL(WEFT_INVALID,
+                    "there is no prompt: pass --prompt TEXT, --prompts FILE or a text on the standard input");
     TRY(open_session(w, talk));
     if (talk)
         return converse(w);
@@ -326,9 +331,9 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (a->prompt && a->prompts)
-        return FAIL(WEFT_INVALID, "--prompt and --prompts: give one of them");
+        return FAIL(WEFT_INVALID, "--prompt and --prompts exclude each other");
     if (a->ids && a->stop.count)
-        return FAIL(WEFT_INVALID, "--stop is a text, but with --ids there is none: leave one out");
+        return FAIL(WEFT_INVALID, "--stop and --ids exclude each other: with --ids there is no text");
     return WEFT_OK;
 }
 
@@ -342,11 +347,11 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_generate = {
     .name = "generate",
-    .summary = "text from a trained model",
+    .summary = "generate text with a trained model",
     .doc = "Continues a prompt with MODEL: a run, a checkpoint, or a folder with config.json and model.safetensors. "
            "Without a prompt, on a terminal, it answers line by line.",
-    .notes = "The answer to a prompt is a function of the model, the sampling and the seed. It does not depend on "
-             "other prompts, on --batch, on the number of threads or on the machine.",
+    .notes = "The answer to a prompt is a function of the model, the sampling options and the seed. It does not depend "
+             "on other prompts, --batch, the number of threads or the machine.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

@@ -27,10 +27,11 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "TOPIC", WEFT_ARG_CHOICE, offsetof(struct args, topic), .help = "What to print", .choice_at = topic_at},
+    {NULL, 0, "TOPIC", WEFT_ARG_CHOICE, offsetof(struct args, topic), .help = "Print this topic",
+     .choice_at = topic_at},
     {"as", 'a', "FORM", WEFT_ARG_CHOICE, offsetof(struct args, form),
-     .help = "In what form: options also as markdown and kconfig, ops as markdown, a command, or weft itself without a "
-             "topic, as scdoc, for a man page",
+     .help = "Print in this format: options also as markdown and kconfig, ops as markdown; a command, or weft itself "
+             "without a topic, as scdoc, for a man page",
      .choices = forms, .initial = "text"},
     {0},
 };
@@ -137,13 +138,13 @@ static enum weft_status run(void *args)
     else if (cmd && a->form == TEXT)
         weft_usage_print(cmd, stdout);
     else
-        return FAIL(WEFT_INVALID, "there is no form %s of that: see `weft help --help`", forms[a->form]);
+        return FAIL(WEFT_INVALID, "this topic cannot be printed as %s: see `weft help --help`", forms[a->form]);
     return WEFT_OK;
 }
 
 const struct weft_cmd weft_cmd_help = {
     .name = "help",
-    .summary = "this list, or help on a topic",
+    .summary = "print this list, or help on a topic",
     .doc =
         "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set takes), "
         "`pairs` (settings of models, one per line, in which all pairs of choices occur) or `ops` (what graphs are "

@@ -19,12 +19,12 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "PATH", WEFT_ARG_FILE, offsetof(struct args, path),
-     .help = "A folder of Hugging Face, with config.json and safetensors, or a GGUF file",
-     .missing = "import what? Give a folder with config.json and model.safetensors, or a GGUF file"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The new model folder",
-     .missing = "import where to? Give --out DIR"},
+     .help = "Hugging Face folder with config.json and safetensors, or a GGUF file",
+     .missing = "nothing to import: pass a folder with config.json and model.safetensors, or a GGUF file"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "Write the model to this new folder",
+     .missing = "no output folder given: pass --out DIR"},
     {"no-tokenizer", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, no_tokenizer),
-     .help = "Leave the tokenizer behind: the model then takes token ids only"},
+     .help = "Do not import the tokenizer: the model then accepts only token ids"},
     {0},
 };
 
@@ -46,8 +46,9 @@ static enum weft_status read_config(const struct args *a, struct side *s)
     snprintf(path, sizeof path, "%.4095s/config.json", a->path);
     TRY(weft_fields_load(path, &config));
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    enum weft_status status = type ? weft_hf_family_find(type, path, &s->family)
-                                   : FAIL(WEFT_FORMAT, "%s has no model_type: is it of Hugging Face?", path);
+    enum weft_status status =
+        type ? weft_hf_family_find(type, path, &s->family)
+             : FAIL(WEFT_FORMAT, "%s has no model_type: expected a config.json of Hugging Face", path);
     if (status == WEFT_OK)
         status = weft_hf_config_read(s->family, config, path, &s->settings);
     json_decref(config);
@@ -87,7 +88,7 @@ static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, stru
     else if (weft_tokenizer_find(a->path, path))
         TRY(weft_tokenizer_open(path, "", vocab, t));
     if (*t && weft_tokenizer_vocab(*t) > vocab)
-        return FAIL(WEFT_INVALID, "%s: the tokenizer has %d tokens, but the model %lld", a->path,
+        return FAIL(WEFT_INVALID, "%s: the tokenizer has %d tokens, but the model has %lld", a->path,
                     weft_tokenizer_vocab(*t), (long long)vocab);
     return WEFT_OK;
 }
@@ -186,7 +187,7 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_import = {
     .name = "import",
-    .summary = "take over a model of another program",
+    .summary = "import a model of a different program",
     .doc =
         "Makes a model folder of a folder of Hugging Face, with weights as safetensors, or of a GGUF file, in f32, f16 "
         "or bf16: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained on (weft "

@@ -13,13 +13,14 @@ struct args {
     const char *out;
 };
 
-#define SHARE(field) WEFT_ARG_REAL, offsetof(struct args, shares.field), .initial = "0", .min = 0, .max = 1
+#define FRACTION(field) WEFT_ARG_REAL, offsetof(struct args, shares.field), .initial = "0", .min = 0, .max = 1
 static const struct weft_arg table[] = {
-    {"heads", 'H', "SHARE", SHARE(heads), .help = "Leave out this share of the heads of every layer"},
-    {"channels", 'C', "SHARE", SHARE(channels), .help = "The same of the feed-forward's channels"},
-    {"ranks", 'R', "SHARE", SHARE(ranks), .help = "The same of the ranks of M1, M2 and M3, where they have some"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The new model folder",
-     .missing = "prune where to? Give --out DIR"},
+    {"heads", 'H', "FRACTION", FRACTION(heads), .help = "Remove this fraction of the heads in every layer"},
+    {"channels", 'C', "FRACTION", FRACTION(channels), .help = "Remove this fraction of the feed-forward channels"},
+    {"ranks", 'R', "FRACTION", FRACTION(ranks),
+     .help = "Remove this fraction of the ranks of M1, M2 and M3, if they have any"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "Write the model to this new folder",
+     .missing = "no output folder given: pass --out DIR"},
     {0},
 };
 
@@ -28,7 +29,7 @@ static enum weft_status check_args(const void *args)
     const struct args *a = args;
     return weft_shares_any(&a->shares)
                ? WEFT_OK
-               : FAIL(WEFT_INVALID, "leave out what? Give --heads, --channels or --ranks, as in --heads 0.25");
+               : FAIL(WEFT_INVALID, "nothing to prune: pass --heads, --channels or --ranks, as in --heads 0.25");
 }
 
 /* ---- cutting, one kind after the other */
@@ -114,7 +115,7 @@ static enum weft_status run(void *args)
 {
     struct args *a = args;
     if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
+        return FAIL(WEFT_INVALID, "%s is not a folder with weights: pass a run, a checkpoint or a model folder",
                     a->common.model);
     TRY(weft_folder_check_new(a->out));
     TRY(weft_common_init(&a->common));
@@ -131,13 +132,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_prune = {
     .name = "prune",
-    .summary = "make a smaller model: leave out heads, channels or ranks",
+    .summary = "make a smaller model: remove heads, channels or ranks",
     .doc =
-        "Makes a model folder with fewer heads, channels of the feed-forward, or ranks of mechanisms than MODEL has, "
-        "those of the least importance left out: the product of the norms of their weights. Every layer loses the "
-        "same number, so the result is an ordinary model with other sizes, which all commands take. It usually "
-        "needs some more training: weft train DIR --init DIR. In training, --set prune prunes single weights, and "
-        "--set prune_heads, prune_channels or prune_ranks what this command then leaves out.",
+        "Writes a model folder with fewer heads, feed-forward channels or ranks of mechanisms than MODEL. It removes "
+        "the least important ones, where importance is the product of the norms of their weights. Every layer loses "
+        "the same number, so the result is an ordinary model of a smaller size, which all commands accept. It usually "
+        "needs some more training: weft train DIR --init DIR. During training, --set prune prunes single weights, and "
+        "--set prune_heads, prune_channels or prune_ranks prunes the units that this command then removes.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
     .check = check_args,

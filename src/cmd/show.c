@@ -19,12 +19,11 @@ struct args {
 
 static const struct weft_arg table[] = {
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
-     .help = "Tokens of the sequence that prefill and decode are counted for (default: the context)", .min = 1,
-     .max = INFINITY},
+     .help = "Count prefill and decode for a sequence of T tokens (default: the context)", .min = 1, .max = INFINITY},
     {"options", 'o', NULL, WEFT_ARG_FLAG, offsetof(struct args, options),
      .help = "Print all options with their values instead"},
     {"config", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, config),
-     .help = "Print all options as a config file instead, which is a MODEL too"},
+     .help = "Print all options as a config file instead, which commands accept as MODEL"},
     {"walk", 'w', NULL, WEFT_ARG_FLAG, offsetof(struct args, walk),
      .help = "Print the source files that the data passes through instead"},
     {"graph", 'g', NULL, WEFT_ARG_FLAG, offsetof(struct args, graph),
@@ -121,13 +120,13 @@ static void print_share(const char *what, int64_t n, int64_t all)
 
 static void print_weights(const struct weft_spec *spec, const struct weft_account *a)
 {
-    printf("weights          %14lld\n", (long long)a->params);
+    printf("weights %14lld\n", (long long)a->params);
     print_share("attention", a->attn_params, a->params);
     print_share("feed-forward", a->ffn_params, a->params);
     for (int i = 0; i < spec->mechanism_count; i++)
         print_share(spec->mechanism[i].part->name, a->mechanism_params[i], a->params);
     print_share("embedding etc.", a->other_params, a->params);
-    printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : %.1f)\n",
+    printf("  attention : feed-forward = 1 : %.2f (inference scaling laws recommend about 1 : %.1f)\n",
            (double)a->ffn_params / (double)a->attn_params, WEFT_FFN_RULE);
 }
 
@@ -167,12 +166,12 @@ static void print_pruned(const struct weft_account *a)
     printf("\npruned by the end  %12lld  %5.1f %% of the weights\n", (long long)a->pruned,
            100 * (double)a->pruned / (double)a->params);
     if (a->cut_params < a->params)
-        printf("  weft prune     %14lld  weights are left, and %.4g FLOPs of decode: %.1f %%\n",
-               (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
-    printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n", a->flops_pruned,
-           100 * a->flops_pruned / a->flops_decode);
-    printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for masks of single weights\n", mib(a->kept_bytes),
-           mib(a->weight_bytes));
+        printf("  weft prune     %14lld  weights remain, and %.4g FLOPs of decode: %.1f %%\n", (long long)a->cut_params,
+               a->flops_cut, 100 * a->flops_cut / a->flops_decode);
+    printf("  decode         %14.4g FLOPs without multiplications by 0, which Weft computes: %.1f %%\n",
+           a->flops_pruned, 100 * a->flops_pruned / a->flops_decode);
+    printf("  weights in f32 %14.1f MiB of %.1f MiB, including a mask bit for each maskable weight\n",
+           mib(a->kept_bytes), mib(a->weight_bytes));
 }
 
 static void print_account(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
@@ -195,7 +194,7 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
     printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head's\n", a->cache_bytes_layer,
            a->cache_ratio_to_mha);
     if (a->window_bytes || a->sequence_bytes)
-        printf("  and per sequence, whatever its length: %lld bytes\n",
+        printf("  plus %lld bytes per sequence, regardless of its length\n",
                (long long)(a->window_bytes + a->sequence_bytes));
     if (spec->latent && !weft_spec_geom(spec)->linear)
         printf("  geom=%s cannot be absorbed: decoding expands the latents of the whole context for every token\n",
@@ -310,10 +309,9 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_show = {
     .name = "show",
-    .summary = "what a model would be: weights, FLOPs, memory, cache, graph, config",
-    .doc =
-        "Prints what MODEL would be at its micro-batch and context: weights, FLOPs per token, bytes of training and of "
-        "the cache. Nothing of its size is allocated.",
+    .summary = "show the size and cost of a model: parameters, FLOPs, memory, cache, graph, config",
+    .doc = "Prints the parameters, FLOPs per token, training memory and cache size of MODEL at its micro-batch and "
+           "context, without allocating the model.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -25,23 +25,22 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
-     .missing = "do what? train, encode, decode or info"},
+     .missing = "no VERB given: expected train, encode, decode or info"},
     {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
-     .help = "Texts, joined with a newline between; without one, standard input", .only = "train encode decode",
-     .many = true},
+     .help = "Texts, joined with newlines (default: the standard input)", .only = "train encode decode", .many = true},
     {NULL, 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, file),
-     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
+     .help = "tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
      .missing = "info needs one FILE: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one"},
     {"vocab", 'v', "N", WEFT_ARG_INT, offsetof(struct args, vocab),
-     .help = "Number of tokens, with the 256 bytes and the special ones", .only = "train", .min = 1, .max = INT32_MAX,
-     .missing = "train needs --vocab=N, the number of tokens"},
-    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The tokenizer.json to write",
+     .help = "Train N tokens, including the 256 bytes and the special tokens", .only = "train", .min = 1,
+     .max = INT32_MAX, .missing = "train needs --vocab=N, the number of tokens"},
+    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "Write this tokenizer.json",
      .only = "train", .missing = "train needs --out=FILE, the tokenizer.json to write"},
     {"special", 'S', "TEXT", WEFT_ARG_TEXT, offsetof(struct args, specials),
-     .help = "A special token, which no word crosses; may be repeated", .only = "train", .many = true},
+     .help = "Add a special token, which no word crosses; may be repeated", .only = "train", .many = true},
     {"tokenizer", 'T', "FILE", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
-     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
-     .missing = "which tokenizer? Give --tokenizer=FILE"},
+     .help = "Use a tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
+     .missing = "no tokenizer given: pass --tokenizer=FILE"},
     {"specials", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, recognise),
      .help = "Recognise special tokens in the text", .only = "encode"},
     {0},
@@ -138,9 +137,9 @@ static enum weft_status check_plain(const struct args *a)
     for (int i = 0; i < a->inputs.count; i++) {
         const char *path = a->inputs.item[i];
         if (weft_ends_in(path, ".zst"))
-            return FAIL(WEFT_INVALID, "%s is compressed: say `zstd -dc %s | weft tokenizer train ..`", path, path);
+            return FAIL(WEFT_INVALID, "%s is compressed: use `zstd -dc %s | weft tokenizer train ..`", path, path);
         if (weft_ends_in(path, ".jsonl"))
-            return FAIL(WEFT_INVALID, "%s is JSONL: give its texts, as in `jq -r .text %s | weft tokenizer train ..`",
+            return FAIL(WEFT_INVALID, "%s is JSONL: pass its texts, as in `jq -r .text %s | weft tokenizer train ..`",
                         path, path);
     }
     return WEFT_OK;
@@ -227,7 +226,7 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
     free(text);
     TRY(status);
     if (!ended)
-        return FAIL(WEFT_FORMAT, "the input has something that is not the number of a token");
+        return FAIL(WEFT_FORMAT, "the input contains something other than token ids");
     return WEFT_OK;
 }
 
@@ -262,7 +261,7 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_tokenizer = {
     .name = "tokenizer",
     .summary = "train, use and inspect tokenizers",
-    .doc = "Learns byte-level BPE from texts, turns texts into tokens (one number a line) and back.",
+    .doc = "Trains byte-level BPE on texts, encodes texts as token ids (one per line), and decodes them.",
     .notes = "`encode --json` prints counts and speed instead of the tokens.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

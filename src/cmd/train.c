@@ -32,19 +32,19 @@ static const struct weft_arg table[] = {
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
      .help = "Write config, log and checkpoints into DIR, usually runs/NAME"},
     {"init", 'i', "PATH", WEFT_ARG_SETTING, offsetof(struct args, common.settings), .sets = "init",
-     .help = "Begin with the weights of a run, checkpoint or safetensors file, where they fit"},
+     .help = "Start from the weights of a run, checkpoint or safetensors file, as far as they fit"},
     {"resume", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, resume),
-     .help = "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR"},
+     .help = "Continue from the newest checkpoint in DIR, or start if there is none; without --out, MODEL is DIR"},
     {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
      .help = "Save and stop before this many minutes have passed", .min = 1e-6, .max = 1e9},
     {"verify-every", 0, "STEPS", WEFT_ARG_INT, offsetof(struct args, verify_every),
-     .help = "On several ranks, compute one group of the next rank again and compare, every so many steps", .min = 0,
+     .help = "On several ranks: every N steps, recompute one group of the next rank and compare", .min = 0,
      .max = 1e12},
     {"stall", 0, "SECONDS", WEFT_ARG_REAL, offsetof(struct args, stall),
-     .help = "On several ranks: exit with 4 when one gives no sign of life for so long; 0: wait for ever",
+     .help = "On several ranks: exit with 4 if a rank sends no heartbeat for this many seconds; 0: wait for ever",
      .initial = "300", .min = 0, .max = 1e9},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
-     .help = "Train even if a gate fails; the result says so"},
+     .help = "Train even if a gate fails; the result mentions it"},
     {0},
 };
 
@@ -116,11 +116,11 @@ static void print_resumed(const struct weft_run *run)
     if (*run->changes)
         weft_say(stderr, "changed: %s\n", run->changes);
     if (strstr(run->changes, "steps "))
-        fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
+        fputs("its learning rates now follow the new schedule, so the result differs from a run that had these steps "
               "from the start\n",
               stderr);
     if (strstr(run->changes, "program_sha256 "))
-        fputs("its bits from here on are those of this program: another may not reproduce them\n", stderr);
+        fputs("its bits now depend on this build: a different build may not reproduce them\n", stderr);
 }
 
 static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
@@ -132,9 +132,9 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
             fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
                     run->gates_checks, run->gates_seconds);
         else
-            fputs(
-                "gates: not run, because WEFT_TEST_SKIP_GATES is set: reports, audits and publishing refuse this run\n",
-                stderr);
+            fputs("gates: not run because WEFT_TEST_SKIP_GATES is set, so reports, audits and publishing reject this "
+                  "run\n",
+                  stderr);
         break;
     case WEFT_RUN_ADOPTED:
         weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
@@ -144,7 +144,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
         print_resumed(run);
         break;
     case WEFT_RUN_REPEATS:
-        weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", run->different);
+        weft_note_once("repeats", "only %.6g different samples exist, so held-out samples occur in training",
+                       run->different);
         break;
     case WEFT_RUN_BEGINS:
         weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
@@ -232,7 +233,7 @@ static enum weft_status stop(const struct weft_run *run)
                                              run->gates_failed ? "--unsafe" : NULL, NULL});
         fputc('\n', stderr);
     } else {
-        fputs("; nothing was saved, as there is no --out\n", stderr);
+        fputs("; nothing was saved because there is no --out\n", stderr);
     }
     return WEFT_STOPPED;
 }
@@ -245,7 +246,8 @@ static enum weft_status choose_folder(struct args *a)
     if (!a->resume || a->out)
         return WEFT_OK;
     if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "--resume: which run? Give its folder as MODEL, not %s, or as --out DIR",
+        return FAIL(WEFT_INVALID,
+                    "--resume needs the folder of a run: pass it as MODEL, instead of %s, or as --out DIR",
                     a->common.model);
     a->out = a->common.model;
     return WEFT_OK;
@@ -277,9 +279,9 @@ static enum weft_status check_model(const struct args *a)
     bool begins = *a->common.recipe.init && is_same(model, a->common.recipe.init);
     if (!begins && (checkpoint || (run && !(a->resume && is_same(model, a->out)))))
         return FAIL(WEFT_INVALID,
-                    "%s has weights, and training would ignore them: it starts from new ones. To continue a run, give "
-                    "its folder and --resume; to begin another with its weights, give --init %s; for new weights of "
-                    "the same config, give %s/config.json as MODEL",
+                    "%s has weights, which training would ignore. To continue a run, pass its folder and --resume; to "
+                    "start a new run from its weights, pass --init %s; to start from new weights with the same config, "
+                    "pass %s/config.json as MODEL",
                     model, model, model);
     return WEFT_OK;
 }
@@ -311,7 +313,7 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct view 
     if (run->folder)
         catch_signals();
     else
-        weft_note_once("unsaved", "nothing will be saved: there is no --out");
+        weft_note_once("unsaved", "nothing will be saved because there is no --out");
     enum weft_status status = weft_run_train(run);
     weft_line_end(&v->line);
     TRY(status);

@@ -25,8 +25,8 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_version = {
     .name = "version",
-    .summary = "what this is and what it runs on",
-    .doc = "Prints the version, the compiler, and which instruction set and products run on this machine.",
+    .summary = "print version, compiler and instruction set",
+    .doc = "Prints the version, the compiler, and which instruction set and GEMM kernels run on this machine.",
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct weft_common),
     .run = run,

@@ -44,8 +44,8 @@ val=$("$weft" data info "$scratch/lines" --split val --json | field documents)
 [[ $(field documents <<<"$json") == 400 ]] && ((val > 40 && val < 130))
 result $? "JSONL: each line is a document, and about a fifth is for validation"
 
-"$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'nothing stands between documents' &&
-    ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'nothing stands'
+"$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'documents are not separated' &&
+    ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'documents are not separated'
 result $? "warns if the tokenizer has no token to separate documents"
 "$weft" data prepare "$scratch/a.txt" --out "$scratch/char" --tokenizer char >/dev/null &&
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
@@ -53,15 +53,15 @@ result $? "the vocabulary is the set of characters in the text"
 
 fails 2 "prepare, info or index" # nothing
 fails 2 "did you mean prepare?" prepar x
-fails 2 "Give --out=DIR" prepare "$scratch/a.txt"
-fails 2 "which INPUT?" prepare --out "$scratch/no"
-fails 2 "which file or folder?" info
-fails 2 "which file or folder?" index
+fails 2 "pass --out=DIR" prepare "$scratch/a.txt"
+fails 2 "no INPUT given" prepare --out "$scratch/no"
+fails 2 "no PATH given" info
+fails 2 "no PATH given" index
 fails 2 "--out is not an option of info" info x --out "$scratch/no"
 fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
-fails 2 "say which field" prepare "$scratch/a.jsonl" --out "$scratch/no"
-fails 2 "less than 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
-fails 2 "give a whole number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
+fails 2 "name the field" prepare "$scratch/a.jsonl" --out "$scratch/no"
+fails 2 "a fraction below 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
+fails 2 "expected an integer from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
 fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
 fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
 fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"

@@ -88,9 +88,9 @@ END
 result $? "--by-position: the ranges are those of every window, and change nothing else"
 fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
 
-fails 2 "which MODEL" --data "$scratch/text"
-fails 2 "Give --data=PATH" gpt2
-fails 2 "give a whole number from 1 to" gpt2 --data "$scratch/text" --batch 0
+fails 2 "no MODEL given" --data "$scratch/text"
+fails 2 "pass --data=PATH" gpt2
+fails 2 "expected an integer from 1 to" gpt2 --data "$scratch/text" --batch 0
 fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
 fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
 fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
@@ -157,7 +157,7 @@ for pos in learned relative rope alibi; do
     long=$(evaluate "$scratch/runs/$pos" --data "$scratch/text" --set context=200 --by-position)
     [[ -n $(field loss_at_128_255 <<<"$long") && $(field context <<<"$long") == 200 ]]
     result $? "$pos: later positions are scored, too"
-    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": fitted to a context of 200 tokens, not trained at it"* ]]
+    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
     result $? "$pos: what was extended is said"
 done
 fails 1 "fit nowhere in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
@@ -166,7 +166,7 @@ fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/
 fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
 rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&
     "$weft" data prepare "$scratch/reversed" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
-fails 1 "the data are not those that" "$scratch/runs/text"
+fails 1 "the data is not the data that" "$scratch/runs/text"
 rm -r "$scratch/data"
 fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
 [[ $(evaluate "$scratch/runs/text" --data "$scratch/moved" | field kind) == text ]]
@@ -212,7 +212,7 @@ if [[ -n ${WEFT_DATA:-} ]]; then
     result $? "a run's newest good checkpoint is scored"
     cp "$WEFT_DATA/gpt2-bpe/encoder.json" "$scratch/known/tokenizer.json"
     "$weft" data prepare "$scratch/text" --out "$scratch/chars" --val 0 --tokenizer char >/dev/null
-    fails 1 "not made with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
+    fails 1 "not prepared with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
     for file in blimp/blimp_first100.jsonl evals/hellaswag_val_first1000.jsonl; do
         head -n 100 "$WEFT_DATA/$file" >"$scratch/items"
         [[ $(evaluate "${model[@]}" --data "$scratch/items" | field items) == 100 ]]

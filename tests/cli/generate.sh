@@ -53,7 +53,7 @@ result $? "also where it is streamed"
 make -p 'the cat' -n 1000 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == context && $(field tokens <"$scratch/json") == 89 ]]
 result $? "it ends where the model's context ends"
-grep -q 'the context of 96 tokens does: --context N' "$scratch/err"
+grep -q 'the context of 96 tokens: pass a longer one with --context N' "$scratch/err"
 result $? "and a note says so"
 text=$(make -p 'the cat' -n 89 -T 0)
 [[ $(make -p 'the cat' -n 300 -T 0 --context 400) == "$text"* && $(make -p 'the cat' -n 300 -T 0 --context 400 | wc -m) == 308 ]]
@@ -104,10 +104,10 @@ refuses "nowhere is not a folder with weights" "$scratch/nowhere" -p x
 refuses 'the prompt is empty' "$scratch/full" -p ''
 refuses 'there is no prompt' "$scratch/full"
 refuses 'not in the tokenizer' "$scratch/full" -p 'Ω'
-refuses 'give one of them' "$scratch/full" -p x -f "$scratch/few"
-refuses 'with --ids give token numbers' "$scratch/full" --ids -p 'x'
-refuses 'with --ids give token numbers' "$scratch/full" --ids -p '99999'
-refuses '--stop is a text' "$scratch/full" --ids -p '1' --stop x
+refuses 'exclude each other' "$scratch/full" -p x -f "$scratch/few"
+refuses 'with --ids, pass token ids' "$scratch/full" --ids -p 'x'
+refuses 'with --ids, pass token ids' "$scratch/full" --ids -p '99999'
+refuses '--stop and --ids exclude each other' "$scratch/full" --ids -p '1' --stop x
 refuses 'context is 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
 rm "$scratch"/full/step-*/tokenizer.json
 refuses "is not the one that was saved" "$scratch/full" -p x

@@ -91,8 +91,8 @@ refuses() { # WORDS ARGUMENTS...
     grep -q -- "$words" err || sed 's/^/# /' err
     rm -rf refused
 }
-refuses 'give --init a' a
-refuses 'give --init a/step-000000100' a/step-000000100
+refuses 'pass --init a' a
+refuses 'pass --init a/step-000000100' a/step-000000100
 refuses 'fit nowhere in this model' a/config.json --init a --set ffn=swiglu
 refuses 'init_leave=yes' a/config.json --init a --set layers=1
 refuses 'has no weight that fits' llama "${small[@]}" --set width=16 --set vocab=20 --init a

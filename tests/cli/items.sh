@@ -66,8 +66,8 @@ result $? "an audit repeats the items"
 cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
 ! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors is not what the model of this run gives' out
 result $? "and finds one that was changed"
-"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^over the items of the test \([0-9]+ documents, paired\): B - A is [-+]' out &&
-    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^over the items of the test' out
+"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^over the test items \([0-9]+ documents, paired\): B - A is [-+]' out &&
+    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^over the test items' out
 result $? "weft compare prints it for arms and for single runs"
 "$weft" publish text --out text.tar.zst >out 2>&1 && mkdir there && tar -C there --zstd -xf text.tar.zst &&
     "$weft" report there/* >/dev/null && cmp text/report.md there/*/report.md
@@ -111,7 +111,7 @@ for name in "accuracy", "accuracy_norm":
     assert high - low < 0.06 # with other questions for each model it would be 0.17
 END
 result $? "two models on the same questions: the difference of their accuracies"
-! eval_json "$other" --data data --against a >out && grep -q 'a has the items of another test (200 choices; here are [0-9]* documents)' err &&
+! eval_json "$other" --data data --against a >out && grep -q 'a has the items of a different test (200 choices instead of [0-9]* documents)' err &&
     head -1 questions.jsonl >one.jsonl && tail -n +3 questions.jsonl >>one.jsonl && ! eval_json "$other" --data one.jsonl --against a >out &&
     sed 's/the cat/the hat/' questions.jsonl >hat.jsonl && ! eval_json "$other" --data hat.jsonl --against a >out
 result $? "items of another test are refused"

@@ -45,7 +45,7 @@ result $? "an arm that is none"
 "$weft" show study:w2 --config | cmp -s - w2.json && "$weft" show study:w2 --set width=64 --config | grep -q '"width": 64'
 result $? "STUDY:ARM is that model for other commands"
 "$weft" show study:w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?' &&
-    "$weft" show study:w2 --set seeds=2 2>&1 | grep -q 'seeds is an option of studies' && "$weft" show none:w2 2>&1 | grep -q 'none cannot be read'
+    "$weft" show study:w2 --set seeds=2 2>&1 | grep -q 'seeds is a study option' && "$weft" show none:w2 2>&1 | grep -q 'none cannot be read'
 result $? "an arm, an option or a study that it cannot be is refused"
 study 'CONFIG_WEFT_ARMS="a: | b: ffn=swiglu"' 'CONFIG_WEFT_MATCH="params"'
 "$weft" config study --arm b | grep -q '"ffn_width": 34[0-9],' && "$weft" show study:b --config | grep -q '"ffn_width": 34[0-9],'

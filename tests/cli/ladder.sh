@@ -135,5 +135,5 @@ refuses_study 'a ladder of 2 rungs: give at least 3 sizes' --ladder 'width=16 | 
 refuses_study 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
 refuses_study '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
 refuses_study 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
-refuses_study '--run is for one study, and this is a ladder' --run 0
+refuses_study '--run selects a run of one study, but this is a ladder' --run 0
 finish

@@ -127,10 +127,10 @@ refused() { # NAME WORDS ARGUMENT...
     ! "$weft" prune "$@" >out 2>err && grep -q "$words" err
     result $? "refused: $name"
 }
-refused "nothing to leave out" "leave out what" run --out x
+refused "nothing to leave out" "nothing to prune" run --out x
 refused "less than one head" "is none" run --heads 0.1 --out x
 refused "all heads" "is all" run --heads 1 --out x
-refused "a folder that is a model" "written over" run --heads 0.5 --out less
+refused "a folder that is a model" "already has a config.json" run --heads 0.5 --out less
 refused "a model without weights" "not a folder" gpt2 --heads 0.5 --out x
 train gpt2 --set steps=1 --set layers=1 --set eval_samples=1 --out plain
 refused "ranks where there are none" "no mechanism" plain --ranks 0.5 --out x

@@ -62,6 +62,6 @@ refuses 'has no tensor grad.wte: write the gradient of the loss with respect to 
 refuses 'grad.blocks.0.ffn.fc has shape [32, 24], expected [24, 32]' 'tensors["grad.blocks.0.ffn.fc"] = tensors["grad.blocks.0.ffn.fc"].T'
 refuses 'has an unknown tensor grad.head: write only logits, loss and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
 refuses 'logits is not finite at element 5' 'tensors["logits"].flat[5] = np.nan'
-! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'of which MODEL' "$scratch/err"
+! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'needs a MODEL' "$scratch/err"
 result $? "without a MODEL it is refused"
 finish

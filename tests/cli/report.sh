@@ -225,7 +225,7 @@ study arms 2
     grep -qE '^geom +dot +w2' "$scratch/out" && grep -q 'better by .* 5 seeds' "$scratch/out"
 result $? "two arms are compared seed by seed"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 >"$scratch/out" &&
-    grep -q 'one seed shows nothing about noise' "$scratch/out"
+    grep -q 'one seed does not show the noise' "$scratch/out"
 result $? "two runs are compared, with a warning"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 --json | python3 -c '
 import json, sys

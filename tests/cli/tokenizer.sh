@@ -48,23 +48,23 @@ says 2 "train, encode, decode or info"
 says 2 "did you mean encode?" encod
 says 2 "needs --vocab=N" train
 says 2 "needs --out=FILE" train --vocab 300
-says 2 "Give --tokenizer=FILE" encode
+says 2 "pass --tokenizer=FILE" encode
 says 1 "expected 257" train --vocab 100 --special '<s>' --out "$scratch/x"
-says 1 "a.jsonl is JSONL: give its texts" train --vocab 300 --out "$scratch/x" a.jsonl
-says 1 "say \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
-says 2 "give a whole number" train --vocab many --out "$scratch/x"
+says 1 "a.jsonl is JSONL: pass its texts" train --vocab 300 --out "$scratch/x" a.jsonl
+says 1 "use \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
+says 2 "expected an integer" train --vocab many --out "$scratch/x"
 says 1 "No such file" train --vocab 300 --out "$scratch/x" "$scratch/none"
 says 1 "cannot be written" train --vocab 300 --out /dev/full "$scratch/a.md"
 says 1 "No such file" info "$scratch/none"
 says 1 "it is a folder" info "$scratch"
 says 1 "encoder.json cannot be read" info "$scratch/a.md"
-says 1 "is not the number" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
+says 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
 echo 600 >"$scratch/large"
 says 1 "the vocabulary has 600 tokens" decode --tokenizer "$scratch/t.json" "$scratch/large"
 echo 4294967296 >"$scratch/wraps"
-says 1 "is not the number of a token" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
+says 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
 printf '%040d\n' 5 >"$scratch/long"
-says 1 "is not the number of a token" decode --tokenizer "$scratch/t.json" "$scratch/long"
+says 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/long"
 mkdir "$scratch/gpt2"
 python3 - "$scratch" <<'END'
 import json, sys

@@ -37,7 +37,7 @@ result $? "which instruction set runs is printed once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'this processor has no AMX') == 1 ]]
 result $? "bf16 without AMX is reported once"
 [[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
-    grep -c 'weft: note: only 6 different samples exist: held-out ones occur in training') == 1 ]]
+    grep -c 'weft: note: only 6 different samples exist, so held-out samples occur in training') == 1 ]]
 result $? "samples so few that they come again are warned of once"
 ! "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -q 'different samples'
 result $? "others are not"
@@ -119,14 +119,14 @@ refuses 'is not empty: pass --resume' train gpt2 --out "$run"
 refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
-refuses '--resume: which run?' train gpt2 --resume
-ignored='has weights, and training would ignore them'
+refuses '--resume needs the folder of a run' train gpt2 --resume
+ignored='has weights, which training would ignore'
 refuses "$ignored" train "$run"
 refuses "$ignored" train "$run" --out "$scratch/other"
 refuses "$ignored" train "$run" --out "$scratch/other" --resume
 refuses "$ignored" train "$run/step-000000003"
 refuses "$ignored" train "$run/step-000000003" --resume
-refuses "give $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
+refuses "pass $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
 [[ ! -e $scratch/other ]]
 result $? "what is refused leaves no folder behind"
 refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
@@ -141,7 +141,7 @@ again=$("$weft" train "$run" --resume --json 2>"$scratch/err") && [[ $(field wei
     diff -r "$run" "$scratch/before" && ! grep -q gates "$scratch/err"
 result $? "a finished run that is resumed stays as it is, without checking its gates again"
 longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") && [[ $(field steps <<<"$longer") == 5 ]] &&
-    grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
+    grep -q 'follow the new schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
     [[ $("$weft" show "$run" --config | field steps) == 5 ]]
 result $? "more steps are possible, and reported"
 python3 tests/cli/events.py "$run"/events.out.tfevents.weft "$run/log.jsonl" >/dev/null
@@ -204,9 +204,9 @@ timed=$("$weft" train "$scratch/by TERM" --resume --json --time 0.05 2>"$scratch
     [[ -e $(printf '%s/step-%09d' "$scratch/by TERM" "$(field steps <<<"$timed")") ]]
 result $? "--time: saves and ends before the last step, with 3"
 timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err")
-(($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved, as there is no --out' "$scratch/err"
+(($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved because there is no --out' "$scratch/err"
 result $? "--time: counts the scoring that is due at the end"
-[[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved: there is no --out' ]]
+[[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved because there is no --out' ]]
 result $? "without --out it says first that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))

@@ -56,8 +56,8 @@ says 2 err "--set needs a value: --set=NAME=VALUE" train gpt2 --set
 says 2 err "there is no option --rseume: did you mean --resume?" train gpt2 --rseume
 says 2 err "there is no option -q" train gpt2 -q
 says 2 err "--json takes no value" train gpt2 --json=yes
-says 2 err "one argument too many" train gpt2 llama
-says 2 err "give a number from 1e-06 to" train gpt2 --time 0
+says 2 err "unexpected argument" train gpt2 llama
+says 2 err "expected a number from 1e-06 to" train gpt2 --time 0
 says 1 err "expected 1 to" train gpt2 --set layers=0
 says 1 err "expected 1 to" train gpt2 --set layers=99999999999999999999
 says 1 err "layers" train gpt2 --set layers=many
@@ -66,21 +66,21 @@ says 0 out "label=\"layer 1\"" show gpt2 --dot
 says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op
 says 2 err "did you mean causal?" verify gpt2 --gate casual
-says 2 err "of which MODEL?" verify --set layers=3
-says 2 err "give a whole number from 0 to" verify --random many
+says 2 err "needs a MODEL" verify --set layers=3
+says 2 err "expected an integer from 0 to" verify --random many
 says 2 err "engine" bench
 says 2 err "did you mean engine?" bench engin
 says 2 err "write NAME=VALUE" bench engine --set layers
 says 2 err "--length is not an option of train" bench train --length 3
 says 2 err "did you mean topk?" bench attention --route topkk
 for lengths in 0 64, 64,,128 64,x 99999999999999999999 "" 1048577; do
-    says 2 err "give whole numbers from 1 to" bench attention --length "$lengths"
+    says 2 err "expected integers from 1 to" bench attention --length "$lengths"
 done
-says 2 err "give one of them" bench attention --set geom=w2 --route topk
-says 2 err "give GB/s and microseconds" plan gpt2 --network 12.5
+says 2 err "pass only one of them" bench attention --set geom=w2 --route topk
+says 2 err "expected GB/s and microseconds" plan gpt2 --network 12.5
 says 1 err "grad_groups and micro_batches to 2" plan gpt2 --ranks 2
-says 2 err "give a whole number from 0 to 4096" show gpt2 --threads many
-says 2 err "give a whole number from 0 up" ablate --config x --run -1
+says 2 err "expected an integer from 0 to 4096" show gpt2 --threads many
+says 2 err "expected an integer from 0 up" ablate --config x --run -1
 WEFT_ISA=avx2 says 1 err "WEFT_ISA=avx2 is not a level: use base, v3, v4 or amx" show gpt2
 WEFT_ISA=v3 says 0 out "layers" help options
 WEFT_ENGINE=fast says 1 err "WEFT_ENGINE=fast: this program has no such engine" train gpt2 --set task=recall --set steps=1

@@ -146,7 +146,7 @@ def kept():
     before = open(folder + "-ours/config.json").read()
     for words in (("import", folder, "--out", folder + "-ours"), ("export", folder + "-ours", "--format", "hf", "--out", folder + "-ours")):
         answer = weft(*words)
-        result(isinstance(answer, str) and "written over" in answer and open(folder + "-ours/config.json").read() == before,
+        result(isinstance(answer, str) and "already has a config.json" in answer and open(folder + "-ours/config.json").read() == before,
                "%s over a model is refused: %s" % (words[0], answer))
 
 
@@ -235,7 +235,7 @@ def is_set_aside(out):
 
 
 def checks():
-    """weft export: checked by default if there is transformers, and refused if the other program computes something else."""
+    """weft export: checked by default if there is transformers, and refused if the other program computes different logits."""
     for preset, words in (("llama", ["--check"]), *([("w2", [])] if everything() else [])):
         run = "%s/check-%s" % (FOLDER, preset)
         weft_model(preset, ["context=64", "vocab=50", "dtype=bf16"], run)
@@ -243,7 +243,7 @@ def checks():
         result(isinstance(answer, dict) and answer["checked_by"].startswith("transformers") and answer["difference"] < 1e-5 and
                answer["tokens_agree"] == answer["tokens"] and answer["tokens_unclear"] == 0, "%s: %s" % (preset, answer))
         answer = export_with(python_that("swapping", SWAP_VALUES), run, run + "-bad")
-        result(isinstance(answer, str) and "computes something else" in answer and is_set_aside(run + "-bad"),
+        result(isinstance(answer, str) and "computes different logits" in answer and is_set_aside(run + "-bad"),
                "%s: a damaged model is refused: %s" % (preset, answer))
     answer = export_with("/nowhere/python", run, run + "-unchecked")
     result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, which it says")
@@ -269,7 +269,7 @@ def chosen_tokens():
     result(isinstance(answer, dict) and answer["tokens_agree"] == answer["tokens"] - answer["tokens_unclear"], "m2: %s" % answer)
     result(not [f for f in os.listdir(here) if f.startswith("imported")], "modules of the current folder are not run")
     answer = export_with(python_that("stepping", CHANGE_STEPS), run, run + "-bad")
-    result(isinstance(answer, str) and "computes something else: 32 of" in answer and is_set_aside(run + "-bad"),
+    result(isinstance(answer, str) and "computes different logits: only 32 of" in answer and is_set_aside(run + "-bad"),
            "m2: refused if half of the tokens differ: %s" % answer)
 
 

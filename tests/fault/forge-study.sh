@@ -81,7 +81,7 @@ result $? "another result of a gate, with all hashes, fails the audit"
 
 # incomplete NAME TEXT: an audit of `forged` fails and names this
 incomplete() {
-    ! "$weft" audit forged --segments 1 >json 2>err && grep -qF -- "MISSING $2" err && grep -q 'the study is not complete' err
+    ! "$weft" audit forged --segments 1 >json 2>err && grep -qF -- "MISSING $2" err && grep -q 'the study is incomplete' err
     local status=$?
     result $status "an audit of $1 fails"
     ((status == 0)) || sed 's/^/# /' err

@@ -44,7 +44,7 @@ timeless whole >ledger
 [[ $(wc -l <ledger) == 4 ]]
 result $? "a study without a launcher"
 study --launch env --out none
-[[ $? == 1 && ! -e none ]] && grep -q 'how many runs may --launch start at once? Give --set slots=N' err
+[[ $? == 1 && ! -e none ]] && grep -q 'needs the number of concurrent runs: pass --set slots=N' err
 result $? "asks how many runs there may be at once"
 SLURM_JOB_NUM_NODES=3 study --launch env --out nodes && same nodes && grep -q '4 runs, 3 at once' err
 result $? "or starts as many as a job of Slurm has nodes"
@@ -82,7 +82,7 @@ END
 for code in 0 1 137 4; do
     rm -f starts
     CODE=$code launched ./lossy --out "lossy-$code" && same "lossy-$code" && [[ $(wc -l <starts) == 6 ]] &&
-        [[ $(grep -c 'lost, will be started again: lossy: error: Node failure on node7' err) == 2 ]]
+        [[ $(grep -c 'lost, will be restarted: lossy: error: Node failure on node7' err) == 2 ]]
     status=$?
     result $status "two runs whose computer failed (exit code $code) continue; the ledger is the same"
     ((status == 0)) || sed 's/^/# /' err
@@ -95,10 +95,10 @@ exit 1
 END
 rm -f tries
 timeout --preserve-status 10 "$weft" ablate --config tiny --launch ./broken --set slots=1 --out broken.d --seeds 1 --set arms='dot: geom=dot' >out 2>err
-[[ $? == 3 && $(wc -l <tries) == 2 ]] && grep -q 'lost, will be started again: broken: no such partition' err
+[[ $? == 3 && $(wc -l <tries) == 2 ]] && grep -q 'lost, will be restarted: broken: no such partition' err
 result $? "a launcher that fails is started again after 5 s, then after 25 s; what it said is shown"
 launched no-such-launcher --out missing.d --seeds 1
-[[ $? == 1 ]] && grep -q 'no-such-launcher: not found' err && ! grep -q 'started again' err
+[[ $? == 1 ]] && grep -q 'no-such-launcher: not found' err && ! grep -q 'restarted' err
 result $? "one that does not exist is not tried again"
 cp -r whole locked.d && grep -v '"dot".*"seed": 1,' whole/runs.jsonl >locked.d/runs.jsonl
 exec 9>>locked.d/runs/dot/lr-0.001-seed-1/log.jsonl && flock 9
@@ -107,7 +107,7 @@ exec 9>&-
 exec "$@"
 END
 launched ./keeps --out locked.d
-[[ $? == 1 ]] && ! grep -q 'started again' err && grep -q 'FAILED: weft: another process trains in' err
+[[ $? == 1 ]] && ! grep -q 'restarted' err && grep -q 'FAILED: weft: another process trains in' err
 result $? "nor is a run that fails by itself"
 exec 9>&-
 
@@ -119,7 +119,7 @@ setsid flock "$3/log.jsonl" sleep 20 </dev/null >/dev/null 2>&1 & # as the run w
 exit 255
 END
 launched ./forgets --out forgotten.d --seeds 1 --set arms='dot: geom=dot' &&
-    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'started again: weft: another process trains in' err
+    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'restarted: weft: another process trains in' err
 result $? "a run that was given up, but still has the folder, is waited for"
 
 { cat "$weft" && echo; } >other && chmod +x other

@@ -150,7 +150,7 @@ kill -KILL "${gone[@]}"
 wait $placed
 code=$?
 grep -E 'lost|started|FAILED|done' "$scratch/studies" | tail -n 12 | sed 's/^/# /'
-[[ $code == 0 ]] && cmp -s <(ledger here) <(ledger placed) && grep -q 'lost, will be started again' "$scratch/studies"
+[[ $code == 0 ]] && cmp -s <(ledger here) <(ledger placed) && grep -q 'lost, will be restarted' "$scratch/studies"
 result $? "a study placed by srun loses a node, continues on the other, and has the same weights"
 ((tap_failed == 0)) || tail -n 30 "$scratch/studies" "$scratch"/array-* "$scratch/output" "$scratch"/*.log "$scratch/daemons" | sed 's/^/# /'
 finish

@@ -49,7 +49,7 @@ for signal in KILL STOP; do
     result $status "weft launch, SIG$signal of rank $victim at step $at: the same weights"
     ((status == 0)) || grep -v ^step "$scratch/err" | tail -n 12 | sed 's/^/# /'
 done
-[[ $(field weights_sha256 <"$scratch/json") == "$hash" ]] && grep -q 'starting again, 1 of' "$scratch/err"
+[[ $(field weights_sha256 <"$scratch/json") == "$hash" ]] && grep -q 'restarting, 1 of' "$scratch/err"
 result $? "it was started again"
 
 # Without progress it gives up.

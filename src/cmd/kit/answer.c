@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * answer.c - prompts and answers: from text to tokens and back, where an answer ends, and how it is printed.
+ * answer.c - converts prompts to tokens and answers to text, detects where an answer ends, and prints it.
  *
- * Text is printed as soon as it is certain: not before a character is complete, and not what might be the beginning of
- * a stop text.
+ * Text is printed as soon as it is final: when its last character is complete and it cannot be the beginning of a stop
+ * text.
  */
 #define _GNU_SOURCE
 #include "cmd/kit/answer.h"
@@ -39,7 +39,7 @@ static enum weft_status make_room(struct weft_answer *r, int64_t more)
 
 /* ---- prompts */
 
-/* Numbers with spaces between. */
+/* Parses token ids separated by spaces. */
 static enum weft_status read_ids(const struct weft_answers *a, struct weft_answer *r, const char *text)
 {
     char *copy = strdup(text), *state;
@@ -48,7 +48,7 @@ static enum weft_status read_ids(const struct weft_answers *a, struct weft_answe
          word = strtok_r(NULL, " ,\t\r\n", &state)) {
         int64_t id;
         if (!weft_text_int(word, &id) || id < 0 || id >= a->vocab)
-            status = FAIL(WEFT_INVALID, "the prompt has %s: with --ids give token numbers, 0 to %lld", word,
+            status = FAIL(WEFT_INVALID, "the prompt contains \"%s\": with --ids, pass token ids from 0 to %lld", word,
                           (long long)a->vocab - 1);
         else if ((status = make_room(r, 1)) == WEFT_OK)
             r->tokens[r->count++] = (int32_t)id;
@@ -57,7 +57,7 @@ static enum weft_status read_ids(const struct weft_answers *a, struct weft_answe
     return status;
 }
 
-/* A prompt begins as the model's texts do, unless it does so itself. */
+/* Prepends the tokens that the model's texts begin with, unless the prompt already begins with them. */
 static enum weft_status encode(const struct weft_answers *a, struct weft_answer *r, const char *text, size_t bytes)
 {
     int32_t begin = weft_tokenizer_begin(a->tokenizer);
@@ -81,11 +81,12 @@ enum weft_status weft_answer_continue(struct weft_answers *a, struct weft_answer
         return FAIL(WEFT_NOMEM, "not enough memory for a prompt");
     TRY(a->ids ? read_ids(a, r, r->prompt) : encode(a, r, prompt, bytes));
     if (!r->count)
-        return FAIL(WEFT_INVALID, "the prompt is empty: give a text to continue");
+        return FAIL(WEFT_INVALID, "the prompt is empty: pass a text to continue");
     if (r->count > a->context - 1)
-        return FAIL(WEFT_INVALID,
-                    "the prompt has %lld tokens, but the context is %lld and an answer needs room: give --context N",
-                    (long long)r->count, (long long)a->context);
+        return FAIL(
+            WEFT_INVALID,
+            "the prompt has %lld tokens, which leaves no room for an answer in the context of %lld: pass --context N",
+            (long long)r->count, (long long)a->context);
     r->prompt_count = r->listed = r->count;
     r->bytes = r->shown = 0;
     r->prompt_shown = false;
@@ -173,7 +174,8 @@ enum weft_status weft_answer_add(struct weft_answers *a, struct weft_answer *r, 
         r->why = WEFT_END_LENGTH;
     else if (r->count >= a->context) {
         r->why = WEFT_END_CONTEXT;
-        weft_note_once("context", "an answer ended where the context of %lld tokens does: --context N gives it more",
+        weft_note_once("context",
+                       "an answer ended at the end of the context of %lld tokens: pass a longer one with --context N",
                        (long long)a->context);
     }
     return WEFT_OK;
@@ -181,7 +183,7 @@ enum weft_status weft_answer_add(struct weft_answers *a, struct weft_answer *r, 
 
 /* ---- printing */
 
-/* Bytes of the text that later tokens cannot change. */
+/* Number of bytes of the text that later tokens cannot change. */
 static size_t certain(const struct weft_answers *a, const struct weft_answer *r)
 {
     size_t held = 0, from = r->bytes;
@@ -198,7 +200,7 @@ static size_t certain(const struct weft_answers *a, const struct weft_answer *r)
     return weft_max((int64_t)r->shown, (int64_t)(open ? from - 1 : end));
 }
 
-/* To a terminal without its control characters. */
+/* Control characters are escaped on a terminal. */
 static void write_text(const char *text, size_t bytes)
 {
     char piece[1024];
@@ -226,7 +228,7 @@ static void list_token(const struct weft_answers *a, const struct weft_answer *r
     puts("");
 }
 
-/* A list of numbers, for a field of a flat object. */
+/* A list of numbers as the value of a field in a flat JSON object. */
 static char *join_ids(const int32_t *tokens, int64_t count)
 {
     char *text = malloc(12 * (size_t)count + 1);
@@ -249,7 +251,7 @@ static char *join_logprobs(const double *list, int64_t count)
     return text;
 }
 
-/* UTF-8: what is not becomes U+FFFD. */
+/* Replaces invalid UTF-8 by U+FFFD. */
 static char *valid_text(const char *text, size_t bytes)
 {
     char *to = malloc(3 * bytes + 1);

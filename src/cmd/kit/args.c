@@ -20,10 +20,10 @@ static const struct {
     struct weft_arg arg;
 } shared[] = {
     {WEFT_TAKES_MODEL,
-     {NULL, 0, "MODEL", WEFT_ARG_FILE, COMMON(model),
-      .help = "A preset, a config file, STUDY:ARM, or the folder of a run", .choice_at = weft_preset_name_at,
+     {NULL, 0, "MODEL", WEFT_ARG_FILE, COMMON(model), .help = "Preset, config file, STUDY:ARM, or folder of a run",
+      .choice_at = weft_preset_name_at,
       .missing =
-          "which MODEL? `weft help models` lists presets; a config file or a folder with config.json is one too"}},
+          "no MODEL given: pass a preset (listed by `weft help models`), a config file or a folder with config.json"}},
     {WEFT_TAKES_SET,
      {"set", 's', "NAME=VALUE", WEFT_ARG_SETTING, COMMON(settings),
       .help = "Set an option of the model or of training (see `weft help options`); may be repeated"}},
@@ -32,10 +32,10 @@ static const struct {
       .help = "Set an option of the study or of all its arms (see `weft help options`); may be repeated"}},
     {WEFT_TAKES_THREADS,
      {"threads", 't', "N", WEFT_ARG_INT, COMMON(threads),
-      .help = "Threads to use; 0, the default, is one per core, or OMP_NUM_THREADS. Results do not depend on it",
+      .help = "Use N threads; 0, the default: OMP_NUM_THREADS or one per core. Results do not depend on it",
       .max = 4096}},
     {WEFT_TAKES_JSON, {"json", 'j', NULL, WEFT_ARG_FLAG, COMMON(json), .help = "Print one flat JSON object"}},
-    {0, {"verbose", 0, NULL, WEFT_ARG_FLAG, COMMON(verbose), .help = "Also print the source lines of an error"}},
+    {0, {"verbose", 0, NULL, WEFT_ARG_FLAG, COMMON(verbose), .help = "Print errors with the source lines they passed"}},
     {0, {"help", 'h', NULL, WEFT_ARG_FLAG, COMMON(help), .help = "Print this help"}},
 };
 
@@ -98,8 +98,8 @@ static enum weft_status refuse_number(const struct weft_arg *arg, const char *te
     char most[40] = "";
     if (isfinite(arg->max))
         snprintf(most, sizeof most, " to %.10g", arg->max);
-    return FAIL(WEFT_INVALID, "--%s %s: give a %snumber from %.10g%s", arg->name, text,
-                arg->type == WEFT_ARG_INT ? "whole " : "", arg->min, *most ? most : " up");
+    return FAIL(WEFT_INVALID, "--%s %s is invalid: expected %s from %.10g%s", arg->name, text,
+                arg->type == WEFT_ARG_INT ? "an integer" : "a number", arg->min, *most ? most : " up");
 }
 
 static enum weft_status refuse_choice(const struct weft_arg *arg, const char *text)
@@ -110,8 +110,9 @@ static enum weft_status refuse_choice(const struct weft_arg *arg, const char *te
     for (size_t used = 0; n < 64 && used < sizeof list && (names[n] = weft_arg_choice(arg, n)); n++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
     const char *near = weft_suggest(text, names, n);
-    return FAIL(WEFT_INVALID, "%s%s%s%s: give one of %s%s%s%s", arg->name ? "--" : "", arg->name ? arg->name : "",
-                arg->name ? " " : "", text, list, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return FAIL(WEFT_INVALID, "%s%s%s%s is invalid: expected %s%s%s%s", arg->name ? "--" : "",
+                arg->name ? arg->name : "", arg->name ? " " : "", text, list, near ? "; did you mean " : "",
+                near ? near : "", near ? "?" : "");
 }
 
 static enum weft_status store_number(const struct weft_arg *arg, const char *text, void *at, bool check)
@@ -215,7 +216,7 @@ static enum weft_status refuse_unknown(const struct parsing *p, const char *word
     for (const struct option *o = p->options; o->name; o++)
         names[n++] = o->name;
     const char *near = strncmp(word, "--", 2) == 0 ? weft_suggest(word + 2, names, n) : NULL;
-    return FAIL(WEFT_INVALID, "there is no option %s%s%s%s `weft %s --help` lists all", word,
+    return FAIL(WEFT_INVALID, "there is no option %s%s%s%s `weft %s --help` lists the options", word,
                 near ? ": did you mean --" : "", near ? near : "", near ? "?" : ";", p->cmd->name);
 }
 
@@ -252,7 +253,7 @@ static enum weft_status take_argument(struct parsing *p, int n, const char *word
 {
     const struct weft_arg *arg = weft_arg_positional(p->cmd, p->verb, n);
     if (!arg)
-        return FAIL(WEFT_INVALID, "\"%s\" is one argument too many: see `weft %s --help`", word, p->cmd->name);
+        return FAIL(WEFT_INVALID, "unexpected argument \"%s\": see `weft %s --help`", word, p->cmd->name);
     TRY(store(arg, word, p->args, true));
     if (arg == weft_arg_verb(p->cmd))
         p->verb = word;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * common.c - what commands have in common: MODEL with its settings, resolved; names of presets; paths.
+ * common.c - resolves MODEL and its settings, and has further functions that commands share: presets, paths,
+ * tokenizers.
  */
 #include "base/json.h"
 #include "ckpt/ckpt.h"
@@ -20,7 +21,7 @@ void weft_signal_catch(int signal, const struct sigaction *action)
         sigaction(signal, action, NULL);
 }
 
-/* The colon of STUDY:ARM; NULL: MODEL is something else. */
+/* The colon of STUDY:ARM; NULL if MODEL has a different form. */
 static const char *find_colon(const char *model)
 {
     struct stat st;
@@ -34,12 +35,12 @@ static enum weft_status check_settings(const struct weft_common *c)
     for (int i = 0; i < c->settings.count; i++)
         for (int k = 0; k < weft_study_owner.count; k++)
             if (strcmp(c->settings.setting[i].name, weft_study_owner.options[k].name) == 0)
-                return FAIL(WEFT_INVALID, "%s is an option of studies and has no effect on one arm, %s: remove it",
+                return FAIL(WEFT_INVALID, "%s is a study option and has no effect on the single arm %s: remove it",
                             c->settings.setting[i].name, c->model);
     return WEFT_OK;
 }
 
-/* The command line overrides an arm as it does in a study. */
+/* Settings of the command line override those of the arm, as in a study. */
 static enum weft_status take_arm(struct weft_common *c, const char *colon)
 {
     const struct weft_arm *arm;
@@ -125,10 +126,10 @@ enum weft_status weft_tokenizer_open(const char *named, const char *folder, int6
     else if (weft_tokenizer_find(folder, path))
         TRY(weft_tokenizer_load(t, path));
     else
-        return FAIL(WEFT_INVALID, "%s has no tokenizer.json: name one with --tokenizer FILE",
-                    folder[0] ? folder : "the model");
+        return FAIL(WEFT_INVALID, "%s has no tokenizer.json: pass --tokenizer FILE", folder[0] ? folder : "the model");
     if (weft_tokenizer_vocab(*t) > vocab)
-        return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model %lld: it is another model's",
+        return FAIL(WEFT_INVALID,
+                    "the tokenizer has %d tokens, but the model has %lld: it belongs to a different model",
                     weft_tokenizer_vocab(*t), (long long)vocab);
     return WEFT_OK;
 }
@@ -138,7 +139,7 @@ enum weft_status weft_folder_check_new(const char *folder)
     char path[4200];
     snprintf(path, sizeof path, "%.4095s/config.json", folder);
     if (access(path, F_OK) == 0)
-        return FAIL(WEFT_INVALID, "%s has a config.json, which would be written over: give --out a new folder", folder);
+        return FAIL(WEFT_INVALID, "%s already has a config.json: pass a new folder with --out", folder);
     return WEFT_OK;
 }
 
@@ -187,7 +188,7 @@ void weft_fits_add(void *context, const char *name, enum weft_fit fit)
 
 void weft_fits_print(const struct weft_fits *f, FILE *to)
 {
-    static const char *const words[] = {"copied", "extended to this context", "new, drawn", "left out"};
+    static const char *const words[] = {"copied", "extended to this context", "new, randomly initialised", "left out"};
     for (int i = 0; i <= WEFT_FIT_LEFT; i++)
         if (f->count[i])
             weft_say(to, "  %4d %s%s%s\n", f->count[i], words[i], i == WEFT_FIT_COPIED ? "" : ": ",

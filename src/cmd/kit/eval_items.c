@@ -36,11 +36,10 @@ static enum weft_status compare(const struct weft_items *items, const char *agai
             add_difference(r, f, &noise);
     }
     if (status == WEFT_INVALID)
-        status =
-            FAIL(WEFT_INVALID,
-                 "%s has the items of another test (%lld %s; here are %lld %s): score both models on the same data, "
-                 "and text also with the same tokens",
-                 against, (long long)other.count, other.kind, (long long)items->count, items->kind);
+        status = FAIL(WEFT_INVALID,
+                      "%s has the items of a different test (%lld %s instead of %lld %s): score both models on the "
+                      "same data and, if it is text, with the same tokens",
+                      against, (long long)other.count, other.kind, (long long)items->count, items->kind);
     weft_items_release(&other);
     return status;
 }

@@ -16,8 +16,9 @@ enum { A_DAY = 86400 };
     "configs/gpt2-ra-mla-hour at one that takes about an hour"
 
 #define NO_DATA                                                                                                        \
-    "docs/data.md has recipes for data; --stand-in DIR (make STAND_IN=book.txt) trains on other text instead, "        \
-    "and the plan and the report say so. "
+    "docs/data.md explains how to get the data; --stand-in DIR (make STAND_IN=book.txt) trains on different text "     \
+    "instead, "                                                                                                        \
+    "which the plan and the report mention. "
 
 static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->json ? stdout : stderr; }
 
@@ -27,7 +28,7 @@ static void print_estimate(const struct weft_study *s, const struct weft_estimat
 {
     fprintf(to, "%lld runs, %d at once with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
             e->threads, e->threads == 1 ? "thread" : "threads", weft_duration(e->seconds).text,
-            e->timed ? "steps of every arm were timed" : "if training gets half of the machine's speed at products");
+            e->timed ? "steps of every arm were timed" : "if training reaches half of the machine's matmul speed");
 }
 
 static void print_stand_in(const struct weft_study *s, FILE *to)
@@ -42,7 +43,7 @@ static void print_budget(const struct weft_study *s, FILE *to)
     if (s->whole_steps == r->steps)
         fprintf(to, "all %lld steps fit into the budget of %g minutes\n", (long long)r->steps, s->budget);
     else if (s->whole_steps)
-        fprintf(to, "%lld of %lld steps for every arm, %lld of them warming up: fixed by a budget of %g minutes\n",
+        fprintf(to, "%lld of %lld steps for every arm, including %lld warm-up steps: fixed by a budget of %g minutes\n",
                 (long long)r->steps, (long long)s->whole_steps, (long long)r->warmup, s->budget);
 }
 
@@ -59,7 +60,7 @@ static void print_ladder(const struct weft_study_ladder *l, const struct weft_es
     for (int r = 0; r < l->count; r++) {
         const struct weft_arm *arm = &l->rung[r].study.arm[0];
         if (l->count > 1)
-            fprintf(to, "rung %d: %lld weights, %lld steps, %.4g tokens; ", r + 1, (long long)arm->account.params,
+            fprintf(to, "rung %d: %lld parameters, %lld steps, %.4g tokens; ", r + 1, (long long)arm->account.params,
                     (long long)arm->recipe.steps, weft_arm_tokens(arm));
         print_estimate(&l->rung[r].study, &e[r], to);
     }
@@ -167,7 +168,7 @@ enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_
                                      struct weft_simulated *simulated)
 {
     if (weft_gates_skipped())
-        fputs("gates: not run, because WEFT_TEST_SKIP_GATES is set: there will be no report\n", stderr);
+        fputs("gates: not run because WEFT_TEST_SKIP_GATES is set, so there will be no report\n", stderr);
     TRY(check_prospects(p, s, folder));
     TRY(weft_simulate_once(folder, p->unsafe, simulated));
     if (simulated->checks)

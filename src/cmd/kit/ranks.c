@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.c - joining and leaving the ranks of a job.
+ * ranks.c - joins and leaves the ranks of a job.
  */
 #include "cmd/kit/ranks.h"
 

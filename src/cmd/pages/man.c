@@ -72,11 +72,12 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to)
     for (int i = 0; weft_cmd_at(i); i++)
         fprintf(to, "*weft-%s*(1)\n\t%s\n\n", weft_cmd_at(i)->name, weft_cmd_at(i)->summary);
     fputs("# ENVIRONMENT\n\n"
-          "*OMP\\_NUM\\_THREADS*\n\tThreads to use, where --threads does not say. Results do not depend on it.\n\n"
-          "*WEFT\\_ISA*\n\tThe widest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
-          "*WEFT\\_VERBOSE*\n\t1 is the same as --verbose: errors are printed with the source lines they passed.\n\n"
-          "*NO\\_COLOR*\n\tNo colours on the terminal.\n\n"
-          "# EXIT STATUS\n\n0: done. 1: it failed, and standard error says why. 2: wrong usage. 3: it was stopped, and "
-          "can be continued. 4: one of several ranks has lost another.\n",
+          "*OMP\\_NUM\\_THREADS*\n\tNumber of threads, unless --threads sets it. Results do not depend on it.\n\n"
+          "*WEFT\\_ISA*\n\tWidest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
+          "*WEFT\\_VERBOSE*\n\t1 has the same effect as --verbose: errors are printed with the source lines they "
+          "passed.\n\n"
+          "*NO\\_COLOR*\n\tDisables colours on the terminal.\n\n"
+          "# EXIT STATUS\n\n0: done. 1: failed; the reason is on standard error. 2: wrong usage. 3: stopped, and can "
+          "be continued. 4: a rank was lost.\n",
           to);
 }
