@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * files.c - report.md, the table of verdicts in Markdown, and report.csv, a row per run.
+ * files.c - writes report.md, with the table of verdicts, and report.csv, with a row per run.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -67,9 +67,9 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
         print_row(&r->arm[i], items, to);
     fprintf(to,
             "\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
-            "Intervals hold for all arms together in 95 %% of studies.%s\n\n"
+            "Intervals hold for all arms simultaneously in 95 %% of studies.%s\n\n"
             "To reproduce:\n\n    ",
-            items ? " Over test items: the 95 % interval of the difference for other test items and the same runs."
+            items ? " Over test items: the 95 % interval of the difference for different test items and the same runs."
                   : "");
     fprintf(to, "%s\n\nMade with weft ", r->command);
     weft_markdown(to, r->version);
@@ -87,7 +87,7 @@ static void print_real(FILE *to, double x)
     fprintf(to, "%s,", text);
 }
 
-/* The noise over test items; where it is not known the fields are empty. */
+/* The noise over test items; the fields are empty if it is unknown. */
 static void print_noise(const struct weft_run_noise *n, FILE *to)
 {
     fprintf(to, n->loss.items ? "%lld," : ",", (long long)n->loss.items);
@@ -103,7 +103,7 @@ static void print_noise(const struct weft_run_noise *n, FILE *to)
     }
 }
 
-/* What depends on a clock comes last. */
+/* Columns that depend on a clock come last. */
 static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
 {
     fprintf(to, "%s,", arm->name);

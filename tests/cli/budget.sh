@@ -68,8 +68,8 @@ gated --out kept --budget 0.5 && [[ $(planned kept) == "20 20 5 20 0" && $(field
 result $? "and so does the study that continues"
 refuses "kept has a study with a different plan" --out kept --budget 1.5
 refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
-"$weft" report kept | grep -q "^Steps fixed by a budget of 0.5 minutes: 20 of 1000000, .* steps=20 and warmup=5 without" &&
-    grep -q "Steps fixed by a budget of 0.5 minutes" kept/report.md kept/report.html
+"$weft" report kept | grep -q "^A budget of 0.5 minutes fixed the number of steps: 20 of 1000000, .* steps=20 and warmup=5 without" &&
+    grep -q "A budget of 0.5 minutes fixed the number of steps" kept/report.md kept/report.html
 result $? "the report says so"
 sed -i 's/"of_steps": 1000000/"of_steps": -1/' kept/study.json
 "$weft" report kept 2>&1 | grep -q "kept/study.json was edited"
@@ -106,8 +106,8 @@ for i in {1..2000}; do echo "line $i of a text"; done >book.txt
     grep -q '^stand-in data: book instead of data/missing' err &&
     grep -q '"stand_in_for": "data/missing"' text/study.json && grep -q '"data": "book"' text/runs/w2/*/config.json
 result $? "a stand-in is trained on, and the plan says so"
-"$weft" report text | tee out | grep -q '^NOTE: Made with stand-in data, book, instead of data/missing' &&
-    head -n 1 out | grep -q 'on stand-in data' && grep -q 'Made with stand-in data' text/report.md text/report.html
+"$weft" report text | tee out | grep -q '^NOTE: Trained on stand-in data, book, instead of data/missing' &&
+    head -n 1 out | grep -q 'on stand-in data' && grep -q 'Trained on stand-in data' text/report.md text/report.html
 result $? "and so does the report"
 gated --out text --stand-in book && [[ $(field done_before <out) == 2 ]]
 result $? "what is done is not trained again"

@@ -126,7 +126,7 @@ printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' L
     EVAL_SAMPLES=40 SEEDS=2 >config
 echo 'CONFIG_GPT2_MAX_ITERS=10' >>config
 "$weft" ablate --config config --out recall --threads 2 >out 2>&1 && holds recall 'd["w2.test_items"] == 80 and d["w2.diff_test_error"] > 0' &&
-    says recall 'Every seed has a test set of its own, so intervals over seeds include the noise of test sets.'
+    says recall 'Every seed has its own test set, so intervals over seeds include the noise of test sets.'
 result $? "where every seed has items of its own, the report says so"
 
 # ---- what another test set would change
@@ -136,17 +136,17 @@ study small 500 0.02
 silent small && holds small 'd["w2-full.verdict"] == "better" and d["w2-full.test_items"] == 500 and d["w2-full.diff_test_high"] < 0'
 result $? "a small noise of the test set needs no note"
 study fragile 40 0.6
-says fragile 'NOTE: w2-full: with another test set of this size (40 documents) the difference would be between -0.' &&
-    grep -q 'and the verdict could be another. More seeds do not change that; a larger test set (eval_samples) does\.$' out &&
+says fragile 'NOTE: w2-full: with a different test set of this size (40 documents) the difference would be between -0.' &&
+    grep -q 'and the verdict could be different. More seeds do not change that; a larger test set (eval_samples) does\.$' out &&
     holds fragile 'd["w2-full.verdict"] == "better"'
 result $? "a verdict that another test set could change stays, with a note"
-grep -q 'Note:.*with another test set of this size' fragile/report.md && grep -q 'class="warning".*with another test set of this size' fragile/report.html
+grep -q 'Note:.*with a different test set of this size' fragile/report.md && grep -q 'class="warning".*with a different test set of this size' fragile/report.html
 result $? "in report.md and report.html, too"
 study own 40 0.6 own
-says own 'Every seed has a test set of its own' && ! grep -q 'another test set' out
+says own 'Every seed has its own test set' && ! grep -q 'a different test set' out
 result $? "but not where seeds have test sets of their own"
 study wide 500 0.15
-says wide 'w2-full: with another test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
+says wide 'w2-full: with a different test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
 result $? "a noise of more than half of that of the seeds is said"
 
 # ---- files that are missing, damaged or of something else
@@ -155,7 +155,7 @@ study good 50 0.02
 "$weft" report good >/dev/null
 file=runs/w2-full/lr-0.0003-seed-2/items.safetensors
 broken() { # NAME WORDS: no figure for the arm, and the reason
-    says bad "$2" && grep -qF 'NOTE: w2-full: the noise of its test set is not known' out &&
+    says bad "$2" && grep -qF 'NOTE: w2-full: the noise of its test set is unknown' out &&
         holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.diff_test_low"] is None and d["w2-full.verdict"] == "better" and d["dot.test_items"] == 50' &&
         ! grep -q 'over test items' bad/report.md
     result $? "$1: no figure, and the reason"
@@ -184,7 +184,7 @@ begin && rm "bad/$file" && mkfifo "bad/$file" && ! "$weft" report bad >/dev/null
 result $? "a pipe of that name is refused"
 for seed in 1 2; do items set "good/runs/dot/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 for seed in 1 2; do items set "good/runs/w2-full/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
-says good 'w2-full: the noise of its test set is not known: only some of its seeds have the same items' &&
+says good 'w2-full: the noise of its test set is unknown: only some of its seeds have the same items' &&
     holds good 'd["w2-full.diff_test_low"] is None'
 result $? "seeds of which only some share their items: no figure"
 

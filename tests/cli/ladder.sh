@@ -82,12 +82,12 @@ refuses() { # TEXT FOLDERS...
     result $? "refused: $1"
 }
 cd "$scratch" || exit 1
-refuses 'a ladder of 2 studies: give 3 to 8' holds-1 holds-2
+refuses 'a ladder cannot have 2 studies: expected 3 to 8' holds-1 holds-2
 refuses 'rung 2 has compute' holds-2 holds-1 holds-3
 refuses 'is not the folder of a study' holds-1 holds-2 nothing
-refuses 'does not say how many tokens a run is trained on' base holds-1 holds-2
+refuses 'does not record the number of tokens per run' base holds-1 holds-2
 sed -i 's/"name": "w2-full"/"name": "other"/' holds-3/study.json
-refuses 'has other arms than holds-1' holds-1 holds-2 holds-3
+refuses 'and holds-1 have different arms' holds-1 holds-2 holds-3
 sed -i '$d' grows-2/runs.jsonl
 "$weft" ladder grows-{1,2,3,4} >out && grep -q 'no verdict: on rung 2, no verdict yet' out
 result $? "a rung that is not finished gives no verdict"

@@ -127,7 +127,7 @@ result $? "one arm that is larger, and rates that were not tuned, stand in the h
 cp -r "$scratch/twelve" "$scratch/solved"
 sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solved/runs.jsonl"
 "$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task: only the loss differs" in d["headline"]' &&
-    grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), only the loss differs' "$scratch/out"
+    grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), so only the loss differs' "$scratch/out"
 result $? "where all arms solve the task, the verdict on the loss says so"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
 result $? "their page stays below a megabyte"
@@ -137,7 +137,7 @@ result $? "a repeat with other weights is detected"
 
 study grid 4 9 2 7
 "$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
-    grep -q 'At the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
+    grep -q 'The best learning rate is at the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
 result $? "an unfinished study is reported, with the edge of the grid and, from 8 seeds on, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
@@ -168,14 +168,14 @@ json shifted 'd["w2-full.verdict"] == "unfinished" and d["w2-full.diff_mean"] is
 result $? "arms whose seeds are one apart have no pair of equal losses that were never measured"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
-"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are not finished'
+"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are unfinished'
 result $? "missing runs are named"
 study mixed 2
 sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
 ! "$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different'
 result $? "another instruction set is none worth a note"
 sed -i '3s/"isa": "amx"/"isa": "v4-onednn"/' "$scratch/mixed/runs.jsonl"
-"$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different engines for their products, v4 and v4-onednn'
+"$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different matmul engines, v4 and v4-onednn'
 result $? "another engine is"
 study null 2
 sed -i '7s/"val_loss": [^,]*/"val_loss": null/' "$(printf %s "$scratch"/null/runs/dot/*seed-2)/log.jsonl"
@@ -290,7 +290,7 @@ cp "$scratch/elsewhere/report.html" "$scratch/before" && sed -i 's/"task": "text
 ! "$weft" report "$scratch/elsewhere" >"$scratch/out" 2>&1 && cmp "$scratch/before" "$scratch/elsewhere/report.html"
 result $? "a config with control characters is refused, and the old report stays"
 rm "$scratch/run/log.jsonl"
-refuses run 'has a config, but no log.jsonl: give the folder of a run'
+refuses run 'has a config, but no log.jsonl: pass the folder of a run'
 result $? "a config without a log is refused"
 mkdir "$scratch/empty"
 refuses empty 'is not the folder of a study: it has no study.json' && [[ -z $(ls "$scratch/empty") ]]
@@ -305,7 +305,7 @@ train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"
 # differ TEXT A B: the comparison has no verdict and says the text.
 differ() {
     "$weft" compare "$scratch/$2" "$scratch/$3" >"$scratch/out" && grep -qF "NOTE: A and B were scored on different samples: $1" "$scratch/out" &&
-        grep -q '^B .* no verdict: it was scored on other samples$' "$scratch/out"
+        grep -q '^B .* no verdict: it was scored on different samples$' "$scratch/out"
 }
 train v64 --set recall_length=8 && train v32 --set recall_length=8 --set vocab=32 && train shorter --set recall_length=6
 differ 'vocab is 64 in A and 32 in B' v64 v32 && differ 'recall_length is 8 in A and 6 in B' v64 shorter

@@ -70,7 +70,7 @@ refuses 'parent=nothing is not the folder of a study' --out more --set parent=no
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
 result $? "what is refused changes nothing"
 more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
-    "$weft" report more | grep -q 'It follows the study in whole'
+    "$weft" report more | grep -q 'Follows the study in whole'
 result $? "a new plan is a new study, which names its parent"
 
 # Arms that are far apart are decided at the first look, and the rest is not trained.
@@ -115,7 +115,7 @@ sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/L
 result $? "a repeat, with another number of threads, has the same bits"
 "$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 10 ]]
 result $? "it is not trained again in its folder"
-"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation by' out &&
+"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation with' out &&
     [[ $(cut -d, -f1,2,3,4 <repeated/report.csv | grep -c ',yes,[12]$') == 4 && $(grep -c ',200[12],' repeated/report.csv) == 6 ]]
 result $? "its learning rate is chosen by other seeds than those that are judged"
 

@@ -37,7 +37,7 @@ result $? "a sound study is compared, without a word about its pairs"
 
 study other 4
 edit other 'runs["w2-full", 3]["stream_sha256"] = "0" * 64'
-says other w2-full 'not paired' 'with seed 3 it read other samples than dot, or in another order (though no option'
+says other w2-full 'not paired' 'with seed 3 it read different samples from dot, or in a different order (no option'
 result $? "an arm that read another stream of samples gets no verdict"
 "$weft" report "$scratch/other" | grep '^overlap' | grep -q 'not resolved\|worse\|better'
 result $? "while the other arms do"
@@ -54,7 +54,7 @@ result $? "nor are those of the baseline"
 study began 3
 run=$(printf %s "$scratch"/began/runs/w2-full/*seed-2)
 sed -i -E "s/(\"wte.*key 0: )[0-9a-f]*(\", \"blocks)/\1$(printf %064d 0)\2/" "$run/initial.json"
-says began w2-full 'not paired' 'with seed 2 it began with other values of wte than dot'
+says began w2-full 'not paired' 'with seed 2 its initial values of wte differ from those of dot'
 result $? "a shared weight that began with other values: no verdict, and the weight is named"
 sed -i 's/key 0/key 7/' "$scratch"/began/runs/w2-full/*/initial.json
 "$weft" report "$scratch/began" | grep -q '^w2-full .* better by'
@@ -83,7 +83,7 @@ result $? "a study without the hashes is compared as before, and the report says
 "$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q 'better by' "$scratch/out" && ! grep -q 'Not recorded' "$scratch/out"
 result $? "weft compare pairs two arms"
 sed -i -E "s/(\"stream_sha256\": \")[0-9a-f]*/\1$(printf %064d 0)/" "$scratch"/sound/runs/w2-full/*seed-1/log.jsonl
-"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, since with seed 1 it read other samples than A' "$scratch/out"
+"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, because with seed 1 it read different samples from A' "$scratch/out"
 result $? "and refuses to where their streams differ"
 
 # Runs of this program: everything is recorded, and what is sound stays so.
@@ -112,7 +112,7 @@ END
 result $? "weft ablate records the stream of every run: by seed, whatever the model and the micro-batches"
 says real recomputed failed 'does not differ from dot in any seed (2)'
 result $? "an arm whose setting changes no bit has failed"
-says real more 'not paired' 'with seed 1 it read other samples than dot, or in another order (batch is 6, not 4)'
+says real more 'not paired' 'with seed 1 it read different samples from dot, or in a different order (batch is 6, not 4)'
 result $? "an arm with another batch is not paired, and the option is named"
 "$weft" report "$scratch/real" >"$scratch/out" && ! grep -q 'Not recorded\|^w2 .*not paired\|^halves .*not paired' "$scratch/out"
 result $? "arms with another geometry or other micro-batches are"

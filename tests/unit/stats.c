@@ -167,7 +167,7 @@ static void verdicts_in_words(void **state)
     expect_text(&c, "not enough seeds: +0.0040 nats in 1 seed; a verdict needs 3 or more");
     c = compare(same, zeros, 3);
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
-    expect_text(&c, "not enough seeds: exactly -0.010 nats in each of 3 seeds, which says nothing about the noise");
+    expect_text(&c, "not enough seeds: exactly -0.010 nats in each of 3 seeds, so the noise is unknown");
     for (int i = 0; i < 5; i++)
         worse[i] = 3 + better[i];
     for (int i = 0; i < 5; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * charts.c - the charts of a study: training loss, validation loss, and the difference from the first arm.
+ * charts.c - writes the charts of a study: training loss, validation loss, and the difference from the first arm.
  */
 #include "report/read/results.h"
 
@@ -15,12 +15,13 @@ static const struct kind {
      offsetof(struct weft_arm_curves, train)},
     {"val", "Validation loss", "Cross-entropy of held-out samples.", "validation loss, nats",
      offsetof(struct weft_arm_curves, val)},
-    {"difference", "Difference from the first arm", "Of the training loss, paired by seed; below 0 is better.",
-     "difference, nats", offsetof(struct weft_arm_curves, difference)},
+    {"difference", "Difference from the first arm",
+     "Difference of the training loss, paired by seed; below 0 is better.", "difference, nats",
+     offsetof(struct weft_arm_curves, difference)},
 };
 enum { CHARTS = sizeof kinds / sizeof *kinds };
 
-/* "step (992 tokens each)", if all arms are trained on as many. */
+/* Title "step (992 tokens each)" if all arms have the same number of tokens per step. */
 static void title_steps(const struct weft_results *r, char title[WEFT_CHART_TITLE])
 {
     const struct weft_result_arm *first = &r->arm[0];
@@ -39,7 +40,7 @@ static void make_charts(const struct weft_results *r, const struct weft_curves *
         chart[k] =
             (struct weft_chart){.id = kind->id, .title = kind->title, .about = kind->about, .y_title = kind->y_title};
         if (kind->offset == offsetof(struct weft_arm_curves, difference) && c->difference_in_val)
-            chart[k].about = "Of the validation loss, paired by seed; below 0 is better.";
+            chart[k].about = "Difference of the validation loss, paired by seed; below 0 is better.";
         title_steps(r, chart[k].x_title);
         for (int i = 0; i < r->arm_count; i++) {
             const struct weft_band *band = (const struct weft_band *)((const char *)&c->arm[i] + kind->offset);
@@ -65,7 +66,7 @@ void weft_html_charts(const struct weft_results *r, const struct weft_curves *c,
     for (int i = 0; i < CHARTS; i++)
         shown += weft_chart_is_drawn(&chart[i]);
     if (!shown) {
-        fputs("<p>No run has a log with more than one point.</p>\n", to);
+        fputs("<p>No log has more than one point.</p>\n", to);
         return;
     }
     weft_html_legend("Arms in the charts", names, r->arm_count, to);

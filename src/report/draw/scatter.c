@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * scatter.c - the losses of all arms in one picture, beside the headline: for every arm a dot per seed, and below them
- * the mean difference with its interval, drawn from the mean of the first arm.
+ * scatter.c - draws the losses of all arms as one picture next to the headline: for every arm a dot per seed and,
+ * below, the mean difference from the first arm with its interval, relative to the mean of the first arm.
  *
- * The axis is linear even where losses span decades: the verdict is about a difference, and only on a linear axis the
- * interval of a difference is as long for every arm. Dots that would overlap are moved up or down, never sideways.
+ * The axis is linear even if losses span decades: the verdict is about a difference, and only on a linear axis does an
+ * interval of a given width have the same length for every arm. Dots that would overlap are moved up or down, never
+ * sideways.
  */
 #include "report/read/results.h"
 
@@ -14,11 +15,11 @@
 
 /* In units of the picture, which are pixels on a phone. */
 enum { WIDTH = 360, MARGIN = 12, TITLE = 17, BAR = 13, GAP = 7, AXIS = 38, TOP_AXIS = 16, LANES = 40, TICKS = 7 };
-enum { MANY_ARMS = 8, MANY_SEEDS = 30 }; /* then the scale is above the arms, too; then dots are smaller */
+enum { MANY_ARMS = 8, MANY_SEEDS = 30 }; /* above these, the scale is also drawn above the arms; dots are smaller */
 
 struct axis {
     double low, high;
-    double top, bottom; /* of all rows */
+    double top, bottom; /* top and bottom of all rows */
 };
 
 /* ---- the axis */
@@ -31,7 +32,8 @@ static void widen(struct axis *a, double x)
     }
 }
 
-/* The range of the dots, extended for intervals by at most its width on either side: those of two seeds are huge. */
+/* The range of the dots, extended for intervals by at most its width on either side, because intervals of two seeds are
+ * huge. */
 static struct axis find_axis(const struct weft_results *r)
 {
     struct axis dots = {INFINITY, -INFINITY}, all;
@@ -91,8 +93,8 @@ static int by_x(const void *a, const void *b)
 
 static double radius(const struct weft_finding *f) { return f->seeds > MANY_SEEDS ? 2.2 : 3.4; }
 
-/* From left to right, each into the first lane that has room for it; returns how many lanes are used. If all are full,
- * it goes to where the last dot is farthest away. */
+/* Places dots from left to right, each in the first lane with room for it or, if all are full, in the lane whose last
+ * dot is farthest away. Returns the number of lanes used. */
 static int spread(struct dot *dot, int count, double apart)
 {
     double end[LANES];
@@ -112,7 +114,7 @@ static int spread(struct dot *dot, int count, double apart)
     return used;
 }
 
-/* Returns how many there are; room is for as many as the arm has seeds. */
+/* Returns the number of dots; the array has room for one per seed of the arm. */
 static int find_dots(const struct weft_finding *f, const struct axis *a, struct dot *dot, int *lanes)
 {
     int count = 0;
@@ -216,14 +218,14 @@ void weft_html_dots(const struct weft_results *r, FILE *to)
 {
     struct axis a = find_axis(r);
     struct dot *dot = isfinite(a.low) ? malloc(WEFT_MAX_SEEDS * sizeof *dot) : NULL;
-    if (!dot) /* no run is finished, or there is no memory for a picture whose numbers are in the tables */
+    if (!dot) /* no run is finished, or memory for the picture is missing; the tables have its numbers */
         return;
     fputs("<figure class=\"dotplot\">\n", to);
     put_picture(r, &a, dot, to);
     fprintf(to,
             "<figcaption>A dot is the test loss of one seed; dots that would overlap are moved up or down. The dashed "
-            "line is the mean of %s. A bar is the interval of the mean difference from it: if it does not touch the "
-            "line, the difference is resolved. An arrow means that it continues.</figcaption>\n</figure>\n",
+            "line is the mean of %s. A bar is the interval of the mean difference from it; if it does not touch the "
+            "line, the difference is resolved. An arrow means that the bar continues.</figcaption>\n</figure>\n",
             r->arm[0].name);
     free(dot);
 }

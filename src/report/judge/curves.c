@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * curves.c - losses over steps: for each arm, at its learning rate, the mean, smallest and largest over seeds.
+ * curves.c - computes losses over steps: for each arm, at its learning rate, the mean, smallest and largest over seeds.
  *
  * Steps are divided into as many equal intervals as a chart has points. The loss of a run in an interval is the mean of
- * what it logged in it, so that a point does not depend on a single batch.
+ * its logged losses there, so a point does not depend on a single batch.
  */
 #include "report/read/results.h"
 
@@ -20,9 +20,9 @@ struct pieces {
 };
 struct thinned {
     int count, points;
-    int64_t steps; /* that are divided into intervals: the same for all arms */
+    int64_t steps; /* number of steps that are divided into intervals: the same for all arms */
     struct pieces *run;
-    double *train_step, *val_step; /* the last one that any run logged in an interval */
+    double *train_step, *val_step; /* the last step that any run logged in an interval */
 };
 
 static int piece_of(int64_t step, int64_t steps, int points)
@@ -126,7 +126,7 @@ static const struct pieces *find_seed(const struct thinned *t, int64_t seed)
     return NULL;
 }
 
-/* With a base: of the differences from it, seed by seed. */
+/* With a base: the band of the differences from it, seed by seed. */
 static enum weft_status make_band(struct weft_band *band, const struct thinned *t, const struct thinned *base, bool val,
                                   struct weft_arena *arena)
 {

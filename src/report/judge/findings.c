@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * findings.c - compares every arm with the first, seed by seed, and repeats with the arms that they repeat.
+ * findings.c - compares every arm with the first seed by seed, and repeats with the arms that they repeat.
  *
- * The learning rate was chosen on validation; what is compared is the test loss. The family of comparisons is that of
- * the plan, without arms that repeat another: arms that are left out later do not make intervals narrower. A verdict
- * comes at a look of the plan, over its seeds; what is finished beyond waits for the next look. There is none for arms
- * whose runs are not pairs, and for arms that do not differ from the first at all: these failed, since whatever their
- * settings should do was not done.
+ * The learning rate was chosen on validation; the test loss is compared. The family of comparisons is that of the plan,
+ * without arms that repeat another, so omitting arms later does not make intervals narrower. A verdict is given at a
+ * look of the plan, over its seeds; further finished runs wait for the next look. Arms whose runs are not pairs have no
+ * verdict, and arms that do not differ from the first at all have failed, because their settings had no effect.
  */
 #include "report/read/results.h"
 
@@ -21,7 +20,8 @@ static const char *const names[] = {
     [WEFT_TOO_FEW_SEEDS] = "too few seeds",
 };
 
-/* From here on an arm has solved its task: what is left of the loss says how sure it is, not how often it is right. */
+/* From this accuracy an arm has solved its task: the remaining loss measures how sure it is, not how often it is
+ * right. */
 static const double solved_accuracy = 0.995;
 
 /* A fall between the last two tenths of the steps counts above this fraction of the loss and so many standard errors.
@@ -68,14 +68,14 @@ static enum weft_status conclude(struct weft_finding *f, const char *verdict, co
 
 /* ---- comparing with the first */
 
-/* Whether the plan has the seed. Two folders that `weft compare` is given have no plan. */
+/* Returns whether the plan has the seed. Folders passed to `weft compare` have no plan. */
 static bool is_planned(const struct weft_results *r, int64_t seed)
 {
     int64_t first = r->arm[0].first_seed;
     return !r->name || (seed >= first && seed - first < r->seed_count);
 }
 
-/* The losses of the seeds that both have, in order of seeds. */
+/* Collects the losses of the seeds that both have, in order of seeds. */
 static enum weft_status pair(struct weft_results *r, const struct weft_finding *base, struct weft_finding *f)
 {
     double *losses = weft_arena_alloc(&r->arena, (size_t)(2 * f->seeds + 1) * sizeof *losses);
@@ -108,7 +108,7 @@ static bool is_equal(const struct weft_finished *a, const struct weft_finished *
     return scores || (*a->weights_sha256 && strcmp(a->weights_sha256, b->weights_sha256) == 0);
 }
 
-/* Whether all seeds that both have gave the same. */
+/* Returns whether all common seeds gave the same losses. */
 static bool is_same(const struct weft_finding *base, const struct weft_finding *f)
 {
     int both = 0, equal = 0;
@@ -120,7 +120,7 @@ static bool is_same(const struct weft_finding *base, const struct weft_finding *
     return both && equal == both;
 }
 
-/* Returns how many of the first seeds of the plan both arms have finished: so many of the first pairs. */
+/* Returns how many of the plan's seeds, from the first without a gap, both arms have finished. */
 static int64_t count_complete(const struct weft_results *r, const struct weft_result_arm *arm)
 {
     int64_t n = 0, first = r->arm[0].first_seed;
@@ -129,7 +129,7 @@ static int64_t count_complete(const struct weft_results *r, const struct weft_re
     return n;
 }
 
-/* Shortens the comparison to a look. Two folders that `weft compare` is given have no plan: all of their seeds count.
+/* Shortens the comparison to a look. Folders passed to `weft compare` have no plan: all of their seeds count.
  */
 static enum weft_status look(struct weft_results *r, struct weft_result_arm *arm, bool *complete)
 {
@@ -151,25 +151,24 @@ static enum weft_status look(struct weft_results *r, struct weft_result_arm *arm
                          r->looks.count > 1 ? "looks at first" : "fixes"));
 }
 
-/* Whether the arm can be compared with the first, seed by seed; else what is to be said instead. */
+/* Checks whether the arm can be compared with the first seed by seed; if not, concludes with the reason. */
 static enum weft_status admit(struct weft_results *r, struct weft_result_arm *arm, bool *admitted)
 {
     struct weft_finding *f = &arm->found, *base = &r->arm[0].found;
     const char *reason;
     *admitted = false;
     if (r->not_comparable)
-        return conclude(f, "not comparable", "no verdict: it was scored on other samples");
+        return conclude(f, "not comparable", "no verdict: it was scored on different samples");
     const struct weft_result_arm *edge = r->arm[0].lr_at_edge ? &r->arm[0] : arm->lr_at_edge ? arm : NULL;
     if (r->screen_seeds && edge)
-        return conclude(
-            f, "edge of grid",
-            weft_arena_print(&r->arena,
-                             "no verdict: the best learning rate of %s, %s, is at the edge of the grid, and a "
-                             "better one may be beyond: extend lrs",
-                             edge->name, weft_lr_text(edge->lr).text));
+        return conclude(f, "edge of grid",
+                        weft_arena_print(&r->arena,
+                                         "no verdict: the best learning rate of %s, %s, is at the edge of the grid, "
+                                         "and a better one may lie beyond it: extend lrs",
+                                         edge->name, weft_lr_text(edge->lr).text));
     TRY(weft_pairing_check(r, arm, &reason));
     if (reason)
-        return conclude(f, "not paired", weft_arena_print(&r->arena, "no verdict: not paired, since %s", reason));
+        return conclude(f, "not paired", weft_arena_print(&r->arena, "no verdict: not paired, because %s", reason));
     TRY(pair(r, base, f));
     if (!f->against.seeds)
         return conclude(f, f->seeds ? "not paired" : "not run",
@@ -178,7 +177,7 @@ static enum weft_status admit(struct weft_results *r, struct weft_result_arm *ar
     if (!*admitted)
         return WEFT_OK;
     *admitted = false;
-    if (r->name && is_same(base, f)) { /* of a study: two runs that `weft compare` is given may well be the same */
+    if (r->name && is_same(base, f)) { /* only in a study: two runs passed to `weft compare` may be the same */
         int64_t seeds = f->against.seeds;
         f->against = (struct weft_comparison){0};
         return conclude(
@@ -199,8 +198,7 @@ static enum weft_status conclude_comparison(struct weft_results *r, struct weft_
     enum weft_verdict verdict = weft_verdict(&f->against);
     if (f->solved && r->arm[0].found.solved && (verdict == WEFT_BETTER || verdict == WEFT_WORSE))
         snprintf(text + strlen(text), sizeof text - strlen(text),
-                 "; both arms solve the task (accuracy %.1f %% or more), only "
-                 "the loss differs",
+                 "; both arms solve the task (accuracy %.1f %% or more), so only the loss differs",
                  100 * solved_accuracy);
     if (r->looks.count > 1)
         snprintf(text + strlen(text), sizeof text - strlen(text), " (look %d of %d)", f->look, r->looks.count);
@@ -250,7 +248,7 @@ static const struct weft_finished *find_run(const struct weft_result_arm *arm, d
     return NULL;
 }
 
-/* With other seeds: the same model again, so the difference is noise. */
+/* With different seeds: the same model is trained again, so the difference is noise. */
 static enum weft_status conclude_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
 {
     const char *name = of->name;
@@ -260,14 +258,13 @@ static enum weft_status conclude_noise(struct weft_results *r, struct weft_findi
     if (isnan(f->loss_sd))
         return conclude(f, "noise",
                         weft_arena_print(&r->arena,
-                                         "the model of %s with another seed: differs by %+.4f nats, which is noise",
+                                         "the model of %s with a different seed: differs by %+.4f nats, which is noise",
                                          name, difference));
-    return conclude(
-        f, "noise",
-        weft_arena_print(&r->arena,
-                         "the model of %s with other seeds: the means differ by %+.4f nats, which is noise; the "
-                         "standard deviation between its seeds is %.4f",
-                         name, difference, f->loss_sd));
+    return conclude(f, "noise",
+                    weft_arena_print(&r->arena,
+                                     "the model of %s with different seeds: the means differ by %+.4f nats, which is "
+                                     "noise; the standard deviation between its seeds is %.4f",
+                                     name, difference, f->loss_sd));
 }
 
 static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_arm *arm)
@@ -288,12 +285,11 @@ static enum weft_status judge_repeat(struct weft_results *r, struct weft_result_
                         weft_arena_print(&r->arena,
                                          "reproduced: the weights of %d runs are the same as those of %s, bit for bit",
                                          both, of->name));
-    return conclude(
-        f, "not reproduced",
-        weft_arena_print(&r->arena,
-                         "NOT REPRODUCED: %d of %d runs have other weights than %s with the same seeds. Do not trust "
-                         "any result of this study until the cause is found",
-                         both - equal, both, of->name));
+    return conclude(f, "not reproduced",
+                    weft_arena_print(&r->arena,
+                                     "NOT REPRODUCED: the weights of %d of %d runs differ from those of %s with the "
+                                     "same seeds. Do not trust any result of this study until the cause is found",
+                                     both - equal, both, of->name));
 }
 
 bool weft_results_open(const struct weft_results *r)

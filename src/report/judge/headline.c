@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * headline.c - the finding of a study in one sentence, for whoever reads nothing else.
+ * headline.c - writes the finding of a study in one sentence, for readers of nothing else.
  */
 #include "report/read/results.h"
 
@@ -14,7 +14,7 @@ enum { NAMED = 3 }; /* arms; the others are counted */
 struct sentence {
     char *text;
     size_t used, room;
-    int64_t seeds; /* that were said last */
+    int64_t seeds; /* number of seeds mentioned last */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const char *format, ...)
@@ -53,7 +53,7 @@ static int say_decided(const struct weft_results *r, const char *verdict, struct
     return count;
 }
 
-/* The others, by name if they are few: "w2, latent " and the words for one arm or for several. */
+/* Writes the undecided arms, by name if they are few: "w2, latent " and the words for one arm or for several. */
 static void say_open(const struct weft_results *r, const char *verdict, const char *one, const char *several,
                      const char *words, struct sentence *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - a ladder: the same arms at several sizes, each a study of its own. How much more compute the first arm
- * would need for the loss of another, rung by rung, and whether that gain survives size.
+ * ladder.c - evaluates a ladder, studies of the same arms at several sizes: by which factor the first arm would need
+ * more compute for the loss of an arm, rung by rung, and whether that gain survives scale.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -16,7 +16,7 @@ static const char *const names[] = {
     [WEFT_TREND_GROWS] = "gain grows",
     [WEFT_TREND_SHRINKS] = "gain shrinks",
 };
-/* Of an arm that needs more compute than the first on every rung: a multiplier that grows comes nearer to 1. */
+/* For an arm that needs more compute than the first on every rung, a growing multiplier approaches 1. */
 static const char *const names_worse[] = {
     [WEFT_TREND_UNKNOWN] = "worse on every rung, cannot decide whether more so with size",
     [WEFT_TREND_HOLDS] = "worse on every rung, by the same factor",
@@ -33,14 +33,14 @@ static enum weft_status check_arms(const struct weft_rungs *l, int r)
     for (int i = 0; same && i < first->arm_count; i++)
         same = strcmp(first->arm[i].name, rung->arm[i].name) == 0;
     if (!same)
-        return FAIL(WEFT_INVALID, "%s has other arms than %s: the rungs of a ladder have the same", rung->folder,
-                    first->folder);
+        return FAIL(WEFT_INVALID, "%s and %s have different arms: all rungs of a ladder need the same arms",
+                    rung->folder, first->folder);
     if (strcmp(first->task, rung->task) != 0)
         return FAIL(WEFT_INVALID, "%s has the task %s, but %s has %s", rung->folder, rung->task, first->folder,
                     first->task);
     for (int i = 0; i < rung->arm_count; i++)
         if (!(rung->arm[i].tokens > 0))
-            return FAIL(WEFT_INVALID, "%s does not say how many tokens a run is trained on: run its study again",
+            return FAIL(WEFT_INVALID, "%s does not record the number of tokens per run: run its study again",
                         rung->folder);
     return WEFT_OK;
 }
@@ -54,7 +54,7 @@ static int64_t count_seeds(const struct weft_rungs *l)
     return seeds;
 }
 
-/* Why an arm has no multiplier: one of the studies has no verdict on it either, or fewer seeds than planned. */
+/* Finds why an arm has no multiplier: one of the studies has no verdict on it, or fewer seeds than planned. */
 static enum weft_status find_obstacle(struct weft_rungs *l, int i, const char **why)
 {
     static const char *const verdicts[] = {"better", "worse", "not resolved"};
@@ -88,7 +88,7 @@ static double compute(const struct weft_rungs *l, int r, int i)
     return l->rung[r].arm[i].flops * l->rung[r].arm[i].tokens;
 }
 
-/* Without a curve nothing is known. */
+/* Without a curve, no trend is known. */
 static const char *name_verdict(const struct weft_ladder *of)
 {
     bool worse = !isnan(of->trend.interval.low);
@@ -105,12 +105,11 @@ static void describe(const struct weft_rungs *l, const struct weft_rung_arm *arm
         snprintf(text, WEFT_VERDICT_TEXT, "cannot decide: the losses do not follow a curve that falls with compute");
         return;
     }
-    snprintf(
-        text, WEFT_VERDICT_TEXT,
-        "%s: on the largest rung %s would need %.3g times [%.3g, %.3g] the compute for its loss, which changes by a "
-        "factor of %.3g [%.3g, %.3g] per tenfold compute",
-        arm->verdict, l->rung[0].arm[0].name, exp(m->value), exp(m->interval.low), exp(m->interval.high),
-        pow(10, of->trend.value), pow(10, of->trend.interval.low), pow(10, of->trend.interval.high));
+    snprintf(text, WEFT_VERDICT_TEXT,
+             "%s: on the largest rung %s would need %.3g times [%.3g, %.3g] the compute for the same loss, and this "
+             "multiplier changes by a factor of %.3g [%.3g, %.3g] per tenfold compute",
+             arm->verdict, l->rung[0].arm[0].name, exp(m->value), exp(m->interval.low), exp(m->interval.high),
+             pow(10, of->trend.value), pow(10, of->trend.interval.low), pow(10, of->trend.interval.high));
 }
 
 static enum weft_status judge(struct weft_rungs *l, int i)
@@ -147,8 +146,8 @@ enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folder
 {
     *l = (struct weft_rungs){0};
     if (count < WEFT_LEAST_RUNGS || count > WEFT_MAX_RUNGS)
-        return FAIL(WEFT_INVALID, "a ladder of %d studies: give %d to %d, the smallest first", count, WEFT_LEAST_RUNGS,
-                    WEFT_MAX_RUNGS);
+        return FAIL(WEFT_INVALID, "a ladder cannot have %d studies: expected %d to %d, smallest first", count,
+                    WEFT_LEAST_RUNGS, WEFT_MAX_RUNGS);
     for (; l->count < count; l->count++)
         TRY(weft_results_load(&l->rung[l->count], folders[l->count]));
     for (int r = 0; r < count; r++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * noise.c - the noise of the test set, beside that of the seeds: over the items of the test that every run kept, paired
- * item by item with the first arm. The verdict stays that of the seeds; where another test set could change it, a note
- * says so.
+ * noise.c - estimates the noise of the test set, in addition to that of the seeds, from the test items that every run
+ * kept, paired item by item with the first arm. The verdict is always that of the seeds; if a different test set could
+ * change it, a note mentions that.
  *
  * If all seeds have the same items (text), an item's difference is its mean over seeds, and more seeds do not remove
- * this noise. If every seed draws items of its own (recall), the interval over seeds has this noise in it.
+ * this noise. If every seed draws its own items (recall), the interval over seeds already contains this noise.
  */
 #include "report/read/results.h"
 #include "train/score/items.h"
@@ -19,8 +19,8 @@
 
 /* ---- the items of a run */
 
-/* The file must be of just this run: its items have the test loss as their mean. One that is missing is not a mistake,
- * for earlier programs wrote none. */
+/* The file must belong to this run: the mean of its items is the test loss. A missing file is not an error, because
+ * earlier releases wrote none. */
 static enum weft_status load(const struct weft_finished *run, struct weft_items *items, bool *missing)
 {
     char path[4096];
@@ -41,7 +41,7 @@ static enum weft_status load(const struct weft_finished *run, struct weft_items 
 
 struct pool {
     int64_t sets, items;
-    double *cost, *weight; /* of the first set; of the sum of all, as long as they have the same items */
+    double *cost, *weight; /* of the first set; the sum over all sets as long as they have the same items */
     struct weft_item_noise *noise;
     char (*hash)[65];
     bool same;      /* all sets have the same items */
@@ -76,7 +76,7 @@ static enum weft_status pool_add(struct pool *p, const double *cost, const doubl
     if (!p->sets)
         TRY(take_first(p, weight, t->count, arena));
     for (int64_t i = 0; p->same && i < t->count; i++) {
-        p->same = t->count == p->items && p->weight[i] == weight[i]; /* else the hash is not theirs */
+        p->same = t->count == p->items && p->weight[i] == weight[i]; /* otherwise the hash is not that of the items */
         p->cost[i] += p->same ? cost[i] : 0;
     }
     p->noise[p->sets] = noise;
@@ -84,7 +84,7 @@ static enum weft_status pool_add(struct pool *p, const double *cost, const doubl
     return WEFT_OK;
 }
 
-/* Where only some seeds have the same items neither rule holds, and nothing is known. */
+/* If only some seeds have the same items, neither rule applies and the noise is unknown. */
 static struct weft_item_noise pool_result(struct pool *p)
 {
     struct weft_item_noise none = {0};
@@ -185,7 +185,7 @@ __attribute__((format(printf, 4, 5))) static enum weft_status note(struct weft_r
 
 static double width(struct weft_interval i) { return i.high - i.low; }
 
-/* Whether another test set could move the interval that decides onto 0. */
+/* Returns whether a different test set could move the deciding interval onto 0. */
 static bool is_fragile(const struct weft_finding *f)
 {
     enum weft_verdict verdict = weft_verdict(&f->against);
@@ -204,16 +204,16 @@ static enum weft_status judge_noise(struct weft_results *r, struct weft_result_a
     if (!fragile && !large)
         return WEFT_OK;
     return note(r, t, fragile,
-                "%s: with another test set of this size (%lld %s) the difference would be between %+.3g and %+.3g nats "
-                "in 95 %% of cases, for the same runs%s",
+                "%s: with a different test set of this size (%lld %s) the difference would be between %+.3g and %+.3g "
+                "nats in 95 %% of cases, for the same runs%s",
                 arm->name, (long long)t->difference.items, t->kind, another.low, another.high,
-                fragile ? ", and the verdict could be another. More seeds do not change that; a larger test set "
+                fragile ? ", and the verdict could be different. More seeds do not change that; a larger test set "
                           "(eval_samples) does"
                         : "");
 }
 
-/* A file that cannot be trusted leaves no figure for the arm, and the reason is said; it is not a reason to refuse the
- * whole report, whose verdicts do not depend on it. */
+/* An untrusted file removes the figures of the arm, and a note gives the reason; the report is written nevertheless,
+ * because its verdicts do not depend on the file. */
 static enum weft_status leave_out(struct weft_results *r, struct weft_result_arm *arm, enum weft_status status)
 {
     char story[500];
@@ -223,7 +223,7 @@ static enum weft_status leave_out(struct weft_results *r, struct weft_result_arm
     weft_error_clear();
     arm->found.test = (struct weft_test_noise){0};
     memset(arm->run_noise, 0, (size_t)arm->run_count * sizeof *arm->run_noise);
-    return note(r, &arm->found.test, true, "%s: the noise of its test set is not known: %s", arm->name, story);
+    return note(r, &arm->found.test, true, "%s: the noise of its test set is unknown: %s", arm->name, story);
 }
 
 static enum weft_status judge_arm(struct arm_noise *n)
@@ -239,8 +239,7 @@ static enum weft_status judge_arm(struct arm_noise *n)
         return WEFT_OK;
     if (!n->loss.same && !n->loss.different)
         return note(n->r, t, false,
-                    "%s: the noise of its test set is not known: only some of its seeds have the same "
-                    "items",
+                    "%s: the noise of its test set is unknown: only some of its seeds have the same items",
                     n->arm->name);
     t->loss = pool_result(&n->loss);
     t->own = n->loss.sets > 1 && n->loss.different;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict.c - a comparison in words: better, worse, not resolved or not enough seeds, with its numbers.
+ * verdict.c - describes a comparison in words: better, worse, not resolved or not enough seeds, with its numbers.
  */
 #include "report/report.h"
 
@@ -18,7 +18,7 @@ enum weft_verdict weft_verdict(const struct weft_comparison *c)
 /* Decimals for two significant digits. */
 static int decimals(double x) { return x > 0 ? (int)fmin(fmax(1 - floor(log10(x)), 0), 12) : 3; }
 
-/* At least as many that no end of the interval is printed as 0. */
+/* Enough decimals that no end of the interval is printed as 0. */
 static int interval_decimals(struct weft_interval i)
 {
     double near = fmin(fabs(i.low), fabs(i.high));
@@ -34,8 +34,8 @@ static void print_too_few(const struct weft_comparison *c, const char *unit, cha
                  digits, c->mean, unit, (long long)c->seeds, c->seeds == 1 ? "" : "s", WEFT_LEAST_SEEDS);
     else
         snprintf(text, WEFT_VERDICT_TEXT,
-                 "not enough seeds: exactly %+.*f %s in each of %lld seeds, which says nothing about the noise", digits,
-                 c->mean, unit, (long long)c->seeds);
+                 "not enough seeds: exactly %+.*f %s in each of %lld seeds, so the noise is unknown", digits, c->mean,
+                 unit, (long long)c->seeds);
 }
 
 static void print_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
@@ -59,7 +59,7 @@ static struct seeds seeds_for(const struct weft_comparison *c, double difference
     return s;
 }
 
-/* What was seen may be anything in the interval, so the seeds for it may be any number from those for its far end on.
+/* The true difference may be anywhere in the interval, so the number of seeds is at least that for its far end.
  */
 static void print_not_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {

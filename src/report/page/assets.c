@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * assets.c - the files of the page as part of the program, so that it needs no files of its own at run time.
+ * assets.c - embeds the files of the page in the program, so that it needs no further files at run time.
  */
 #include "base/embed.h"
 #include "report/read/results.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * configs.c - tables of the page: the gates of the arms, and the options in which the arms differ.
+ * configs.c - writes the tables of gates and of the options in which the arms differ.
  */
 #include "report/read/results.h"
 
@@ -67,7 +67,7 @@ static void put_option(const struct weft_results *r, const char *option, FILE *t
     fputs("</tr>\n", to);
 }
 
-/* Whether an arm before this one has the option, so that it is in the table already. */
+/* Returns whether an earlier arm has the option, so that the table already contains it. */
 static bool is_listed(const struct weft_results *r, int arm, const char *option)
 {
     for (int i = 0; i < arm; i++)

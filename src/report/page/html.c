@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * html.c - small parts of the page. Text: nothing that a study's files say is taken as markup.
+ * html.c - writes small parts of the page. Text from a study's files is escaped, never used as markup.
  */
 #include "report/read/results.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder_page.c - a ladder as a page: for every arm the verdict, the losses with their curves, the multipliers with
- * their intervals, and the numbers.
+ * ladder_page.c - writes a ladder as a page: for every arm the verdict, the losses with their curves, the multipliers
+ * with their intervals, and the numbers.
  */
 #include "ckpt/ckpt.h"
 #include "report/read/results.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POINTS = 40 }; /* of a curve */
+enum { POINTS = 40 }; /* points of a curve */
 
 static void put_ticks(struct weft_plot *p, const struct weft_rungs *l, const struct weft_rung_arm *arm)
 {
@@ -18,7 +18,7 @@ static void put_ticks(struct weft_plot *p, const struct weft_rungs *l, const str
         weft_plot_tick(p, arm->compute[0][r], weft_short_text(arm->compute[0][r]).text);
 }
 
-/* One of the two curves, between the smallest and the largest rung; the factor is that of the last point. */
+/* Draws one of the two curves between the smallest and the largest rung; its factor follows from the last point. */
 static void put_curve(const struct weft_plot *p, const struct weft_rungs *l, int i, int a)
 {
     const struct weft_rung_arm *arm = &l->arm[i];
@@ -52,7 +52,7 @@ static void put_losses(const struct weft_rungs *l, int i, FILE *to)
 static void put_multipliers(const struct weft_rungs *l, int i, FILE *to)
 {
     const struct weft_rung_arm *arm = &l->arm[i];
-    struct weft_plot p = {.to = to, .log_y = true}; /* twice and half are as far from 1 */
+    struct weft_plot p = {.to = to, .log_y = true}; /* 2 and 1/2 are equally far from 1 */
     weft_plot_include(&p, arm->compute[0][0], 1);
     for (int r = 0; r < l->count; r++) {
         const struct weft_estimate_of *m = &arm->ladder.multiplier[r];
@@ -123,7 +123,7 @@ static void put_page(const struct weft_rungs *l, FILE *to)
     fputs("<p>Ranking on the largest rung: ", to);
     weft_html(to, ranking);
     fputs(".</p>\n", to);
-    weft_html_key(first, "Dots are means over seeds, bars 95 % intervals for all arms together.", to);
+    weft_html_key(first, "Dots are means over seeds, bars are joint 95 % intervals for all arms.", to);
     for (int i = 1; i < first->arm_count; i++)
         if (l->arm[i].name)
             put_arm(l, i, to);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * notes.c - what a reader must know before the table of verdicts, in sentences.
+ * notes.c - writes the notes above the table of verdicts: one sentence per fact that a reader must know.
  */
 #include "dnn/dnn.h"
 #include "report/read/results.h"
@@ -63,7 +63,7 @@ static void note_design(const struct weft_results *r, const struct noting *n)
                                     : "each arm at the learning rate of its config",
         alike ? own : lrs,
         r->lr_count < 2   ? ""
-        : r->screen_seeds ? ", chosen on validation by other seeds than those that are judged, on test"
+        : r->screen_seeds ? ", chosen on validation with separate seeds and judged on test"
                           : ", chosen on validation and reported on test");
 }
 
@@ -71,24 +71,24 @@ static void note_data(const struct weft_results *r, const struct noting *n)
 {
     const char *data = weft_result_option(&r->arm[0], "data");
     if (r->stand_in_for)
-        say(n, true, "Made with stand-in data, %s, instead of %s: it says nothing about losses on that.",
+        say(n, true, "Trained on stand-in data, %s, instead of %s: the losses do not apply to the latter.",
             data ? data : "", r->stand_in_for);
 }
 
-/* A machine of another speed would fix another number. */
+/* The budget fixes a different number on a machine of a different speed. */
 static void note_budget(const struct weft_results *r, const struct noting *n)
 {
     const char *warmup = weft_result_option(&r->arm[0], "warmup");
     if (r->whole_steps > r->steps)
         say(n, false,
-            "Steps fixed by a budget of %g minutes: %lld of %lld, the same for all arms. The same plan on any machine: "
-            "steps=%lld and warmup=%s without a budget.",
+            "A budget of %g minutes fixed the number of steps: %lld of %lld, the same for all arms. For the same plan "
+            "on any machine, set steps=%lld and warmup=%s without a budget.",
             r->budget, (long long)r->steps, (long long)r->whole_steps, (long long)r->steps, warmup ? warmup : "0");
     else if (r->whole_steps)
         say(n, false, "All steps fit into the budget of %g minutes.", r->budget);
 }
 
-/* What the intervals are adjusted for, beside the number of arms. */
+/* Writes what the intervals are adjusted for, besides the number of arms. */
 static void note_looks(const struct weft_results *r, const struct noting *n)
 {
     const struct weft_looks *l = &r->looks;
@@ -98,12 +98,11 @@ static void note_looks(const struct weft_results *r, const struct noting *n)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", k ? ", " : "", (long long)l->seeds[k]);
     if (l->count > 1)
         say(n, false,
-            "Looked at after %s seeds, until every arm is decided: verdicts and intervals are adjusted for these %d "
-            "looks "
-            "and %lld comparison%s together.",
+            "Looks after %s seeds until every arm is decided; verdicts and intervals are adjusted for these %d looks "
+            "and %lld comparison%s.",
             list, l->count, (long long)l->comparisons, l->comparisons == 1 ? "" : "s");
     if (*r->parent)
-        say(n, false, "It follows the study in %s, with other seeds.", r->parent);
+        say(n, false, "Follows the study in %s, with different seeds.", r->parent);
 }
 
 static void note_size(const struct weft_results *r, const struct noting *n)
@@ -164,7 +163,7 @@ static void note_simulated(const struct weft_results *r, const struct noting *n)
             r->simulated.failed, r->simulated.checks);
 }
 
-/* The noise of the test set, where it matters. */
+/* Writes the noise of the test set if it matters. */
 static void note_test(const struct weft_results *r, const struct noting *n)
 {
     bool own = false;
@@ -175,23 +174,22 @@ static void note_test(const struct weft_results *r, const struct noting *n)
             say(n, t->warning, "%s.", t->note);
     }
     if (own)
-        say(n, false, "Every seed has a test set of its own, so intervals over seeds include the noise of test sets.");
+        say(n, false, "Every seed has its own test set, so intervals over seeds include the noise of test sets.");
 }
 
-/* What nothing vouches for, because an earlier release did not record it. */
+/* Writes what cannot be checked because an earlier release did not record it. */
 static void note_unbound(const struct weft_results *r, const struct noting *n)
 {
     if (r->unbound)
         say(n, true,
-            "Not checked: nothing but the ledger vouches for %lld of %lld runs, and nothing binds them to the plan, as "
-            "in "
+            "Not checked: only the ledger vouches for %lld of %lld runs, and nothing binds them to the plan, as in "
             "release 0.1.0.",
             (long long)r->unbound, (long long)r->finished);
     if (r->uncounted)
-        say(n, true, "Not checked: the costs of the arms, which Weft %s counted.", r->version);
+        say(n, true, "Not checked: the costs of the arms, which were counted by Weft %s.", r->version);
 }
 
-/* Arms that got no verdict, and what of the pairing is not known. */
+/* Writes which arms have no verdict, and what is unknown about the pairing. */
 static void note_pairing(const struct weft_results *r, const struct noting *n)
 {
     char text[400];
@@ -213,10 +211,10 @@ static void note_edges(const struct weft_results *r, const struct noting *n)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "", r->arm[i].name,
                                      weft_lr_text(r->arm[i].lr).text);
     if (used)
-        say(n, true, "At the edge of the grid of learning rates, so there may be a better one beyond: %s.", list);
+        say(n, true, "The best learning rate is at the edge of the grid, so a better one may lie beyond it: %s.", list);
 }
 
-/* Whether a run failed or has not been started makes no difference: the table is based on the others. */
+/* Failed runs and runs that have not been started are treated alike: the table is based on the others. */
 static void note_missing(const struct weft_results *r, const struct noting *n)
 {
     enum { NAMED = 8 };
@@ -235,7 +233,7 @@ static void note_missing(const struct weft_results *r, const struct noting *n)
                                          (long long)(arm->first_seed + k));
         }
         if (missing > 0)
-            say(n, true, "%s lacks %lld of %lld runs, %s%s%s: they failed or are not finished.", arm->name,
+            say(n, true, "%s lacks %lld of %lld runs, %s%s%s: they failed or are unfinished.", arm->name,
                 (long long)missing, (long long)planned, named ? "of seeds " : "all of which choose learning rates",
                 list, named > NAMED ? " and others" : "");
     }
@@ -248,8 +246,7 @@ static void note_engines(const struct weft_results *r, const struct noting *n)
         for (int k = 0; k < r->arm[i].run_count; k++) {
             const char *isa = r->arm[i].run[k].isa;
             if (first && !weft_dnn_same_bits(first, isa)) {
-                say(n, true, "Runs used different engines for their products, %s and %s: their bits are not the same.",
-                    first, isa);
+                say(n, true, "Runs used different matmul engines, %s and %s, so their bits differ.", first, isa);
                 return;
             }
             first = isa;
@@ -265,16 +262,16 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
     note_budget(r, &n);
     note_looks(r, &n);
     note_size(r, &n);
-    bool open = r->looks.count == 1 || weft_results_open(r); /* else the plan asks for no more */
+    bool open = r->looks.count == 1 || weft_results_open(r); /* otherwise the plan needs no more runs */
     if (r->finished < r->planned && open)
-        say(&n, true, "%lld of %lld runs are finished; the results are based on these.", (long long)r->finished,
+        say(&n, true, "%lld of %lld runs are finished; the results are based on them.", (long long)r->finished,
             (long long)r->planned);
     if (open)
         note_missing(r, &n);
     note_engines(r, &n);
     if (r->left_out)
         say(&n, false,
-            "%lld line%s of the ledger left out: other settings, another program, or replaced by a later run.",
+            "%lld line%s of the ledger ignored: different settings, a different build, or replaced by a later run.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
     note_simulated(r, &n);

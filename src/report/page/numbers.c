@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * numbers.c - tables of the page: comparisons, and all runs.
+ * numbers.c - writes the tables of comparisons and of all runs.
  */
 #include "report/read/results.h"
 
@@ -50,9 +50,9 @@ void weft_html_numbers(const struct weft_results *r, FILE *to)
     const char *columns[] = {"Arm",
                              "Seeds",
                              "Mean difference",
-                             "Of the loss",
-                             "95 %, all arms together",
-                             "95 %, alone",
+                             "Relative",
+                             "95 %, all arms jointly",
+                             "95 %, this arm alone",
                              "p",
                              "p, Holm",
                              "Over seed noise",

@@ -35,7 +35,7 @@ static void put_note(void *context, bool warning, const char *text)
     weft_html(to, text);
     fputs("</li>\n", to);
 }
-/* While runs are missing that the plan asks for, the page reloads itself. */
+/* The page reloads itself while planned runs are missing. */
 static void put_refresh(const struct page *p)
 {
     if (p->r->finished < p->r->planned && weft_results_open(p->r))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * rates.c - the validation loss of every arm over the learning rate, as a picture and a table. How sensitive an arm is
- * to its learning rate is a result of its own.
+ * rates.c - draws the validation loss of every arm over the learning rate and writes it as a table. The sensitivity of
+ * an arm to its learning rate is a result in itself.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 
-/* Ascending, since a line through them as they are given would go back and forth. */
+/* Sorts rates in ascending order, so that a line through them does not go back and forth. */
 static int sort_rates(const struct weft_results *r, double lr[WEFT_MAX_LRS])
 {
     int n = 0;
@@ -32,7 +32,7 @@ static void put_picture(const struct weft_results *r, FILE *to)
             weft_plot_include(&p, lr[k], weft_result_screened_loss(r, &r->arm[i], lr[k]));
     if (!p.any)
         return;
-    weft_html_key(r, "A large dot is the rate that was chosen.", to);
+    weft_html_key(r, "A large dot is the chosen rate.", to);
     weft_plot_open(&p, "validation loss over learning rate, as in the table below", "learning rate",
                    "validation loss, nats");
     for (int k = 0; k < n; k++)
@@ -61,11 +61,10 @@ void weft_html_lrs(const struct weft_results *r, FILE *to)
     struct weft_text text[WEFT_MAX_LRS];
     if (r->lr_count < 2)
         return;
-    fprintf(
-        to,
-        "<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds%s; the smallest was chosen. How flat a "
-        "curve is says how much an arm depends on its learning rate.</p>\n",
-        r->screen_seeds ? " that are not judged" : "");
+    fprintf(to,
+            "<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds%s; the smallest was chosen. The "
+            "flatter a curve, the less an arm depends on its learning rate.</p>\n",
+            r->screen_seeds ? " that are not judged" : "");
     put_picture(r, to);
     for (int64_t k = 0; k < r->lr_count; k++) {
         text[k] = weft_lr_text(r->lr[k]);

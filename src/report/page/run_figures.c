@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * run_figures.c - of a single run: its figures as names and texts, and what a reader must know before them.
+ * run_figures.c - lists the figures of a single run as names and texts, and the notes above them.
  */
 #include "report/read/results.h"
 
@@ -106,5 +106,5 @@ void weft_run_notes(const struct weft_run_report *run, weft_note_fn *note, void 
                  (long long)run->log.gates_failed, (long long)run->log.gates_checks);
         note(context, true, text);
     }
-    note(context, false, "One run shows nothing about noise: another seed gives another loss.");
+    note(context, false, "One run does not show the noise: a different seed gives a different loss.");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * run_page.c - report.html and report.md of a single run: headline, curves, figures, settings, samples.
+ * run_page.c - writes report.html and report.md of a single run: headline, curves, figures, settings, samples.
  */
 #include "report/read/results.h"
 
@@ -24,7 +24,7 @@ static void add(struct weft_chart *chart, const struct curves *c, int curve)
         chart->series[chart->count++] = (struct weft_series){names[curve], curve, &c->band[curve]};
 }
 
-/* Without memory for them there are no curves; the figures stay. */
+/* If memory is missing, the curves are omitted; the figures remain. */
 static void make_charts(const struct weft_run_report *run, struct curves *c)
 {
     const struct weft_runlog *log = &run->log;
@@ -36,11 +36,11 @@ static void make_charts(const struct weft_run_report *run, struct curves *c)
                               .y_title = "loss, nats"},
                              {.id = "norm",
                               .title = "Gradient norm",
-                              .about = "Of all weights together, before clipping.",
+                              .about = "Global norm of the gradient, before clipping.",
                               .y_title = "gradient norm"},
                              {.id = "rate",
                               .title = "Learning rate",
-                              .about = "As the schedule set it.",
+                              .about = "As set by the schedule.",
                               .y_title = "learning rate",
                               .linear = true},
                          }};
@@ -63,17 +63,16 @@ static void put_charts(const struct curves *c, FILE *to)
         fputs("<p>The log has fewer than two points.</p>\n", to);
         return;
     }
-    fputs(
-        "<p>A point is the mean of what was logged in its interval of steps; the band is its range. Drag over a chart "
-        "to zoom, and double-click to reset.</p>\n"
-        "<noscript><p>The charts need JavaScript; the tables below them do not.</p></noscript>\n",
-        to);
+    fputs("<p>A point is the mean of the values logged in its interval of steps; the band is their range. Drag over a "
+          "chart to zoom, and double-click to reset.</p>\n"
+          "<noscript><p>The charts need JavaScript; the tables below them do not.</p></noscript>\n",
+          to);
     weft_html_legend("Losses in the chart", names, c->band[1].count < 2 ? 1 : 2, to); /* a point is not a curve */
     for (int i = 0; i < CHARTS; i++)
         if (weft_chart_is_drawn(&c->chart[i]))
             weft_html_chart(&c->chart[i], to);
     if (c->band[1].count < 2)
-        fputs("<p>Validation was scored only at the end, or not yet; set the option <code>eval_every</code> to get a "
+        fputs("<p>Validation was scored only at the end, or not yet; set the option <code>eval_every</code> for a "
               "curve.</p>\n",
               to);
 }
@@ -152,7 +151,9 @@ void weft_run_page(const void *report, FILE *to)
     put_charts(&c, to);
     fputs("<h2 id=\"figures\">Figures</h2>\n<dl>\n", to);
     weft_run_figures(run, put_figure, to);
-    fputs("</dl>\n<h2 id=\"settings\">Settings</h2>\n<p>What differs from the preset and from the defaults.</p>\n", to);
+    fputs("</dl>\n<h2 id=\"settings\">Settings</h2>\n<p>Settings that differ from the preset and from the "
+          "defaults.</p>\n",
+          to);
     put_settings(arm, false, to);
     fputs("<details><summary>All options</summary>\n", to);
     put_settings(arm, true, to);

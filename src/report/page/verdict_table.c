@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict_table.c - the first table of the page: what every arm is, its cost and its verdict.
+ * verdict_table.c - writes the first table of the page: settings, cost and verdict of every arm.
  *
  * On a narrow screen a row becomes a card, so every cell has the name of its column.
  */
@@ -69,7 +69,7 @@ static void put_class(const char *verdict, FILE *to)
         fputc(*verdict == ' ' ? '-' : *verdict, to);
 }
 
-/* The sentence, without line breaks inside intervals. */
+/* Writes the sentence without line breaks inside intervals. */
 static void put_sentence(const char *text, FILE *to)
 {
     const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;

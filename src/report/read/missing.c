@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * missing.c - finds the runs that a study should have and has not, and those on disk that its ledger does not have.
+ * missing.c - finds planned runs that are missing, and runs on disk that the ledger does not count.
  *
- * A study with several looks that has its verdicts needs only the seeds up to the look that gave them.
+ * A study with several looks needs only the seeds up to the look that gave its verdicts.
  */
 #include "report/read/results.h"
 
@@ -29,7 +29,7 @@ static bool has_run(const struct weft_result_arm *arm, double lr, int64_t seed)
 static void name_seed(const struct weft_result_arm *arm, double lr, int64_t seed, weft_note_fn *found, void *context)
 {
     char text[256];
-    snprintf(text, sizeof text, "%.100s: the run of seed %lld%s%s is planned, and is not in the ledger", arm->name,
+    snprintf(text, sizeof text, "%.100s: the run of seed %lld%s%s is planned but not in the ledger", arm->name,
              (long long)seed, lr != 0 ? " with lr=" : "", lr != 0 ? weft_lr_text(lr).text : "");
     found(context, true, text);
 }
@@ -80,7 +80,7 @@ static int64_t name_others_of(const struct weft_results *r, const char *arm, wef
         snprintf(path, sizeof path, "%.3000s/runs/%.255s/%.255s", r->folder, arm, entry->d_name);
         if (strncmp(entry->d_name, "lr-", 3) != 0 || is_in_results(r, path))
             continue;
-        snprintf(text, sizeof text, "%s is a run of which the ledger has no line that counts", path);
+        snprintf(text, sizeof text, "%s is a run without a valid line in the ledger", path);
         found(context, true, text);
         others++;
     }

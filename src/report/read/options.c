@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.c - the options of the arms, as their configs have them.
+ * options.c - looks up and compares the options in the arms' configs.
  */
 #include "report/read/results.h"
 

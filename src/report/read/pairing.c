@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * pairing.c - whether runs of two arms with the same seed are a pair: they read the same stream of samples, and began
- * with the same values in the weights that both have (same name, shape, rule and init_key). Seeds are draws of their
- * own only if they read different streams. Where one of these does not hold, a difference seed by seed does not measure
- * the arms, and there is no verdict. What runs of an earlier program did not record is not checked, and the report says
- * so.
+ * pairing.c - checks whether runs of two arms with the same seed are a pair: they read the same stream of samples and
+ * started from the same values in the weights that both have (same name, shape, rule and init_key). Seeds are
+ * independent draws only if they read different streams. If one of these does not hold, a difference seed by seed does
+ * not measure the arms, and there is no verdict. Values that an earlier release did not record are not checked, and the
+ * report mentions that.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -37,13 +37,13 @@ static enum weft_status check_seeds(struct weft_results *r, const struct weft_re
         for (int k = 0; k < i; k++)
             if (*run[i].stream_sha256 && strcmp(run[i].stream_sha256, run[k].stream_sha256) == 0)
                 return refuse(r, reason,
-                              "seeds %lld and %lld of %s read the same samples in the same order, so they are not two "
-                              "draws: does the task use the seed, and has it more than a few samples?",
+                              "seeds %lld and %lld of %s read the same samples in the same order, so they are not "
+                              "independent: the task ignores the seed, or has only a few samples",
                               (long long)run[k].seed, (long long)run[i].seed, arm->name);
     return WEFT_OK;
 }
 
-/* Whether it decides which samples are read: an option of the task is one of the owner "task=NAME". */
+/* Returns whether the option decides which samples are read: options of the task have the owner "task=NAME". */
 static bool is_deciding(const char *task, const char *option)
 {
     static const char *const others[] = {"steps", "batch", "micro_batches", "context", "vocab", "task"};
@@ -59,7 +59,7 @@ static bool is_deciding(const char *task, const char *option)
     return decides;
 }
 
-/* As far as they differ: "batch is 8, not 4". */
+/* Lists the options that differ: "batch is 8, not 4". */
 static void list_options(const struct weft_results *r, const struct weft_result_arm *arm, char *text, size_t size)
 {
     const char *task = weft_result_option(arm, "task");
@@ -82,9 +82,9 @@ static enum weft_status check_stream(struct weft_results *r, const struct weft_r
     if (!*run->stream_sha256 || !*base->stream_sha256 || strcmp(run->stream_sha256, base->stream_sha256) == 0)
         return WEFT_OK;
     list_options(r, arm, options, sizeof options);
-    return refuse(r, reason, "with seed %lld it read other samples than %s, or in another order (%s)",
+    return refuse(r, reason, "with seed %lld it read different samples from %s, or in a different order (%s)",
                   (long long)run->seed, r->arm[0].name,
-                  *options ? options : "though no option that decides this differs: did the data change?");
+                  *options ? options : "no option that decides this differs, so the data may have changed");
 }
 
 /* ---- the initial weights */
@@ -94,7 +94,7 @@ static bool initial_path(const struct weft_finished *run, char path[4096])
     return run->folder && snprintf(path, 4096, "%s/initial.json", run->folder) < 4096 && access(path, F_OK) == 0;
 }
 
-/* Weights of one run, looked up by the entries of another. */
+/* Weights of one run, in which the entries of a second run are looked up. */
 struct weights {
     struct weft_arena arena;
     int count, room;
@@ -102,7 +102,7 @@ struct weights {
         const char *name, *value;
     } * list;
     const struct weights *base; /* NULL: entries are added to the list */
-    char differs[128];          /* the first weight that should be the same and is not; "": none */
+    char differs[128];          /* first weight that should be the same but differs; "": none */
 };
 
 static enum weft_status add_weight(struct weights *w, const char *name, const char *value)
@@ -121,7 +121,7 @@ static enum weft_status add_weight(struct weights *w, const char *name, const ch
     return to->name && to->value ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* A value is the rule, with shape and init_key, and then the hash: equal rules must have equal hashes. */
+/* A value consists of the rule, with shape and init_key, and the hash: equal rules must have equal hashes. */
 static enum weft_status read_weight(void *context, const char *name, const char *value)
 {
     struct weights *w = context;
@@ -156,7 +156,8 @@ static enum weft_status check_weights(struct weft_results *r, const struct weft_
     TRY(compare_weights(first, path, &found));
     if (!*found.differs)
         return WEFT_OK;
-    return refuse(r, reason, "with seed %lld it began with other values of %s than %s, drawn by the same rule",
+    return refuse(r, reason,
+                  "with seed %lld its initial values of %s differ from those of %s, although drawn by the same rule",
                   (long long)run->seed, found.differs, r->arm[0].name);
 }
 
@@ -188,10 +189,9 @@ bool weft_results_unrecorded(const struct weft_results *r, char text[400])
             streams += !*r->arm[i].run[k].stream_sha256;
             weights += !initial_path(&r->arm[i].run[k], path);
         }
-    snprintf(
-        text, 400,
-        "Not recorded: the samples that %lld of %lld runs read and the initial weights of %lld. That arms with the "
-        "same seed read the same samples and began with the same weights is not checked for these.",
-        (long long)streams, (long long)runs, (long long)weights);
+    snprintf(text, 400,
+             "Not recorded: the samples that %lld of %lld runs read and the initial weights of %lld. For these it is "
+             "not checked that arms with the same seed read the same samples and started from the same weights.",
+             (long long)streams, (long long)runs, (long long)weights);
     return streams + weights > 0;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * recount.c - compares what study.json says of its arms with what their configs give: costs, whenever results are read,
- * and gates, in an audit.
+ * recount.c - compares the values of arms in study.json with those computed from their configs: costs whenever results
+ * are read, and gates in an audit.
  *
- * The config is that of a run, which was compared with the plan. An arm without a run, or whose runs were removed, has
- * nothing to be counted from.
+ * The config is that of a run, which was compared with the plan. Nothing can be computed for an arm without runs.
  */
 #include "dnn/dnn.h"
 #include "report/read/results.h"
@@ -95,7 +94,7 @@ static enum weft_status recount(const struct weft_results *r, const struct weft_
     return status;
 }
 
-/* What study.json says of all arms together, against their configs and costs. */
+/* Compares the values that study.json has for all arms together with their configs and costs. */
 static enum weft_status check_head(const struct weft_results *r)
 {
     char steps[32];
@@ -113,7 +112,8 @@ static enum weft_status check_head(const struct weft_results *r)
         const struct weft_result_arm *a = &r->arm[i], *base = &r->arm[0];
         double ratio = flops ? a->flops / base->flops : (double)a->params / (double)base->params;
         if ((params || flops) && !(fabs(ratio - 1) <= WEFT_MATCH_LIMIT))
-            return FAIL(WEFT_FORMAT, "%s/study.json says that %s is matched in %s, but it has %+.1f %%: it was edited",
+            return FAIL(WEFT_FORMAT,
+                        "%s/study.json records that %s is matched in %s, but it differs by %+.1f %%: it was edited",
                         r->folder, a->name, r->match, 100 * (ratio - 1));
     }
     return WEFT_OK;
@@ -129,7 +129,7 @@ enum weft_status weft_results_recount(struct weft_results *r)
 
 /* ---- gates */
 
-/* Whether each gate passed. How many checks it made depends on instruction sets, threads and time. */
+/* Compares whether each gate passed. The number of checks depends on instruction sets, threads and time. */
 static enum weft_status compare_gates(const struct weft_results *r, const struct weft_result_arm *arm,
                                       const struct weft_arm *as)
 {
@@ -137,13 +137,14 @@ static enum weft_status compare_gates(const struct weft_results *r, const struct
         const struct weft_result_gate *said = i < arm->gate_count ? &arm->gate[i] : NULL;
         const struct weft_arm_gate *found = i < as->gate_count ? &as->gate[i] : NULL;
         if (!said || !found || strcmp(said->gate, found->gate) != 0)
-            return FAIL(WEFT_CHECK, "%s/study.json has not the gates of this release for %s", r->folder, arm->name);
+            return FAIL(WEFT_CHECK, "%s/study.json does not have the gates of this release for %s", r->folder,
+                        arm->name);
         if (!said->failed != !found->failed || !said->checks != !found->checks)
-            return FAIL(WEFT_CHECK,
-                        "%s/study.json says that %d of %d checks of the gate %s of %s failed, but here it is %d of "
-                        "%d%s%s",
-                        r->folder, said->failed, said->checks, said->gate, arm->name, found->failed, found->checks,
-                        *found->message ? ": " : "", found->message);
+            return FAIL(
+                WEFT_CHECK,
+                "%s/study.json records that %d of %d checks of the gate %s of %s failed, but here it is %d of %d%s%s",
+                r->folder, said->failed, said->checks, said->gate, arm->name, found->failed, found->checks,
+                *found->message ? ": " : "", found->message);
     }
     return WEFT_OK;
 }

@@ -20,7 +20,7 @@ static const char *copy(struct weft_results *r, struct weft_fields *f, const cha
     return text;
 }
 
-/* Weft 0.1.0 had another name for it. */
+/* Weft 0.1.0 used a different name. */
 static const char *either(const struct weft_fields *f, const char *name, const char *before)
 {
     return json_object_get(f->object, name) || !json_object_get(f->object, before) ? name : before;
@@ -53,7 +53,7 @@ static void read_gates(struct weft_results *r, struct weft_fields *f, struct wef
     }
 }
 
-/* A value in the form that a setting has, so that it can be compared with the config of a run. */
+/* Formats a value as a setting does, so that it can be compared with the config of a run. */
 static const char *entry_value(struct weft_results *r, struct weft_fields *config, const char *name)
 {
     const json_t *value = json_object_get(config->object, name);
@@ -106,7 +106,7 @@ static void read_repeats(struct weft_results *r, struct weft_fields *f, struct w
     for (const struct weft_result_arm *other = r->arm; f->status == WEFT_OK && other < arm; other++)
         if (strcmp(other->name, arm->repeats) == 0)
             return;
-    weft_field_refuse(f, "repeats", "is not the name of an arm before it");
+    weft_field_refuse(f, "repeats", "is not the name of an earlier arm");
 }
 
 static enum weft_status read_arm(struct weft_results *r, const char *path, const json_t *object, int i)
@@ -128,10 +128,10 @@ static enum weft_status read_arm(struct weft_results *r, const char *path, const
     arm->tokens = json_object_get(object, "tokens") ? weft_field_real(&f, "tokens") : 0;
     arm->matched = weft_field_int(&f, "matched", 0, INT64_MAX);
     if (f.status == WEFT_OK && !weft_is_arm_name(arm->name))
-        weft_field_refuse(&f, "name", "is not the name of an arm: use letters, digits, - and _, at most 63");
+        weft_field_refuse(&f, "name", "is not the name of an arm: expected at most 63 letters, digits, - and _");
     for (int other = 0; f.status == WEFT_OK && other < i; other++)
         if (strcmp(r->arm[other].name, arm->name) == 0)
-            weft_field_refuse(&f, "name", "is the name of another arm, too");
+            weft_field_refuse(&f, "name", "is also the name of an earlier arm");
     read_repeats(r, &f, arm);
     read_gates(r, &f, arm);
     read_config(r, &f, arm);
@@ -154,7 +154,7 @@ static void read_numbers(struct weft_results *r, struct weft_fields *f)
     }
 }
 
-/* Plans before there were looks have one, after all seeds. */
+/* Plans from before looks existed have one, after all seeds. */
 static void read_looks(struct weft_results *r, struct weft_fields *f)
 {
     const json_t *looks = NULL;
@@ -165,7 +165,7 @@ static void read_looks(struct weft_results *r, struct weft_fields *f)
         const json_t *seeds = json_array_get(looks, i);
         l->seeds[l->count] = json_integer_value(seeds);
         if (!json_is_integer(seeds) || l->seeds[l->count] < 1 || l->seeds[l->count] > r->seed_count)
-            weft_field_refuse(f, "looks", "has an entry that is not a number of the study's seeds");
+            weft_field_refuse(f, "looks", "has an entry that is not one of the study's numbers of seeds");
         l->count++;
     }
     if (!l->count)
@@ -245,11 +245,10 @@ enum weft_status weft_results_load(struct weft_results *r, const char *folder)
     if (snprintf(path, sizeof path, "%s/study.json", folder) >= (int)sizeof path)
         return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
     if (access(path, F_OK))
-        return FAIL(
-            WEFT_INVALID,
-            "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates one; that of a run, "
-            "which `weft train --out` creates, has a config.json",
-            folder);
+        return FAIL(WEFT_INVALID,
+                    "%s is not the folder of a study: it has no study.json. `weft ablate --out` creates the folder of "
+                    "a study; the folder of a run, which `weft train --out` creates, has a config.json",
+                    folder);
     TRY(weft_folder_is_plain(folder));
     TRY(weft_fields_load(path, &object));
     enum weft_status status = read_study(r, path, object);

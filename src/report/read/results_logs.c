@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * results_logs.c - compares what ledger and plan say of a run with what its log says.
+ * results_logs.c - compares the ledger's and the plan's values of a run with its log.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A plan for other computers checks small copies only, and its runs check more. Otherwise their gates passed if those
- * of the plan did; how many checks that took depends on instruction sets, threads and time. */
+/* A plan for different hosts checks only small copies, and its runs check more. Otherwise their gates passed if those
+ * of the plan did; the number of checks depends on instruction sets, threads and time. */
 static enum weft_status check_gates(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
 {
@@ -19,27 +19,26 @@ static enum weft_status check_gates(const struct weft_results *r, struct weft_re
     }
     if (!log->gates_failed == !arm->gates_failed && (log->gates_checks > 0) == (arm->gates_checks > 0))
         return WEFT_OK;
-    return FAIL(
-        WEFT_FORMAT,
-        "study.json says that %d of %d checks of the gates of %s failed, but the log of %s has %lld of %lld: one "
-        "of them was edited",
-        arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
-        (long long)log->gates_checks);
+    return FAIL(WEFT_FORMAT,
+                "study.json records that %d of %d checks of the gates of %s failed, but the log of %s has %lld of "
+                "%lld: one of them was edited",
+                arm->gates_failed, arm->gates_checks, arm->name, run->folder, (long long)log->gates_failed,
+                (long long)log->gates_checks);
 }
 
-/* The log names the plan that it was trained for, and the gates are those of the arm. */
+/* Checks that the log names the plan that the run was trained for, and that its gates are those of the arm. */
 static enum weft_status check_bound(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
 {
     if (!*log->plan_sha256 || !*log->gates_sha256)
         return FAIL(WEFT_FORMAT,
-                    "%s/log.jsonl does not say which plan it was trained for, or by which gates: it is not a run of "
-                    "this study, or an unreleased version of Weft wrote it",
+                    "%s/log.jsonl does not name the plan that the run was trained for, or its gates: it is not a run "
+                    "of this study, or an unreleased version of Weft wrote it",
                     run->folder);
     if (!r->plan_recorded || strcmp(log->plan_sha256, r->plan_sha256) != 0)
         return FAIL(WEFT_FORMAT,
                     "%s was trained for the plan %.16s..., but study.json has the plan %.16s...: the plan was edited "
-                    "after the run, or the run is of another study",
+                    "after the run, or the run belongs to a different study",
                     run->folder, log->plan_sha256, r->plan_recorded ? r->plan_sha256 : "(not recorded)");
     return check_gates(r, arm, run, log);
 }
@@ -62,7 +61,7 @@ enum weft_status weft_result_check_log(struct weft_results *r, struct weft_resul
     struct weft_runlog log;
     TRY(weft_runlog_load(&log, run->folder, &r->arena));
     run->fall = mean_loss(&log.train, 0.8, 0.9) - mean_loss(&log.train, 0.9, 1);
-    if (!*run->chain && !*log.chain) { /* of release 0.1.0, or removed with their folder */
+    if (!*run->chain && !*log.chain) { /* from release 0.1.0, or removed with their folder */
         r->unbound++;
         return WEFT_OK;
     }
@@ -84,10 +83,10 @@ enum weft_status weft_result_check_log(struct weft_results *r, struct weft_resul
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (!checks[i].same)
-            return FAIL(
-                WEFT_FORMAT,
-                "%s/runs.jsonl says of %s, seed %lld, what its log does not: %s differs%s. One of them was changed "
-                "after the run",
-                r->folder, run->arm, (long long)run->seed, checks[i].name, log.exists ? "" : " (the log is missing)");
+            return FAIL(WEFT_FORMAT,
+                        "%s/runs.jsonl and the log of %s, seed %lld, do not agree: %s differs%s. One of them was "
+                        "changed after the run",
+                        r->folder, run->arm, (long long)run->seed, checks[i].name,
+                        log.exists ? "" : " (the log is missing)");
     return check_bound(r, arm, run, &log);
 }

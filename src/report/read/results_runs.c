@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * results_runs.c - which lines of the ledger are runs of the study as it is planned now.
+ * results_runs.c - selects the lines of the ledger that are runs of the study as currently planned.
  *
- * The ledger is kept when a study is changed: lines of another program, another number of steps, or settings that the
- * arm no longer has are left out. The settings are those in the run's folder; if the folder was removed, the line
- * counts. A folder whose config has another seed or learning rate than its name and its line, and one without a config,
- * are refused: such a run was exchanged.
+ * The ledger is kept when a study is changed: lines of a different build, with a different number of steps, or with
+ * settings that the arm no longer has are ignored. The settings are those in the run's folder; if the folder was
+ * removed, the line counts. A folder without a config, or whose config does not have the seed and learning rate of its
+ * name and its line, is rejected, because the run was replaced.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -21,10 +21,10 @@
 struct comparing {
     const struct weft_result_arm *arm;
     const struct weft_finished *run;
-    int count, same; /* options of the config, and those that are the arm's */
+    int count, same; /* number of options in the config, and of those equal to the arm's */
 };
 
-/* Whether an option that differs from run to run is that of the line. */
+/* Checks that an option that differs between runs has the value of the line. */
 static bool is_of_run(const struct weft_finished *run, const char *name, const char *value)
 {
     int64_t whole;
@@ -57,7 +57,7 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
     if (*same)
         return WEFT_OK;
     if (access(path, F_OK) != 0)
-        return FAIL(WEFT_FORMAT, "%s is missing: what was trained in that folder is not known", path);
+        return FAIL(WEFT_FORMAT, "%s is missing, so it is unknown what was trained in that folder", path);
     TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     TRY(weft_json_load(path, compare_entry, &c));
     *same = c.count == arm->entry_count && c.same == arm->entry_count && strcmp(hash, run->config_sha256) == 0;
@@ -66,7 +66,7 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
 
 /* ---- the ledger against itself */
 
-/* Lines with the same are in the order of the ledger. */
+/* Ties are in the order of the ledger. */
 static int by_arm_and_weights(const void *a, const void *b)
 {
     const struct weft_finished *x = *(const struct weft_finished *const *)a,
@@ -76,8 +76,8 @@ static int by_arm_and_weights(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
-/* Another seed gives other weights, or a line was copied. Lines by older releases have no chain, and their weights are
- * not compared. */
+/* Different seeds give different weights, unless a line was copied. Lines of older releases have no chain, and their
+ * weights are not compared. */
 static enum weft_status check_lines(struct weft_results *r, const struct weft_finished *list, int64_t count)
 {
     const struct weft_finished **sorted = weft_arena_alloc(&r->arena, (size_t)weft_max(1, count) * sizeof *sorted);
@@ -90,13 +90,13 @@ static enum weft_status check_lines(struct weft_results *r, const struct weft_fi
         const struct weft_finished *a = sorted[i - 1], *b = sorted[i];
         if (b->chain[0] && a->seed != b->seed && strcmp(a->arm, b->arm) == 0 &&
             strcmp(a->weights_sha256, b->weights_sha256) == 0)
-            return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has another seed",
+            return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has a different seed",
                         r->folder, (long long)(b - list) + 1, (long long)(a - list) + 1);
     }
     return WEFT_OK;
 }
 
-/* Of the runs that count, all have a chain, or none has. */
+/* Either all runs that count have a chain, or none has. */
 static enum weft_status check_chains(const struct weft_results *r)
 {
     const struct weft_finished *with = NULL, *without = NULL;
@@ -127,7 +127,7 @@ bool weft_result_is_screening(const struct weft_results *r, const struct weft_re
 static bool is_planned(const struct weft_results *r, const struct weft_result_arm *arm, const struct weft_finished *run)
 {
     bool seed = weft_result_is_judged(r, arm, run) || weft_result_is_screening(r, arm, run);
-    bool lr = r->lr_count == 0; /* each arm has its own */
+    bool lr = r->lr_count == 0; /* each arm has its own learning rate */
     for (int64_t i = 0; i < r->lr_count && !lr; i++)
         lr = r->lr[i] == run->lr;
     return seed && lr && run->steps == weft_result_steps(r, arm) && strcmp(run->program_sha256, r->program_sha256) == 0;
@@ -141,7 +141,7 @@ static int by_lr_and_seed(const void *a, const void *b)
     return (x->seed > y->seed) - (x->seed < y->seed);
 }
 
-/* Of several lines of the same run, the last one counts, whatever the others were. */
+/* If a run has several lines, the last one counts. */
 static void put(struct weft_result_arm *arm, const struct weft_finished *run)
 {
     int i = 0;
@@ -192,7 +192,7 @@ int64_t weft_result_planned(const struct weft_results *r, const struct weft_resu
     return r->seed_count + (arm->repeats ? 0 : r->lr_count * r->screen_seeds);
 }
 
-/* How many runs from `first` on have the same learning rate. */
+/* Returns the number of consecutive runs from `first` with the same learning rate. */
 static int same_lr(const struct weft_result_arm *arm, int first)
 {
     int n = 1;
@@ -213,7 +213,7 @@ double weft_result_screened_loss(const struct weft_results *r, const struct weft
     return n && (!r->screen_seeds || n == r->screen_seeds) ? sum / (double)n : NAN;
 }
 
-/* By the screening runs, which are not judged; a repeat has what the arm before it has. */
+/* Chooses by the screening runs, which are not judged; a repeat has the learning rate of the arm that it repeats. */
 static void choose_screened(const struct weft_results *r, struct weft_result_arm *arm)
 {
     double least = INFINITY;
@@ -234,8 +234,8 @@ static void choose_screened(const struct weft_results *r, struct weft_result_arm
         }
 }
 
-/* Of earlier studies, and of runs that are compared: the smallest mean validation loss; while runs are missing, among
- * the learning rates with the most seeds. */
+/* For earlier studies and compared runs: chooses the smallest mean validation loss; while runs are missing, among the
+ * learning rates with the most seeds. */
 static void choose_judged(struct weft_result_arm *arm)
 {
     int seeds = 0;

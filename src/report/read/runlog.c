@@ -35,7 +35,7 @@ static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena
 
 static bool has(const struct weft_fields *f, const char *name) { return json_object_get(f->object, name) != NULL; }
 
-/* A score that was not finite is null. */
+/* A non-finite score is null. */
 static bool has_number(const struct weft_fields *f, const char *name)
 {
     return has(f, name) && !json_is_null(json_object_get(f->object, name));
@@ -72,14 +72,14 @@ static void take_gates(struct weft_runlog *log, struct weft_fields *f)
     log->gates_failed = weft_field_int(f, "gates_failed", 0, log->gates_checks);
 }
 
-/* A run of 0.1.0 that an older program had begun. */
+/* A run of 0.1.0 that was started by an older build. */
 static bool is_unknown(const struct weft_fields *f, const char *name)
 {
     const char *text = json_string_value(json_object_get(f->object, name));
     return text && strcmp(text, "unknown") == 0;
 }
 
-/* The keys of a record say what it is. */
+/* The keys of a record identify its kind. */
 static enum weft_status read_record(struct weft_runlog *log, struct weft_fields *f, struct weft_arena *arena)
 {
     log->steps = weft_field_int(f, "step", 0, INT64_MAX);
@@ -103,7 +103,7 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     take_text(f, "weft", log->version, sizeof log->version);
     take_text(f, "isa", log->isa, sizeof log->isa);
     take_gates(log, f);
-    if (has(f, "changed")) /* earlier programs did not record the config from there on */
+    if (has(f, "changed")) /* earlier releases did not record the config from there on */
         *log->config_sha256 = 0;
     take_hash(f, "config_sha256", log->config_sha256);
     take_hash(f, "data_sha256", log->data_sha256);
@@ -128,13 +128,13 @@ static enum weft_status follow_chain(struct weft_runlog *log, struct weft_chain 
     return WEFT_OK;
 }
 
-/* A step has a few records: many of one step are not a log, however long it is. */
+/* A step has only a few records: a file with many of one step is not a log. */
 static enum weft_status count_records(const struct weft_runlog *log, int64_t before, int *records, const char *where)
 {
     enum { MOST = 1000 };
     *records = log->steps == before ? *records + 1 : 0;
     if (log->steps < before || *records > MOST)
-        return FAIL(WEFT_FORMAT, "%s: step %lld %s: this is not a log that Weft wrote", where, (long long)log->steps,
+        return FAIL(WEFT_FORMAT, "%s: step %lld %s: Weft did not write this log", where, (long long)log->steps,
                     log->steps < before ? "comes after a later one" : "has more than 1000 records");
     return WEFT_OK;
 }
@@ -156,7 +156,7 @@ static enum weft_status read_records(struct weft_runlog *log, struct weft_lines 
     int records = 0;
     weft_chain_start(&chain);
     TRY(weft_lines_next(lines));
-    while (lines->bytes && lines->text[lines->bytes - 1] == '\n') { /* else it is not complete yet */
+    while (lines->bytes && lines->text[lines->bytes - 1] == '\n') { /* otherwise it is still incomplete */
         int64_t before = log->steps;
         snprintf(where, sizeof where, "%s:%lld", lines->path, (long long)lines->number);
         TRY(follow_chain(log, &chain, lines, where));
@@ -167,7 +167,7 @@ static enum weft_status read_records(struct weft_runlog *log, struct weft_lines 
     return WEFT_OK;
 }
 
-/* The record of the gates that the log names; logs of earlier releases name none. */
+/* Checks the record of the gates that the log names; logs of earlier releases name none. */
 static enum weft_status check_gates(const struct weft_runlog *log, const char *folder)
 {
     char path[4096], hash[65] = "";
@@ -178,7 +178,7 @@ static enum weft_status check_gates(const struct weft_runlog *log, const char *f
         TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (strcmp(hash, log->gates_sha256) != 0)
         return FAIL(WEFT_FORMAT, "%s %s: it was changed after the run", path,
-                    *hash ? "does not have the hash that the log recorded" : "is missing, but the log has its hash");
+                    *hash ? "does not have the hash recorded in the log" : "is missing, but the log has its hash");
     return WEFT_OK;
 }
 

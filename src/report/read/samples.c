@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * samples.c - whether the arms of a comparison were scored on the same samples. If not, their losses are means over
- * different tokens, and a difference in nats per token would say nothing about the models.
+ * samples.c - checks whether the arms of a comparison were scored on the same samples. If not, their losses are means
+ * over different tokens, and a difference in nats per token is meaningless.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
@@ -49,7 +49,7 @@ static void compare(const struct weft_results *r, const char *option, struct lis
         add(l, option, a ? a : "not set", b ? b : "not set");
 }
 
-/* The options of the task, which are those of the owner "task=NAME". */
+/* Options of the task have the owner "task=NAME". */
 static void compare_task(const struct weft_results *r, bool data_known, struct list *l)
 {
     const char *task = weft_result_option(&r->arm[0], "task");
@@ -66,7 +66,7 @@ enum weft_status weft_results_check_samples(struct weft_results *r)
 {
     const struct weft_result_arm *a = &r->arm[0], *b = &r->arm[1];
     struct list l = {""};
-    bool data_known = *a->data_sha256 && *b->data_sha256; /* then it does not matter what their folder is called */
+    bool data_known = *a->data_sha256 && *b->data_sha256; /* then the name of their folder does not matter */
     compare(r, "task", &l);
     compare(r, "vocab", &l);
     compare(r, "eval_samples", &l);
