@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * estimate.c - whether a study can run on this machine, and how long it would take.
+ * estimate.c - estimates whether a study can run on this machine, and how long it would take.
  *
- * If the data exist and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to reach
- * half of the speed of large matrix products, as large models do; small ones reach less.
+ * If the data exists and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to
+ * reach half of the speed of large matmuls, as large models do; small ones reach less.
  */
 #include "bench/bench.h"
 #include "study/study.h"
@@ -41,7 +41,7 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
     weft_error_clear();
 }
 
-/* As many parallel runs as there are cores and memory for; on other computers, as many as the study allows. */
+/* As many concurrent runs as cores and memory allow; on different hosts, as many as the study allows. */
 static void choose_slots(const struct weft_study *s, bool elsewhere, struct weft_estimate *e)
 {
     int64_t cores = weft_threads(), bytes = weft_available_bytes(), runs = weft_study_runs(s);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_samples.c - compares, before a study trains, the samples that runs of different arms with the same seed read.
+ * first_samples.c - compares, before a study trains, the samples that runs of different arms read with the same seed.
  *
- * The samples come from the model and recipe that a run's config gives, with the functions that training uses. So a
- * difference that the configs do not show, such as a seed that is wrong for one arm, is found before training and not
- * only by the report, which compares the hashes of all samples that runs have read (report/read/pairing.c).
+ * The samples come from the model and recipe of a run's config, by the functions that training uses. So a difference
+ * that the configs do not show, such as a wrong seed in one arm, is found before training and not only by the report,
+ * which compares the hashes of all samples that runs have read (report/read/pairing.c).
  */
 #include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs compared at most, beside those of the first seed: each opens its data. */
+/* Maximum number of compared runs, besides those of the first seed: each opens its data. */
 enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
 
 /* The samples of one run. */
 struct reading {
     const struct weft_arm_twin *run;
-    int64_t training, validation, test; /* numbers of samples */
+    int64_t training, validation, test; /* number of samples of each kind */
     int32_t *memory;                    /* of one sample: tokens, then targets */
     char (*sha256)[65];                 /* of every sample: training, validation, test */
 };
@@ -47,7 +47,7 @@ static enum weft_status hash_samples(struct reading *r)
     return recipe->task->failure ? recipe->task->failure(recipe->task_options) : WEFT_OK;
 }
 
-/* `training` is the number of samples to read of those that train. Free memory and sha256 also after a failure. */
+/* `training` is the number of training samples to read. Free memory and sha256 also after a failure. */
 static enum weft_status read_samples(struct reading *r, struct weft_arm_twin *run, int64_t training)
 {
     struct weft_recipe *recipe = &run->recipe;
@@ -84,9 +84,9 @@ static void release(struct reading *r)
 /* ---- comparing */
 
 #define ADVICE                                                                                                         \
-    "Arms with different samples cannot be compared seed by seed: give both the same data, vocabulary and task "       \
-    "settings. If they have these, samples of this task depend on the model. With --unsafe both are trained, and "     \
-    "the report has no verdict (not paired)"
+    "Arms with different samples cannot be compared seed by seed: set the same data, vocabulary and task settings "    \
+    "for both. If they already have these, samples of this task depend on the model. With --unsafe both are "          \
+    "trained, and the report has no verdict (not paired)"
 
 static enum weft_status refuse(const struct weft_study *s, const struct weft_study_run *run, const char *kind,
                                int64_t index)
@@ -100,12 +100,11 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
                                 const struct reading *base)
 {
     if (a->validation != base->validation || a->test != base->test)
-        return FAIL(
-            WEFT_CHECK,
-            "the first samples of arm %s are not those of arm %s: it has %lld samples of validation and %lld of "
-            "the test, not %lld and %lld. " ADVICE,
-            s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
-            (long long)base->validation, (long long)base->test);
+        return FAIL(WEFT_CHECK,
+                    "the first samples of arm %s are not those of arm %s: it has %lld validation samples and %lld test "
+                    "samples, not %lld and %lld. " ADVICE,
+                    s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
+                    (long long)base->validation, (long long)base->test);
     int64_t validation = base->training, test = validation + base->validation;
     for (int64_t i = 0; i < count_samples(base); i++)
         if (strcmp(a->sha256[i], base->sha256[i]) != 0)
@@ -120,18 +119,17 @@ bool weft_study_is_paired(const struct weft_study *s, int arm)
     return s->arm[arm].repeats < 0 || s->repeat_seeds == WEFT_REPEAT_SAME;
 }
 
-/* The arm's run of the seed number `seed`, counted from 0, with the seed that the first arm has. */
+/* The arm's run with the first arm's seed number `seed`, counted from 0. */
 static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t seed, const struct reading *base)
 {
     struct reading r;
     int64_t first = weft_study_screening(s) + seed * s->arm_count;
     struct weft_study_run run = weft_study_run_at(s, first + arm), of_base = weft_study_run_at(s, first);
     if (run.seed != of_base.seed)
-        return FAIL(
-            WEFT_CHECK,
-            "the first samples of arm %s are not those of arm %s: run %lld has seed %lld, not %lld. This is a defect "
-            "of Weft: please report it",
-            s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
+        return FAIL(WEFT_CHECK,
+                    "the first samples of arm %s are not those of arm %s: run %lld has seed %lld, not %lld. This is a "
+                    "bug in Weft: please report it",
+                    s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
     enum weft_status status = read_run(s, &run, base->training, &r);
     if (status == WEFT_OK)
         status = compare(s, &run, &r, base);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * match.c - arms of equal size: the width at which an arm has as many weights, or FLOPs, as the first.
+ * match.c - matches arms in size: finds the width at which an arm has as many parameters, or FLOPs, as the first.
  *
- * Both grow with the width, so bisection finds the first width that reaches the goal; that width or the one below it is
- * the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even head
- * widths): an impossible width counts as the next possible one, which keeps the order.
+ * Both grow with the width, so bisection finds the smallest width that reaches the goal; that width or the next smaller
+ * one is the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even
+ * head widths): an impossible width is treated as the next possible one, which preserves the order.
  */
 #include "study/study.h"
 
@@ -78,7 +78,7 @@ static enum weft_status size_at(const struct weft_study *s, const struct weft_ar
     return status;
 }
 
-/* The size at the first possible width from `width` on. */
+/* The size at the smallest possible width that is at least `width`. */
 static enum weft_status size_from(const struct weft_study *s, const struct weft_arm *arm, int64_t *width, double *size)
 {
     for (int tries = 0; tries < MOST_TRIES; tries++, ++*width) {
@@ -96,7 +96,7 @@ struct match {
     double size;
 };
 
-/* The first possible width that reaches the goal, and the last one below it; 0: there is none. */
+/* Finds the smallest possible width that reaches the goal, and the largest below it; 0: there is none. */
 static enum weft_status bracket(const struct weft_study *s, const struct weft_arm *arm, double goal,
                                 struct match *below, struct match *above)
 {
@@ -144,7 +144,7 @@ static enum weft_status solve(const struct weft_study *s, const struct weft_arm 
 
 /* ---- the arms */
 
-/* A width that matching finds cannot be set. */
+/* A width that is found by matching cannot be set. */
 static enum weft_status check_free(const struct weft_study *s, const struct weft_arm *arm)
 {
     const char *name = weft_match_by_names[s->match_by];

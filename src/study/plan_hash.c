@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan_hash.c - the hash that identifies a plan: everything in study.json but its own hash, the command, program and
- * machine, and what can be computed again from the configs (costs and gates).
+ * plan_hash.c - computes the hash that identifies a plan. It covers everything in study.json except the hash itself,
+ * the command, program and machine, and the values that can be recomputed from the configs (costs and gates).
  *
- * It is a hash of values, not of text: types and lengths are part of it, numbers are written as settings are, and
- * members of objects count in their order.
+ * It is a hash of values, not of text: it includes types and lengths, numbers are formatted like settings, and the
+ * order of the members of objects matters.
  */
 #include "study/plan_hash.h"
 #include "base/json.h"
@@ -30,7 +30,7 @@ static bool is_named(const char *name, const char *const *names)
 
 static void add_value(struct weft_sha256 *sha, const json_t *value);
 
-/* Members with a value of null are left out as those of `without` are. */
+/* Members whose value is null are omitted, like those in `without`. */
 static void add_object(struct weft_sha256 *sha, const json_t *object, const char *const *without)
 {
     for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at))

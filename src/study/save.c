@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - the plan as study.json, which reports are made from, and as a table.
+ * save.c - writes the plan as study.json, from which reports are made, and as a table.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- JSON; without memory a value is NULL, which jansson refuses to pack */
+/* ---- JSON; if memory is missing a value is NULL, which jansson refuses to pack */
 
 static json_t *pack_gates(const struct weft_arm *arm)
 {
@@ -49,7 +49,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
-/* The processor, its cores and instruction set, which is read back (report/read/recount.c). */
+/* Describes the processor, its cores and the instruction set, which report/read/recount.c parses. */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";
@@ -62,7 +62,7 @@ static void describe_machine(char text[256])
     snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
-/* The hash of the plan is empty: it is that of the rest. */
+/* The hash of the plan is still empty, because it is computed from the rest. */
 static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)
 {
     char machine[256];
@@ -146,8 +146,8 @@ static enum weft_status check_same_plan(const struct weft_study *s, const char *
         return FAIL(
             WEFT_INVALID,
             "%s has a study with a different plan, and %lld of its runs are finished: %s. A plan (arms, settings, "
-            "learning rates, seeds, looks) is fixed before the first run: pass another --out, with --set "
-            "parent=%s and other seeds; or remove the folder",
+            "learning rates, seeds, looks) is fixed before the first run: pass a different --out, with "
+            "--set parent=%s and different seeds; or remove the folder",
             folder, (long long)count, *difference ? difference : "its hash differs", folder);
     return WEFT_OK;
 }
@@ -172,8 +172,8 @@ static enum weft_status check_parent(const struct weft_study *s)
     json_decref(study);
     if (overlap)
         return FAIL(WEFT_INVALID,
-                    "the results of %s have been seen, so its seeds cannot judge what was changed after that: begin "
-                    "behind them, with --set seed=%lld",
+                    "the results of %s are known, so its seeds cannot judge changes made since: start after them, with "
+                    "--set seed=%lld",
                     s->parent, (long long)most + 1);
     return WEFT_OK;
 }

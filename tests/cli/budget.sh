@@ -50,8 +50,8 @@ study --dry-run --unsafe --out none --budget 0.5 && steps=$(field steps <out) &&
     grep -q "^$steps of 1000000 steps for every arm, .*: fixed by a budget of 0.5 minutes" err && [[ ! -e none ]]
 result $? "as many steps as fit, and no fewer"
 refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" --out none --budget 1e-5
-refuses "the steps of a ladder's rungs follow their weights" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
-refuses "arm b has steps=50 where arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
+refuses "the steps of a ladder's rungs follow from their parameters" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
+refuses "arm b has steps=50 and arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
 refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
 refuses "budget=-1 is invalid" --out none --budget -1
 
@@ -92,7 +92,7 @@ result $? "no more steps than the config has; the budget is part of the plan"
 # ---- data that stand in for others
 
 sed -i '/RECALL/d; s/MAX_ITERS=.*/MAX_ITERS=4/; s/WARMUP=.*/WARMUP=2/; s/ warmup=0//' tiny
-refuses "stand_in=none stands in for nothing" --out text --stand-in none
+refuses "stand_in=none has no effect" --out text --stand-in none
 cat >>tiny <<'END'
 CONFIG_WEFT_TASK="text"
 CONFIG_WEFT_DATA="data/missing"

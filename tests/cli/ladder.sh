@@ -131,7 +131,7 @@ refuses_study() { # TEXT WORDS...
     [[ $? == 1 && ! -s out && ! -e none ]] && grep -qF -- "$1" err
     result $? "refused: $1"
 }
-refuses_study 'a ladder of 2 rungs: give at least 3 sizes' --ladder 'width=16 | width=32'
+refuses_study 'a ladder cannot have 2 rungs: expected at least 3 sizes' --ladder 'width=16 | width=32'
 refuses_study 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
 refuses_study '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
 refuses_study 'the rungs of a ladder are compared over the same seeds' --set looks=3,5

@@ -65,7 +65,7 @@ result $? "what is done is not trained again, and study.json is the same"
 refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
 refuses 'has a study with a different plan' --out whole --set lr=0.002
 refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
-refuses 'begin behind them, with --set seed=3' --out more --seeds 3 --set parent=whole
+refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
 refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
 result $? "what is refused changes nothing"

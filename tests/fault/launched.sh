@@ -128,7 +128,7 @@ shift
 exec ./other "$@"
 END
 launched ./elsewhere --out other.d --seeds 1
-[[ $? == 1 && ! -e other.d/runs.jsonl ]] && grep -q 'is of another program than this one' err
+[[ $? == 1 && ! -e other.d/runs.jsonl ]] && grep -q 'was written by a different build of weft' err
 result $? "a run by another program does not count"
 
 for signal in TERM INT KILL; do

@@ -17,8 +17,7 @@ enum { A_DAY = 86400 };
 
 #define NO_DATA                                                                                                        \
     "docs/data.md explains how to get the data; --stand-in DIR (make STAND_IN=book.txt) trains on different text "     \
-    "instead, "                                                                                                        \
-    "which the plan and the report mention. "
+    "instead, which the plan and the report mention. "
 
 static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->json ? stdout : stderr; }
 
