@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * archive.c - files in the ustar format (POSIX.1-1988), compressed by zstd in one frame with a checksum.
+ * archive.c - writes files in the ustar format (POSIX.1-1988), compressed by zstd in one frame with a checksum.
  */
 #define _GNU_SOURCE
 #include "report/archive.h"
@@ -77,7 +77,7 @@ static bool set_name(struct header *h, const char *name)
     return true;
 }
 
-/* Octal, or from 8 GiB on binary, which all programs read. */
+/* Octal or, for 8 GiB and above, binary, which all programs read. */
 static void set_size(struct header *h, int64_t size)
 {
     if (size < (int64_t)1 << 33) {
@@ -120,7 +120,7 @@ static enum weft_status add_content(struct weft_archive *a, FILE *from, int64_t 
     for (int64_t left = size, n; left; left -= n) {
         n = (int64_t)fread(a->in, 1, (size_t)weft_min(left, PIECE), from);
         if (n == 0)
-            return FAIL(WEFT_IO, "%s became shorter while it was read, or cannot be read", path);
+            return FAIL(WEFT_IO, "%s was truncated while it was read, or cannot be read", path);
         weft_sha256_add(&sha, a->in, (size_t)n);
         TRY(compress(a, a->in, (size_t)n, ZSTD_e_continue));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval_items.c - the items that `weft eval` scored: their noise, their file, and the difference from those of another
- * model, item by item.
+ * eval_items.c - prints and saves the items scored by `weft eval`: their noise, and the difference from the items of a
+ * second model, item by item.
  */
 #include "cmd/kit/eval_items.h"
 #include "stats/stats.h"

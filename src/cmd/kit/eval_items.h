@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval_items.h - the items that `weft eval` scored: their noise, their file, and the difference from those of another
+ * eval_items.h - items scored by `weft eval`: their noise, their file, and the difference from the items of a second
  * model.
  */
 #ifndef WEFT_EVAL_ITEMS_H
@@ -9,14 +9,14 @@
 #include "base/json.h"
 #include "train/score/items.h"
 
-/* What is printed of items: NAME_error, and with a file to compare with diff_NAME and the ends of its interval. */
+/* A figure to print from items: NAME_error and, with a file to compare with, diff_NAME and the ends of its interval. */
 struct weft_item_figure {
     const char *name; /* NULL: no more */
-    double scale;     /* from a mean cost to the figure */
-    bool norm;        /* by the second cost */
-    bool quiet;       /* no error, only the difference */
+    double scale;     /* factor from a mean cost to the figure */
+    bool norm;        /* use the second cost */
+    bool quiet;       /* print only the difference, not NAME_error */
 };
-/* Whether there is anything to compare with, before time is spent on scoring. */
+/* Checks before scoring that the file to compare with can be used. */
 enum weft_status weft_eval_check(const char *against);
 /* `save` and `against` are paths or NULL. */
 enum weft_status weft_eval_items(const struct weft_items *items, const char *save, const char *against,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * planning.c - a study, or all rungs of a ladder, before training: time, gates and table.
+ * planning.c - plans a study, or all rungs of a ladder, before training: time, gates and table.
  */
 #include "cmd/kit/planning.h"
 
@@ -78,7 +78,7 @@ static const struct weft_estimate *find_obstacle(const struct weft_study_ladder 
     return NULL;
 }
 
-/* Refuses what cannot run or would take too long; a dry run only prints it. */
+/* Refuses a study that cannot run or would take too long; a dry run only prints the reason. */
 static enum weft_status check_estimate(const struct weft_planning *p, const struct weft_study_ladder *l,
                                        const struct weft_estimate *e)
 {
@@ -162,7 +162,7 @@ static enum weft_status check_prospects(const struct weft_planning *p, struct we
     return check_samples(p, s);
 }
 
-/* What is not trained here is checked on small copies only: the runs check the models themselves. */
+/* A study that is trained on different hosts is checked on small copies only: its runs check the models themselves. */
 enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s, const char *folder,
                                      struct weft_simulated *simulated)
 {
@@ -204,7 +204,7 @@ static int add_arm(struct weft_result *r, const char *rung, const struct weft_ar
     return failed;
 }
 
-/* The hash of a plan that cannot be made is empty; the run will say why. */
+/* The hash of a plan that cannot be made is empty; the run will report the reason. */
 static int add_rung(struct weft_result *r, const struct weft_study *s, const char *rung)
 {
     int failed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * progress.c - the line that says how far a command is.
+ * progress.c - prints the progress line of a command.
  */
 #include "cmd/kit/progress.h"
 
@@ -40,13 +40,13 @@ static bool is_due(const struct weft_line *line, double now, int part)
 {
     double since = now - line->printed;
     if (part == PARTS && line->part < PARTS)
-        return true; /* all is done, and was not */
+        return true; /* newly completed */
     if (line->terminal)
         return since >= 0.1;
     return part < 0 ? since >= 10 : part > line->part;
 }
 
-/* A line that is wider than the terminal could not be rewritten. Cuts between characters of UTF-8. */
+/* Cuts the line to the terminal's width, between UTF-8 characters, because a wider line could not be rewritten. */
 static void fit(char *text)
 {
     struct winsize size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * progress.h - how far a command is, on stderr: on a terminal one line that is rewritten, elsewhere at most twenty
- * plain lines, or one every ten seconds where nobody knows how much there is.
+ * progress.h - shows the progress of a command on stderr: on a terminal as one line that is rewritten, otherwise as at
+ * most twenty plain lines, or one every ten seconds if the total is unknown.
  */
 #ifndef WEFT_CMD_PROGRESS_H
 #define WEFT_CMD_PROGRESS_H
@@ -10,20 +10,21 @@
 
 struct weft_line {
     bool terminal;
-    double start; /* when */
-    double from;  /* what was done before */
-    /* Its own: */
-    bool shown;     /* there is text in the terminal's line */
-    double printed; /* when */
-    int part;       /* of twenty, when it was printed; -1: nobody knows */
+    double start; /* start time */
+    double from;  /* amount done before */
+    /* Internal: */
+    bool shown;     /* the terminal's line has text */
+    double printed; /* time of the last print */
+    int part;       /* part of twenty at the last print; -1: unknown total */
 };
 void weft_line_init(struct weft_line *line, double from);
-/* `done` of `all` in any unit; all = 0: nobody knows. The time left follows the message where it is known. */
+/* Shows that `done` of `all` is done, in any unit; all = 0: unknown. The remaining time follows the message if
+ * known. */
 void weft_line_show(struct weft_line *line, double done, double all, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* A message that stays, in a line of its own. */
+/* Prints a permanent message on its own line. */
 void weft_line_say(struct weft_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What is printed next begins a new line. */
+/* Ends the line, so that further output begins on a new line. */
 void weft_line_end(struct weft_line *line);
 
 struct weft_words {

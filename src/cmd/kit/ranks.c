@@ -11,9 +11,10 @@
 
 static void write_all(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
-/* In the watchdog's thread: the others may be anywhere, with any lock, so nothing is used that takes one. `weft launch`
- * reads the file that it names, for mpirun may itself wait for a host that is gone. The launcher ends all ranks when
- * the first is gone: so this one first waits until the others have said what they know. */
+/* Runs in the watchdog's thread: the other threads may be anywhere and hold any lock, so nothing that takes one is
+ * used. `weft launch` reads the file WEFT_STALL_REPORT, because mpirun may itself wait for a host that is gone. The
+ * launcher ends all ranks when the first exits, so this one first waits until the others have reported what they
+ * know. */
 static void end_stalled(void *context, int lost, const char *what)
 {
     char text[600], line[40];
@@ -34,8 +35,8 @@ enum weft_status weft_ranks_join(struct weft_comm *comm, double stall)
     return weft_comm_start(comm, &(struct weft_patience){stall, end_stalled, NULL});
 }
 
-/* A rank that fails ends the others: they would wait for it. The one that has most to say goes first, and what it says
- * is given time: a launcher may lose what it has not passed on when the ranks end. */
+/* A failing rank ends the others, which would wait for it. The rank with the actual error goes first and pauses after
+ * its message: a launcher may lose output that it has not forwarded when the ranks end. */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status)
 {
     bool failed = status != WEFT_OK && status != WEFT_STOPPED;

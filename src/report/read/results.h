@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * results.h - shared by the files of this room.
+ * results.h - declarations shared by the files of this room.
  */
 #ifndef WEFT_RESULTS_H
 #define WEFT_RESULTS_H
@@ -9,25 +9,25 @@
 
 /* ---- reading */
 
-/* Takes the runs of this study from the ledger (results_runs.c), and chooses the learning rate of every arm. */
+/* Reads the runs of this study from the ledger, and chooses the learning rate of every arm (results_runs.c). */
 enum weft_status weft_results_take_runs(struct weft_results *r);
 void weft_results_choose_lr(struct weft_results *r);
-/* An arm as its plan has it: settings, spec and recipe alone. false in *there: no run has them. Release also after a
- * failure (recount.c). */
+/* Resolves the settings, spec and recipe of an arm from the config of one of its runs; *there is false if it has none.
+ * Release also after a failure (recount.c). */
 enum weft_status weft_result_arm_configure(const struct weft_result_arm *of, const char *data, struct weft_arm *arm,
                                            bool *there);
 void weft_result_arm_release(struct weft_arm *arm);
-/* Whether the plan was made with this instruction set: memory and the number of checks depend on it. */
+/* Returns whether the plan was made with this instruction set: memory and the number of checks depend on it. */
 bool weft_results_same_isa(const struct weft_results *r, const char *isa);
-/* Counts what each arm costs from the config of one of its runs, and compares (recount.c). */
+/* Recomputes the costs of each arm from the config of one of its runs, and compares them with the plan (recount.c). */
 enum weft_status weft_results_recount(struct weft_results *r);
 
-/* Refuses a run whose log says something else than its line in the ledger, the plan, or the gates of the arm
+/* Refuses a run whose log does not agree with its line in the ledger, the plan, or the gates of the arm
  * (results_logs.c). A run without a chain is counted as unbound. */
 enum weft_status weft_result_check_log(struct weft_results *r, struct weft_result_arm *arm, struct weft_finished *run);
 
-/* Runs of an arm that the plan has; whether a run is one of those that are judged, or that choose the learning rate;
- * and the mean validation loss by which it was chosen, NAN while runs are missing. */
+/* Returns the number of planned runs of an arm; whether a run is judged, or chooses the learning rate; and the mean
+ * validation loss by which a rate is chosen, NAN while runs are missing. */
 int64_t weft_result_planned(const struct weft_results *r, const struct weft_result_arm *arm);
 bool weft_result_is_judged(const struct weft_results *r, const struct weft_result_arm *arm,
                            const struct weft_finished *run);
@@ -35,23 +35,22 @@ bool weft_result_is_screening(const struct weft_results *r, const struct weft_re
                               const struct weft_finished *run);
 double weft_result_screened_loss(const struct weft_results *r, const struct weft_result_arm *arm, double lr);
 
-/* The mean difference of an arm as a percentage of the first arm's mean loss (format.c). */
+/* Returns the mean difference of an arm as a percentage of the first arm's mean loss (format.c). */
 double weft_result_percent(const struct weft_results *r, const struct weft_result_arm *arm);
-/* The number of steps of an arm, which may differ from that of the first (options.c). */
+/* Returns the number of steps of an arm, which may differ from the first arm's (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
-/* Whether runs of one arm may differ in an option: seed and learning rate. */
+/* Returns whether runs of one arm may differ in an option: seed and learning rate. */
 bool weft_option_is_per_run(const char *option);
 
-/* The fingerprint of the data that the run in a folder was trained on, from its newest checkpoint; "": not known
- * (samples.c). */
+/* Reads the fingerprint of a run's training data from its newest checkpoint; "": unknown (samples.c). */
 enum weft_status weft_run_data_hash(const char *folder, char hash[65]);
-/* Fills in not_comparable, of two arms. */
+/* Fills in not_comparable for two arms. */
 enum weft_status weft_results_check_samples(struct weft_results *r);
 
-/* Adds what this look at every arm found to the study's looks.jsonl, unless it is there (looks.c). */
+/* Adds the result of this look at every arm to the study's looks.jsonl, unless already recorded (looks.c). */
 enum weft_status weft_looks_record(const struct weft_results *r);
 
-/* Why runs of this arm and of the first with the same seed are not pairs; NULL: they are, as far as it was recorded
+/* Finds why runs of this arm and of the first with the same seed are not pairs; NULL: they are, as far as recorded
  * (pairing.c). */
 enum weft_status weft_pairing_check(struct weft_results *r, const struct weft_result_arm *arm, const char **reason);
 
@@ -66,15 +65,15 @@ struct weft_runlog {
     struct weft_curve train, val; /* cross-entropy only, which all arms have */
     struct weft_curve rate, norm; /* learning rate; norm of the gradient, before clipping */
     int64_t params, steps, gates_checks, gates_failed;
-    char version[32], isa[32]; /* of the program that it was begun or last resumed with */
-    double tokens;             /* trained on */
-    double train_loss;         /* of the last step that is logged, with all terms */
+    char version[32], isa[32]; /* of the program that started or last resumed it */
+    double tokens;             /* number of tokens trained on */
+    double train_loss;         /* of the last logged step, with all terms */
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
     char config_sha256[65], data_sha256[65], plan_sha256[65], gates_sha256[65]; /* "": not recorded */
-    char chain[65]; /* of the last record; "": the log has none, as those of release 0.1.0 */
+    char chain[65]; /* of the last record; "": none, as in logs of release 0.1.0 */
 };
-/* Refuses a log with a chain that is not intact. */
+/* Reads a log; refuses one whose chain is broken. */
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
 
 /* ---- a single run (run.c), and its files (run_page.c) */
@@ -85,14 +84,14 @@ struct weft_run_report {
     int64_t steps; /* planned */
     bool finished; /* and scored */
     char title[128], headline[WEFT_VERDICT_TEXT];
-    char *samples; /* of samples.txt, for a page; NULL: there are none */
+    char *samples; /* content of samples.txt; NULL: none */
 };
 void weft_run_page(const void *report, FILE *to);
 void weft_run_markdown(const void *report, FILE *to);
-/* Calls for every figure that there is; `time`: it depends on a clock (run_figures.c). */
+/* Calls `figure` for every available figure; `time`: it depends on a clock (run_figures.c). */
 typedef void weft_figure_fn(void *context, const char *name, const char *value, bool time);
 void weft_run_figures(const struct weft_run_report *run, weft_figure_fn *figure, void *context);
-/* The same for what a reader must know first. */
+/* Calls `note` for every note above the figures. */
 void weft_run_notes(const struct weft_run_report *run, weft_note_fn *note, void *context);
 
 /* ---- curves over seeds (curves.c), thinned to a few hundred points */
@@ -103,12 +102,12 @@ struct weft_band {
 };
 struct weft_curves {
     struct weft_arena arena;
-    bool difference_in_val; /* else the differences are those of the training loss */
+    bool difference_in_val; /* otherwise the differences are those of the training loss */
     struct weft_arm_curves {
         struct weft_band train, val, difference; /* difference: from the first arm, seed by seed */
     } * arm;
 };
-/* A single curve, over as many steps as were logged: the band is the range within a point's interval. */
+/* Thins a single curve over the logged steps: the band is the range within a point's interval. */
 enum weft_status weft_curve_thin(const struct weft_curve *curve, int64_t steps, struct weft_band *band,
                                  struct weft_arena *arena);
 enum weft_status weft_curves_init(struct weft_curves *c, const struct weft_results *r);
@@ -122,18 +121,18 @@ struct weft_text {
 struct weft_text weft_count_text(double n); /* "1.235 M" */
 struct weft_text weft_short_text(double n); /* "1.2 M" */
 struct weft_text weft_bytes_text(double n); /* "12.3 MiB" */
-struct weft_text weft_loss_text(double x);  /* four decimals; "-": not finite */
+struct weft_text weft_loss_text(double x);  /* four decimals; "-" if not finite */
 struct weft_text weft_lr_text(double x);
 struct weft_text weft_interval_text(struct weft_interval i);
 
-/* Round numbers on an axis, at most about as many as asked for, and their texts (ticks.c). */
+/* Round numbers on an axis, about `most` at most, and their texts (ticks.c). */
 enum { WEFT_MAX_TICKS = 16 };
 struct weft_ticks {
-    int count, decimals; /* decimals: -1: as many as each needs */
+    int count, decimals; /* decimals: -1: as needed for each */
     double value[WEFT_MAX_TICKS];
 };
 struct weft_ticks weft_ticks(double low, double high, int most, bool logarithmic);
-/* Whether an axis with these ends is logarithmic: on a linear one all that is small would lie on one line. */
+/* Returns whether an axis with these ends is logarithmic: a linear one would not separate small values. */
 bool weft_spans_decade(double low, double high);
 struct weft_text weft_tick_text(const struct weft_ticks *t, int i);
 
@@ -144,26 +143,26 @@ struct weft_report_file {
     char *text; /* to be freed */
     size_t bytes;
 };
-/* What `print` prints becomes the text. */
+/* Sets the text to the output of `print`. */
 enum weft_status weft_report_file_make(struct weft_report_file *file, void (*print)(const void *of, FILE *to),
                                        const void *of);
-/* Replaces the first `count` of them in a folder, all or none. */
+/* Replaces the first `count` files in a folder, all or none. */
 enum weft_status weft_report_save(const char *folder, const struct weft_report_file *files, int count);
 
 void weft_report_markdown(const struct weft_results *r, FILE *to);
 void weft_report_csv(const struct weft_results *r, FILE *to);
 void weft_report_page(const struct weft_results *r, const struct weft_curves *c, FILE *to);
 
-/* Text that comes from a file, as a cell of a table in Markdown: its characters are not taken as markup. */
+/* Writes text from a file as a cell of a Markdown table, with markup characters escaped. */
 void weft_markdown(FILE *to, const char *text);
 
-/* Parts of the page. Text that comes from files is escaped. */
+/* Parts of the page. Text from files is escaped. */
 void weft_html(FILE *to, const char *text); /* html.c */
-/* A page up to <body>, and its end. Of a page with charts, their data come last: open_data, the data, close. */
+/* Write a page up to <body>, and its end. With charts, their data comes last: open_data, the data, close. */
 void weft_html_open_page(const char *title, const char *what, bool charts, FILE *to);
 void weft_html_open_data(FILE *to);
 void weft_html_close_page(bool charts, FILE *to);
-/* A table with these names of its columns, up to a NULL. */
+/* Opens a table with these columns; NULL ends the list. */
 void weft_html_open_table(const char *label, const char *const *columns, FILE *to);
 void weft_html_close_table(FILE *to);
 void weft_html_verdicts(const struct weft_results *r, FILE *to);                            /* verdict_table.c */
@@ -177,7 +176,7 @@ void weft_html_gates(const struct weft_results *r, FILE *to); /* configs.c */
 void weft_html_configs(const struct weft_results *r, FILE *to);
 
 /* Charts that a script draws (chart.c): a box and a table for each, and the data of all of them. Series have the colour
- * of their arm, an index into the names of the legend. Only those with points belong into a chart. */
+ * of their arm, an index into the names of the legend. A chart may only contain series with points. */
 enum { WEFT_CHART_TITLE = 64 };
 struct weft_chart {
     const char *id, *title, *about, *y_title;
@@ -190,35 +189,35 @@ struct weft_chart {
         const struct weft_band *band;
     } series[WEFT_MAX_ARMS];
 };
-/* The title of an axis of steps; tokens: of a step, 0: not known. */
+/* Writes the title of an axis of steps; tokens: tokens per step, 0: unknown. */
 void weft_chart_title_steps(double tokens, char title[WEFT_CHART_TITLE]);
-bool weft_chart_is_drawn(const struct weft_chart *c); /* it has a series with two points */
+bool weft_chart_is_drawn(const struct weft_chart *c); /* a series has two points */
 void weft_html_legend(const char *label, const char *const *names, int count, FILE *to);
 void weft_html_chart(const struct weft_chart *c, FILE *to);
 void weft_html_chart_data(const char *const *names, int count, const struct weft_chart *charts, int chart_count,
                           FILE *to);
 
-/* Pictures over a logarithmic axis (plot.c): include all that is drawn, open, draw, close. Arms have their colours. The
- * titles of axes need not say that one is logarithmic. */
+/* Pictures over a logarithmic x axis (plot.c): include all values, open, draw, close. Arms have their colours. Titles
+ * of axes need not mention that an axis is logarithmic. */
 struct weft_plot {
     FILE *to;
-    bool log_y;                    /* asked for, as for ratios; also what spans a decade is drawn so */
-    bool any;                      /* something is included */
+    bool log_y;                    /* requested, as for ratios; values that span a decade are always logarithmic */
+    bool any;                      /* a value is included */
     double first, last, low, high; /* of both axes */
-    double used;                   /* how far the texts of the ticks reach */
+    double used;                   /* right end of the tick texts so far */
 };
 void weft_plot_include(struct weft_plot *p, double x, double y);
 void weft_plot_open(struct weft_plot *p, const char *label, const char *x_title, const char *y_title);
-void weft_plot_tick(struct weft_plot *p, double x, const char *text); /* x ascending; no text where it has no room */
+void weft_plot_tick(struct weft_plot *p, double x, const char *text); /* x ascending; text without room is omitted */
 void weft_plot_line(const struct weft_plot *p, int arm, const double *x, const double *y, int count); /* x ascending */
 void weft_plot_dot(const struct weft_plot *p, int arm, double x, double y, bool large);
 void weft_plot_interval(const struct weft_plot *p, int arm, double x, struct weft_interval i);
 void weft_plot_rule(const struct weft_plot *p, double y);
 void weft_plot_close(const struct weft_plot *p);
-/* The arms with their colours; `also` is a sentence behind them. */
+/* Writes the arms with their colours, followed by the sentence `also`. */
 void weft_html_key(const struct weft_results *r, const char *also, FILE *to);
 
-/* Files that are part of the program (assets.c), each ending with a 0. */
+/* Files embedded in the program (assets.c), each NUL-terminated. */
 extern const char weft_embedded_page[], weft_embedded_style[], weft_embedded_charts[];
 extern const char weft_embedded_uplot_js[], weft_embedded_uplot_css[], weft_embedded_uplot_licence[];
 
