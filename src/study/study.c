@@ -25,7 +25,7 @@ static const struct weft_opt options[] = {
      .help = "number of seeds that choose every arm's learning rate among lrs; different seeds judge it"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "number of seeds per arm"},
     {"looks", WEFT_OPT_TEXT, AT(looks_text), "",
-     .help = "instead of seeds: numbers of seeds after which to look and, if every arm is decided, stop; default: "
+     .help = "numbers of seeds after which to look and, if every arm is decided, stop; instead of seeds, default: "
              "3,5,8,12,20"},
     {"parent", WEFT_OPT_TEXT, AT(parent), "",
      .help = "folder of the study whose results led to this one, which must use different seeds"},
