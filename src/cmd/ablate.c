@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ablate - a study: plans it, checks every arm's gates, trains arms x learning rates x seeds, reports.
+ * ablate - plans a study, checks every arm's gates, trains arms x learning rates x seeds, and writes the report.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -60,15 +60,15 @@ static const struct weft_arg table[] = {
 
 /* ---- running */
 
-/* Estimated seconds: of all runs, or of one that is not -1, and of the part that is done. A single run is not
- * estimated: its steps stand for them. */
+/* Adds up the estimated seconds of all runs, or of run `only` if it is not -1, and of their finished part. A single run
+ * has no estimate: its steps are used instead. */
 static void add_up(const struct weft_queue *q, int64_t only, double *done, double *all)
 {
     *done = *all = 0;
     for (int64_t i = weft_max(0, only); i < (only < 0 ? q->count : only + 1); i++) {
         const struct weft_job *job = &q->job[i];
         const struct weft_arm *arm = &q->study->arm[job->run.arm];
-        double steps = (double)arm->recipe.steps + 1; /* scoring comes after the last */
+        double steps = (double)arm->recipe.steps + 1; /* scoring follows the last */
         double seconds = arm->seconds > 0 ? arm->seconds : steps;
         double share = job->state == WEFT_RUNNING ? (double)job->step / steps
                                                   : job->state == WEFT_DONE || job->state == WEFT_FAILED;
@@ -96,8 +96,8 @@ struct showing {
     bool watch;
 };
 
-/* Prints a line for every run that starts or ends; the progress line is that of all runs. A report that cannot be
- * written now does not stop the study: the last one says why. */
+/* Prints a line for every run that starts or ends, and a progress line for all runs. A report that cannot be written
+ * does not stop the study: the last report gives the reason. */
 static void show(void *context, const struct weft_queue *q, const struct weft_job *job)
 {
     struct showing *s = context;
@@ -121,7 +121,7 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     weft_signal_catch(SIGHUP, &action);
-    action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study at once; its runs still save */
+    action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study immediately; its runs still save */
     sigaction(SIGINT, &action, NULL);
 }
 
@@ -131,9 +131,9 @@ struct rung {
     const struct weft_study *study;
     const char *folder;
     const char *const *words; /* the command that runs it again */
-    const char *const *again; /* the command that was given: the same, or that of the whole ladder */
+    const char *const *again; /* the command as given: the same, or that of the whole ladder */
     int slots, threads;
-    bool only;                       /* no other rungs */
+    bool only;                       /* there are no other rungs */
     struct weft_simulated simulated; /* what is to be recorded */
 };
 
@@ -154,7 +154,7 @@ static enum weft_status print_result(const struct rung *g, const struct weft_que
     return status;
 }
 
-/* The finding, and where the page is. */
+/* Prints the finding and the path of the page. */
 static enum weft_status say_finding(const char *folder)
 {
     struct weft_results r;
@@ -180,7 +180,7 @@ static enum weft_status check_failures(const struct weft_queue *q)
                 (long long)first->run.seed, first->message, q->folder, first->run.folder);
 }
 
-/* Prints how to continue if a run that was asked for is not done. */
+/* Prints how to continue if a requested run is not done. */
 static enum weft_status check_stopped(const struct rung *g, const struct weft_queue *q)
 {
     bool done = g->a->run < 0 ? q->concluded : q->job[g->a->run].state == WEFT_DONE;
@@ -195,7 +195,7 @@ static enum weft_status check_stopped(const struct rung *g, const struct weft_qu
     return WEFT_STOPPED;
 }
 
-/* The plan is saved once this process has the folder; that of a single run is the whole study's. */
+/* Saves the plan once this process has locked the folder; a single run also saves the plan of the whole study. */
 static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
     bool all_runs = g->a->run < 0, reports = all_runs && !weft_gates_skipped();
@@ -240,7 +240,7 @@ static enum weft_status run_rung(const struct rung *g)
 
 /* ---- the command */
 
-/* The command that does the same again. */
+/* Builds the command that repeats this one. */
 struct command {
     struct weft_arena arena;
     const char *words[2 * WEFT_MAX_SETTINGS + 10];
@@ -290,7 +290,7 @@ struct work {
     struct weft_rungs rungs;
 };
 
-/* A launcher gives its runs their threads, unless --threads does. */
+/* A launcher sets the threads of its runs, unless --threads does. */
 static int launch_threads(const struct args *a, int here)
 {
     return a->launch && !a->slurm ? (int)a->common.threads : here;
@@ -316,7 +316,7 @@ static enum weft_status do_rung(const struct args *a, struct work *w, int i)
     return a->slurm ? write_job(&g) : run_rung(&g);
 }
 
-/* What the rungs say together, and where the page is. */
+/* Prints the finding of all rungs and the path of the page. */
 static enum weft_status conclude(const struct args *a, struct work *w)
 {
     TRY(weft_rungs_conclude(&w->rungs, &w->ladder, a->out));
@@ -325,7 +325,7 @@ static enum weft_status conclude(const struct args *a, struct work *w)
     return WEFT_OK;
 }
 
-/* One run of a study, as a task of an array job does. */
+/* Runs one run of a study, as a task of an array job. */
 static enum weft_status run_single(const struct args *a, struct work *w)
 {
     if (w->ladder.count > 1)
@@ -360,7 +360,7 @@ static enum weft_status run_all(const struct args *a, struct work *w)
     return w->ladder.count > 1 && !a->slurm ? conclude(a, w) : WEFT_OK;
 }
 
-/* How many runs a launcher is given at once: as many as it has nodes, if the study does not say. */
+/* Sets how many runs a launcher is given concurrently: slots or, if the study does not set it, its number of nodes. */
 static enum weft_status choose_places(struct weft_study_ladder *l)
 {
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
@@ -410,14 +410,13 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_ablate = {
     .name = "ablate",
     .summary = "run a study: check, train and compare arms x learning rates x seeds",
-    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
-           "it prints how long everything takes, runs simulated studies (once for each program), compares the first "
-           "samples "
-           "of all arms, checks every arm's gates, and prints what each arm takes. With a "
-           "ladder it does so at every size, and says whether a gain survives scale.",
-    .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
-             "not trained again. With --launch they run on other computers, and are started again when these fail. "
-             "SIGINT and SIGTERM save and end. See docs/studies.md.",
+    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run in its own process. First "
+           "it prints the estimated time, runs simulated studies (once for each program), compares the first samples "
+           "of all arms, checks every arm's gates, and prints the cost of each arm. With a ladder it does so at every "
+           "size, and reports whether a gain survives scale.",
+    .notes = "The same command continues a study that was interrupted, at any moment and for any reason. Finished runs "
+             "are not repeated. With --launch, runs are started on different hosts, and restarted when these fail. On "
+             "SIGINT and SIGTERM the runs save and end. See docs/studies.md.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

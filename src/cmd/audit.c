@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * audit - repeats runs, or segments of them, and compares the results with what their logs say.
+ * audit - repeats runs, or segments of them, and compares the results with their logs.
  */
 #include "run/audit.h"
 #include "base/json.h"
@@ -83,7 +83,7 @@ static enum weft_status repeat(const struct args *a, struct weft_audit *audit, s
     return status;
 }
 
-/* A run that comes out differently is reported, and the others are audited, too. */
+/* A run that is not reproduced is reported, and the others are still audited. */
 static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
 {
     struct weft_audit audit = {0};

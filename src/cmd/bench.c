@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step), decode;
- * and of messages between ranks.
+ * bench - measures speed as ratios within one interleaved run: engine (matmuls), attention, train (a whole step),
+ * decode; and the speed of messages between ranks.
  */
 #include "bench/bench.h"
 #include "base/json.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { STALL = 60 };    /* seconds */
-enum { ATTENTION = 1 }; /* of the verbs */
+enum { ATTENTION = 1 }; /* index among the verbs */
 static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", "network", NULL};
 static const char *const routes[] = {
     [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none", NULL};
@@ -26,7 +26,7 @@ struct args {
     const char *lengths;
     int64_t batch;
     bool profile, f32;
-    bool silent; /* another rank prints */
+    bool silent; /* a different rank prints */
 };
 
 static const struct weft_arg table[] = {
@@ -74,7 +74,7 @@ static enum weft_status bench_engine(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
-/* The next of the lengths, and where the rest begins; 0: it is not one. */
+/* Parses the next length and advances to the rest; 0: not a length. */
 static int64_t next_length(const char **rest)
 {
     char *end;
@@ -108,7 +108,7 @@ static enum weft_status check(const void *args)
     return WEFT_OK;
 }
 
-/* "time", or of several lengths "time_512". */
+/* "time" or, with several lengths, "time_512". */
 static const char *name_at(const struct args *a, const char *name, int64_t length, char text[64])
 {
     snprintf(text, 64, strchr(a->lengths, ',') ? "%s_%lld" : "%s", name, (long long)length);
@@ -154,7 +154,8 @@ static enum weft_status bench_geometry(struct args *a, int64_t length, double se
     return WEFT_OK;
 }
 
-/* With settings the attention of a model, else attention alone; the time is shared out among the lengths. */
+/* Measures the attention of a model if there are settings, otherwise attention alone; the time is divided among the
+ * lengths. */
 static enum weft_status bench_attention(struct args *a, struct weft_result *result)
 {
     const char *rest = a->lengths;
@@ -187,7 +188,7 @@ static void add_prefixed(struct weft_result *result, const char *prefix, const c
     weft_result_real(result, text, value);
 }
 
-/* All variants, or the one named; the time is shared out among them. */
+/* Measures all variants, among which the time is divided, or the named one. */
 static enum weft_status bench_variants(struct args *a, struct weft_result *result)
 {
     const char *name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * check - runs every op of the registry through the harness, on this machine, or compares the bits of trained models
- * with those of every other machine.
+ * check - runs every op of the registry through the harness on this machine, or compares the bits of trained models
+ * with recorded hashes that hold on every machine.
  */
 #include "check/check.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare - two runs, or two arms of studies: how they differ, what they cost, and their results.
+ * compare - compares two runs, or two arms of studies: their options, costs and results.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -26,7 +26,7 @@ static const char *value_of(const struct weft_result_arm *arm, const char *optio
     return value ? value : "-";
 }
 
-/* Options of either that differ; seed and learning rate of arms with several runs are in the table. */
+/* Prints the options that differ; seed and learning rate of arms with several runs are in the table. */
 static void print_options(const struct weft_results *r)
 {
     for (int i = 0; i < r->arm_count; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * config - what a study's config means: its arms, or one arm as a config file that other commands take; and whether
- * Kconfig kept what a defconfig asks for.
+ * config - prints the arms of a study's config, or one arm as a config file for further commands, and checks that
+ * Kconfig kept the settings of a defconfig.
  */
 #include "cmd/cmd.h"
 #include "study/study.h"
 
 struct args {
-    struct weft_common common; /* its settings are those of --set */
+    struct weft_common common; /* its settings come from --set */
     const char *config, *arm, *kept;
 };
 

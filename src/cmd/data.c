@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * data - makes token files of texts, prints what is in token files, and makes their hash trees.
+ * data - converts texts to token files, prints information about token files, and writes their hash trees.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -69,10 +69,10 @@ static enum weft_status check(const void *args)
 
 struct reading {
     struct weft_line line;
-    double bytes; /* of all inputs; 0: not known */
+    double bytes; /* size of all inputs; 0: unknown */
 };
 
-/* Of compressed files and of standard input nobody knows how much text there will be. */
+/* Returns the size of all inputs; 0 if it is unknown, as for compressed files and standard input. */
 static double count_bytes(const struct weft_arg_list *inputs)
 {
     double sum = 0;

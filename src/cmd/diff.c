@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * diff - where two runs part: the first record, step, tensor and element that differ.
+ * diff - finds where two runs diverge: the first record, step, tensor and element that differ.
  */
 #include "run/diff.h"
 #include "base/json.h"
@@ -27,7 +27,7 @@ static void print_step(void *context, int64_t step, int64_t last)
     weft_line_show(context, (double)step, (double)last, "step %lld/%lld of both", (long long)step, (long long)last);
 }
 
-/* For people, too, with all of its digits. */
+/* Prints a value with all digits, also in the text output. */
 static void add_value(struct weft_result *r, const char *name, double value, bool json)
 {
     char text[40];

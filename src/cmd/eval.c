@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * eval - scores a trained model: on the held-out samples of its own task, on text (loss, perplexity and bits per byte),
- * or on items (the share of right answers).
+ * or on items (the fraction of right answers).
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -23,7 +23,7 @@ struct args {
     struct weft_common common;
     const char *data, *tokenizer, *items, *against;
     int split;
-    int64_t batch; /* 0: the model's */
+    int64_t batch; /* 0: the model's batch */
     bool by_position;
 };
 
@@ -56,7 +56,7 @@ static enum weft_status check(const void *args)
 
 /* ---- the model */
 
-/* A config file has settings of training, which have no part here; on the command line they would be a mistake. */
+/* Settings of training are ignored in a config file, but are an error on the command line. */
 static enum weft_status check_settings(const struct weft_settings *s)
 {
     for (int i = 0; i < s->count; i++)
@@ -83,7 +83,7 @@ static bool is_set_here(const struct weft_settings *s, const char *name)
     return false;
 }
 
-/* What is scored: the model, and the recipe if it is its own task. */
+/* Resolves the model and, if it is scored on its own task, the recipe. */
 static enum weft_status read_settings(struct args *a)
 {
     struct weft_common *c = &a->common;
@@ -96,7 +96,7 @@ static enum weft_status read_settings(struct args *a)
     return WEFT_OK;
 }
 
-/* Weights whose size follows the context are extended to one that was set here. */
+/* Weights whose shape depends on the context are resized to the context that was set here. */
 static enum weft_status load(const struct weft_settings *settings, struct weft_nn *model, const char *folder)
 {
     struct weft_fits fits = {0};
@@ -110,7 +110,7 @@ static enum weft_status load(const struct weft_settings *settings, struct weft_n
     return WEFT_OK;
 }
 
-/* `folder` becomes where the weights are; empty: nowhere. */
+/* Sets `folder` to the folder of the weights; empty: none. */
 static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_nn **model)
 {
     struct weft_common *c = &a->common;
@@ -128,7 +128,7 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     return WEFT_OK;
 }
 
-/* Token files whose tokenizer is known must have been made by the model's, where that is known, too. */
+/* If the tokenizers of token files and model are both known, they must be the same. */
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
@@ -145,7 +145,7 @@ static enum weft_status open_shards(const struct args *a, const char *folder, st
 
 enum kind { SHARDS, TEXT, ITEMS };
 
-/* An option that would have no effect is a mistake. */
+/* An option without effect is an error. */
 static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
     if (kind == SHARDS && a->tokenizer)
@@ -157,7 +157,7 @@ static enum weft_status check_kind(const struct args *a, enum kind kind)
     return WEFT_OK;
 }
 
-/* Raw token files have no mark but their name; JSONL begins with an object that has a field. */
+/* Raw token files are recognised only by name; JSONL begins with an object that has a field. */
 static enum weft_status find_kind(const char *path, enum kind *kind)
 {
     char head[256];
@@ -177,7 +177,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
 
 struct view {
     struct weft_line line;
-    int64_t tokens; /* of all data; 0: not known before they are encoded */
+    int64_t tokens; /* of all data; 0: unknown before encoding */
     struct weft_items items;
 };
 
@@ -328,7 +328,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_nn *mod
 
 /* ---- the run's own task */
 
-/* Opens the task's data, which must be those of the run. */
+/* Opens the task's data, which must be that of the run. */
 static enum weft_status open_task(struct args *a, const char *folder)
 {
     char now[65];

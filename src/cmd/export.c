@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * export - a trained model in the format of another program.
+ * export - writes a trained model in the format of a different program.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -21,16 +21,16 @@ struct args {
     bool check, unchecked;
 };
 
-/* What was written. */
+/* Result of the export. */
 struct written {
     const char *architecture;
     char hash[65];
     struct weft_parity parity;
 };
 
-/* ---- formats: what each writes of a model and its tokenizer, which may be NULL */
+/* ---- formats: each writes a model and its tokenizer, which may be NULL */
 
-/* A standard architecture if there is one for the model. */
+/* Returns the model's standard architecture if it has one, otherwise Weft's own. */
 static const struct weft_hf_family *choose(const struct weft_spec *spec)
 {
     const struct weft_hf_family *family = NULL;
@@ -119,7 +119,7 @@ static enum weft_status check_out(const struct args *a)
 
 /* ---- the check */
 
-/* What the other program does not compute as Weft does is not left under the name that was asked for. */
+/* Renames an export that the other program computes differently, so that it does not have the requested name. */
 static void set_aside(const struct args *a)
 {
     char failed[4200];
@@ -148,7 +148,7 @@ static enum weft_status judge(const struct args *a, const struct weft_parity *p)
     return WEFT_OK;
 }
 
-/* In f32, in which the other programs compute. */
+/* Compares in f32, the dtype of the other programs. */
 static enum weft_status compare(const struct args *a, struct weft_nn *model, const char *folder, struct weft_parity *p)
 {
     TRY(weft_weights_open(model, folder));
@@ -208,7 +208,7 @@ static enum weft_status print(const struct args *a, const struct written *w)
     return status;
 }
 
-/* Weights of fewer bits have logits of their own. */
+/* Returns whether the export is checked: quantised weights have different logits. */
 static bool is_checked(const struct args *a)
 {
     if (a->type > WEFT_GGUF_WEIGHT_F32)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * generate - text from a trained model: one prompt, streamed; several, side by side; or a conversation with a terminal.
+ * generate - generates text with a trained model: for one prompt, streamed; for several, batched; or as a conversation
+ * on a terminal.
  *
- * It is a program of the public interface. A sequence's answer is a function of the model, the prompt, the sampling and
- * the seed: prompts are fed in chunks of a fixed size, each by itself, and the i-th new token is drawn with the counter
- * i, whatever other sequences are decoded beside it.
+ * It uses the public interface. An answer is a function of the model, the prompt, the sampling options and the seed:
+ * prompts are fed separately in chunks of a fixed size, and the i-th new token is drawn with the counter i,
+ * independently of the other sequences in the batch.
  */
 #include "cmd/cmd.h"
 #include "cmd/kit/answer.h"
@@ -68,14 +69,14 @@ struct work {
     const struct args *a;
     struct weft_model *model;
     struct weft_model_info info;
-    struct weft_tokenizer *tokenizer; /* NULL: there is none, and --ids was given */
+    struct weft_tokenizer *tokenizer; /* NULL: none, with --ids */
     struct weft_sampler *sampler;
     struct weft_session *session;
-    int64_t slots;              /* sequences of the session */
-    struct weft_answer **lanes; /* what each of them decodes; NULL: nothing */
+    int64_t slots;              /* number of sequences of the session */
+    struct weft_answer **lanes; /* answer that each sequence decodes; NULL: none */
     struct weft_answers answers;
     double prefill_seconds, decode_seconds;
-    int64_t prefilled, decoded; /* tokens */
+    int64_t prefilled, decoded; /* number of tokens */
 };
 
 static enum weft_status open_tokenizer(struct work *w)
@@ -115,7 +116,7 @@ static enum weft_status open_all(struct work *w)
     return WEFT_OK;
 }
 
-/* A cache that is as large as the prompts and their answers need. */
+/* Creates a session whose cache is as large as the prompts and their answers need. */
 static enum weft_status open_session(struct work *w, bool talk)
 {
     int64_t longest = talk ? w->info.context : 1;
@@ -153,7 +154,7 @@ static enum weft_status draw(struct work *w, struct weft_answer *answer, const f
     return WEFT_OK;
 }
 
-/* The prompt, or what the session has not read of it yet, and the first new token. */
+/* Feeds the prompt from token `from`, and draws the first new token. */
 static enum weft_status begin(struct work *w, int64_t lane, struct weft_answer *answer, int64_t from)
 {
     double start = weft_seconds();
@@ -169,7 +170,7 @@ static enum weft_status begin(struct work *w, int64_t lane, struct weft_answer *
     return WEFT_OK;
 }
 
-/* One more token of every sequence that is not done. */
+/* Decodes one more token of every unfinished sequence. */
 static enum weft_status step(struct work *w, struct weft_feed *feeds)
 {
     double start = weft_seconds();
@@ -186,7 +187,7 @@ static enum weft_status step(struct work *w, struct weft_feed *feeds)
     return WEFT_OK;
 }
 
-/* Gives free sequences the next prompts; returns how many are at work. */
+/* Assigns the next prompts to free sequences; *busy becomes the number of sequences in use. */
 static enum weft_status fill_lanes(struct work *w, int *next, int *busy)
 {
     *busy = 0;
@@ -230,7 +231,7 @@ static void print_stats(const struct work *w)
             (long long)memory.cache_token_bytes);
 }
 
-/* ---- a conversation: one sequence, which every line is appended to */
+/* ---- a conversation: one sequence, to which every line is appended */
 
 static enum weft_status answer_line(struct work *w, const char *line, size_t bytes)
 {
@@ -255,7 +256,7 @@ static enum weft_status answer_line(struct work *w, const char *line, size_t byt
     return WEFT_OK;
 }
 
-/* What cannot be answered is no reason to end; an empty line begins anew. */
+/* Continues after a line that cannot be answered; an empty line starts a new conversation. */
 static enum weft_status converse(struct work *w)
 {
     char *line = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * help - the commands, and everything that can be chosen by name, from the tables themselves.
+ * help - prints the commands, and everything that can be selected by name, from their tables.
  */
 #include "check/check.h"
 #include "cmd/cmd.h"
@@ -73,7 +73,7 @@ static void print_pairs(void)
     weft_combinations_release(&pairs);
 }
 
-/* In a table's code a bar must stand behind a backslash. */
+/* A bar in a table's code needs a backslash. */
 static void print_op_row(const struct weft_op *op)
 {
     printf("| `%s` | `", op->name);
@@ -86,7 +86,7 @@ static void print_ops(bool markdown)
 {
     if (markdown)
         fputs("<!-- Written by `make generated` from the ops' descriptors: change those. -->\n# Ops\n\n"
-              "What graphs are made of, in reading order. The file src/ops/NAME.c holds the formula in full, the "
+              "The operations of graphs, in reading order. The file src/ops/NAME.c contains the full formula, the "
               "reference (or NAME_reference_inl.h does), the kernels and the\ncases; `weft check --op NAME` runs "
               "them.\n\n"
               "| op | what it computes | derivative | cases |\n|---|---|---|---|\n",
@@ -100,7 +100,7 @@ static void print_ops(bool markdown)
     }
 }
 
-/* ---- topics and the forms they come in */
+/* ---- topics and their formats */
 
 static void commands_scdoc(void) { weft_man_print(NULL, stdout); }
 static void options_text(void) { print_options(WEFT_PAGE_TEXT); }
@@ -145,11 +145,9 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_help = {
     .name = "help",
     .summary = "print this list, or help on a topic",
-    .doc =
-        "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set takes), "
-        "`pairs` (settings of models, one per line, in which all pairs of choices occur) or `ops` (what graphs are "
-        "made "
-        "of).",
+    .doc = "Lists the commands, or describes TOPIC: a command, `models` (all presets), `options` (all that --set "
+           "takes), `pairs` (settings of models, one per line, in which all pairs of choices occur) or `ops` (the "
+           "operations of graphs).",
     .args = table,
     .args_bytes = sizeof(struct args),
     .run = run,

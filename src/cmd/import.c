@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * import - a model of another program as a model folder of Weft.
+ * import - converts a model of a different program to a model folder.
  */
 #include "base/fields.h"
 #include "base/json.h"
@@ -28,7 +28,7 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-/* ---- a model: as it comes, or with other settings */
+/* ---- a model: unchanged, or with different settings */
 
 struct side {
     const struct weft_hf_family *family;
@@ -55,12 +55,12 @@ static enum weft_status read_config(const struct args *a, struct side *s)
     return status;
 }
 
-/* `asked`: what --set changes. */
+/* `asked`: the settings of --set. */
 static enum weft_status create(const struct args *a, const struct weft_settings *asked, struct side *s)
 {
     TRY(read_config(a, s));
     for (int i = 0; asked->count && i < s->settings.count; i++)
-        s->settings.setting[i].shared = true; /* another part may not have the option */
+        s->settings.setting[i].shared = true; /* a different part may not have the option */
     for (int i = 0; i < asked->count; i++)
         TRY(weft_settings_put(&s->settings, asked->setting[i]));
     s->settings.preset_name = s->family->preset;
@@ -77,7 +77,7 @@ static void release(struct side *s)
     weft_settings_release(&s->settings);
 }
 
-/* NULL: there is none, or it is not wanted. */
+/* NULL: none, or not wanted. */
 static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, struct weft_tokenizer **t)
 {
     char path[4200];
@@ -93,7 +93,7 @@ static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, stru
     return WEFT_OK;
 }
 
-/* The folder is made when all has been read. */
+/* Creates the folder only after everything has been read. */
 static enum weft_status save(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t)
 {
     char path[4200];
@@ -117,7 +117,7 @@ static enum weft_status import(const struct args *a, const struct side *s)
     return status;
 }
 
-/* The model with other settings: the weights that fit, of the folder as it was just written. */
+/* Creates the model with different settings from the weights that fit in the folder just written. */
 static enum weft_status change(const struct args *a, struct side *s, struct weft_fits *fits)
 {
     char path[4200];
@@ -162,7 +162,7 @@ static enum weft_status import_all(const struct args *a, struct side *theirs, st
     struct weft_fits fits = {0};
     TRY(create(a, &nothing, theirs));
     if (asked->count)
-        TRY(create(a, asked, ours)); /* so that a setting is refused before anything is written */
+        TRY(create(a, asked, ours)); /* so that an invalid setting fails before anything is written */
     TRY(import(a, theirs));
     if (asked->count)
         TRY(change(a, ours, &fits));
@@ -188,13 +188,11 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_import = {
     .name = "import",
     .summary = "import a model of a different program",
-    .doc =
-        "Makes a model folder of a folder of Hugging Face, with weights as safetensors, or of a GGUF file, in f32, f16 "
-        "or bf16: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained on (weft "
-        "train --init) and changed. With --set, as in --set geom=w2, it is another model: weights that fit by name and "
-        "shape are copied, the others are new, and it is said which. Whatever in config.json, or in the metadata of "
-        "the file, changes what the model "
-        "computes and is not understood is refused by name.",
+    .doc = "Converts a Hugging Face folder with safetensors weights, or a GGUF file in f32, f16 or bf16, to a model "
+           "folder: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained further "
+           "(weft train --init) and changed. With --set, as in --set geom=w2, it becomes a different model: weights "
+           "that fit by name and shape are copied, the others are new, and both are listed. Any entry of config.json, "
+           "or of the file's metadata, that changes the computation but is not supported is an error that names it.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder - studies of the same arms at several sizes: whether a gain survives scale.
+ * ladder - compares studies of the same arms at several sizes, to show whether a gain survives scale.
  */
 #include "cmd/cmd.h"
 #include "report/report.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch - trains on several ranks: prints where they run, starts them by mpirun, and continues a run that failed.
+ * launch - trains on several ranks: prints where they run, starts them with mpirun, and continues a failed run.
  */
 #include "launch/launch.h"
 #include "cmd/cmd.h"
@@ -116,7 +116,7 @@ static void print_notice(void *context, const struct weft_rank_job *job, enum we
 
 /* ---- the command */
 
-/* The folder of a run, as its words give it: --out, or MODEL with --resume. */
+/* Returns the folder of a run from its arguments: --out, or MODEL with --resume. */
 static const char *find_folder(const char *const *words)
 {
     const char *folder = NULL, *model = NULL;
@@ -134,7 +134,7 @@ static const char *find_folder(const char *const *words)
     return folder ? folder : resume ? model : NULL;
 }
 
-/* The words of the command; `weft` may stand before them. */
+/* Returns the arguments of the command, which `weft` may precede. */
 static const char *const *command_words(const struct args *a)
 {
     const char *const *words = a->words.item, *slash = strrchr(*words, '/');
@@ -179,8 +179,8 @@ static bool has_word(const char *const *words, const char *word)
     return *words;
 }
 
-/* Slurm signals the shell before the time limit; the shell has srun pass it to the ranks, which save, and the job goes
- * back into the queue. `wait` also ends when a signal comes: so it is repeated. */
+/* Slurm signals the shell before the time limit; the shell forwards the signal through srun to the ranks, which save,
+ * and the job is requeued. `wait` also returns when a signal arrives, so it is repeated. */
 static enum weft_status print_script(const struct weft_rank_job *job)
 {
     struct weft_layout l;
@@ -248,7 +248,7 @@ static enum weft_status run(void *args)
     TRY(status);
     if (job.code == WEFT_EXIT_STOPPED)
         return WEFT_STOPPED;
-    if (job.code) /* its ranks have said why */
+    if (job.code) /* its ranks have printed the reason */
         exit(job.code);
     return WEFT_OK;
 }

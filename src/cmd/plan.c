@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan - what training would take on many threads and many ranks: time, traffic, memory, checkpoints.
+ * plan - predicts the cost of training on many threads and ranks: time, traffic, memory, checkpoints.
  */
 #include "base/json.h"
 #include "bench/scale.h"
@@ -156,7 +156,7 @@ static enum weft_status plan(const struct args *a, const struct weft_nn *model, 
     TRY(weft_account(model, &a->common.recipe, model->spec->context, &account));
     struct weft_scale_load load = {model, &a->common.recipe, account.activation_bytes};
     machine = (struct weft_scale_machine){1, 1, 1, 1, 1};
-    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* refuses before it measures */
+    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* fails before measuring */
     TRY(measure(a, &machine, &speedup));
     TRY(weft_scale_predict(&load, &machine, a->ranks, &scale));
     if (!a->common.json && speedup.op_count)

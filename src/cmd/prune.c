@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune - a smaller model of a trained one: heads, channels or ranks left out.
+ * prune - makes a smaller model from a trained one: removes heads, channels or ranks.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -9,7 +9,7 @@
 
 struct args {
     struct weft_common common;
-    struct weft_shares shares; /* that are left out */
+    struct weft_shares shares; /* fractions to remove */
     const char *out;
 };
 
@@ -75,7 +75,8 @@ static enum weft_status copy_tokenizer(const struct args *a, const char *folder,
     return status;
 }
 
-/* The config has all options of the whole model's, those of its training too, but what was cut is not pruned again. */
+/* The config has all options of the whole model, including those of its training, except that the removed kinds of
+ * units are not pruned again. */
 static enum weft_status save(const struct args *a, struct pruning *p, const char *folder)
 {
     char path[4200];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * publish - a study as one file that anyone can audit.
+ * publish - packs a study into one file that anyone can audit.
  */
 #include "report/publish.h"
 #include "base/json.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * report - the results of a study or of a single run, from its folder, and report.html and .md, of a study also .csv.
+ * report - prints the results of a study or of a single run from its folder, and writes report.html and .md, for a
+ * study also .csv.
  */
 #include "report/report.h"
 #include "base/json.h"

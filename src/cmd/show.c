@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * show - what a model would be: its options, weights, FLOPs, memory and cache; its graph; the files it walks through.
+ * show - prints a model without creating it: options, parameters, FLOPs, memory and cache; its graph; the source files
+ * that its data passes through.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -35,7 +36,7 @@ static const struct weft_arg table[] = {
 
 /* ---- the account */
 
-/* What FLOPs are counted for, in the order of weft_group. */
+/* Groups of FLOPs, in the order of weft_group. */
 static const struct {
     const char *key, *title;
 } groups[WEFT_GROUPS] = {
@@ -54,7 +55,7 @@ static void add_flops(struct weft_result *r, const char *use, double all, const 
     weft_result_real(r, name, weft_account_shift(flops[WEFT_GROUP_ATTN], flops[WEFT_GROUP_FFN]));
 }
 
-/* Of the newest checkpoint in MODEL, if that is a folder with one. */
+/* Adds step and hash of the newest checkpoint if MODEL is a folder with one. */
 static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
     int64_t step;
@@ -214,7 +215,7 @@ static enum weft_status show_account(const struct args *a, const struct weft_nn 
 
 /* ---- the walk */
 
-/* The ops of one part of the graph in order, each once: where the data goes. */
+/* Prints the ops of one part of the graph in order, each once. */
 static void print_ops(const struct weft_net *net, int label, bool before)
 {
     struct weft_value *const *values;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer - trains a tokenizer, encodes and decodes with one, prints information about one.
+ * tokenizer - trains, applies and describes tokenizers.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -48,12 +48,12 @@ static const struct weft_arg table[] = {
 
 /* ---- inputs */
 
-/* All inputs one after the other, as one stream. */
+/* All inputs, concatenated into one stream. */
 struct inputs {
     const char **path;
     int count, at;
     FILE *file;
-    int error; /* errno of the one that could not be read */
+    int error; /* errno of an input that could not be read */
 };
 
 static ssize_t read_inputs(void *cookie, char *to, size_t size)
@@ -79,13 +79,13 @@ static ssize_t read_inputs(void *cookie, char *to, size_t size)
     return 0;
 }
 
-/* Runs use(stream) on the inputs or, when there are none, the standard input. */
+/* Calls use(stream) on the inputs or, if there are none, on the standard input. */
 static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(struct args *a, FILE *from))
 {
     struct inputs in = {.path = a->inputs.item, .count = a->inputs.count};
     for (int i = 0; i < in.count; i++) {
         FILE *file;
-        TRY(weft_input_open(in.path[i], &file)); /* now, rather than after all before it were read */
+        TRY(weft_input_open(in.path[i], &file)); /* opened now, not after all preceding inputs were read */
         fclose(file);
     }
     FILE *from = in.count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
@@ -131,7 +131,7 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
     return status;
 }
 
-/* Their words would be learned, too. */
+/* Refuses files whose syntax would be learned as text. */
 static enum weft_status check_plain(const struct args *a)
 {
     for (int i = 0; i < a->inputs.count; i++) {
@@ -192,10 +192,10 @@ static enum weft_status encode_text(const struct args *a, const struct weft_toke
     return status;
 }
 
-/* The next number of a token; false: there is none, the end of the input or something else. */
+/* Reads the next token id; false: end of the input or something other than an id. */
 static bool read_token(FILE *from, int32_t *token, bool *ended)
 {
-    char word[32]; /* one that fills it is too long */
+    char word[32]; /* a word that fills it is too long */
     int64_t n;
     *ended = fscanf(from, "%31s", word) != 1;
     if (*ended || strlen(word) == sizeof word - 1 || !weft_text_int(word, &n) || n < 0 || n > INT32_MAX)
@@ -204,7 +204,7 @@ static bool read_token(FILE *from, int32_t *token, bool *ended)
     return true;
 }
 
-/* One by one: a text has no end that would be needed. */
+/* Decodes one by one, so that output does not wait for the end of the input. */
 static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from)
 {
     size_t room = 0, bytes;

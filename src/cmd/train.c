@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * train - trains a model on a task and scores it on held-out samples; with --out it leaves a run's folder.
+ * train - trains a model on a task and scores it on held-out samples; with --out it writes a run's folder.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -38,7 +38,7 @@ static const struct weft_arg table[] = {
     {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
      .help = "Save and stop before this many minutes have passed", .min = 1e-6, .max = 1e9},
     {"verify-every", 0, "STEPS", WEFT_ARG_INT, offsetof(struct args, verify_every),
-     .help = "On several ranks: every N steps, recompute one group of the next rank and compare", .min = 0,
+     .help = "On several ranks: every STEPS steps, recompute one group of the next rank and compare", .min = 0,
      .max = 1e12},
     {"stall", 0, "SECONDS", WEFT_ARG_REAL, offsetof(struct args, stall),
      .help = "On several ranks: exit with 4 if a rank sends no heartbeat for this many seconds; 0: wait for ever",
@@ -52,11 +52,11 @@ static const struct weft_arg table[] = {
 
 struct view {
     struct weft_line line;
-    struct weft_fits fits;    /* of initial weights that come from elsewhere */
-    double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
+    struct weft_fits fits;    /* of initial weights from a file */
+    double shares_per_tokens; /* tokens/s times this is the fraction of the engine's speed; 0: not measured */
 };
 
-/* The means over layers, on a line of their own. */
+/* Prints the means over layers on their own line. */
 static void print_diagnosis(struct weft_line *line, const struct weft_progress *now)
 {
     char text[1024] = "";
@@ -85,7 +85,8 @@ static void print_progress(void *context, const struct weft_progress *now)
                    share);
 }
 
-/* How fast training could be at most, if it were one large product. Short runs would spend their time on that. */
+/* Measures the upper limit of training speed, that of one large matmul. Short runs skip it, because it takes too
+ * long. */
 static void measure_engine(struct view *v, const struct weft_spec *spec, const struct weft_progress *now)
 {
     double rate, left = now->flops_per_token * (double)now->step_tokens * (double)(now->steps - now->step);
@@ -210,7 +211,7 @@ static void catch (int number)
     errno = error;
 }
 
-/* A second SIGINT ends the process, as it would without this. */
+/* A second SIGINT ends the process, as without a handler. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
@@ -240,7 +241,7 @@ static enum weft_status stop(const struct weft_run *run)
 
 /* ---- the run */
 
-/* To resume, MODEL may be the run's folder. */
+/* With --resume, MODEL may be the run's folder. */
 static enum weft_status choose_folder(struct args *a)
 {
     if (!a->resume || a->out)
@@ -266,7 +267,7 @@ static bool is_same(const char *folder, const char *other)
     return stat(folder, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-/* A run's weights are continued with --resume; any other weights would be ignored, so they are refused. */
+/* Refuses a MODEL with weights unless --resume continues it, because training would ignore them. */
 static enum weft_status check_model(const struct args *a)
 {
     const char *model = a->common.model;
@@ -286,7 +287,7 @@ static enum weft_status check_model(const struct args *a)
     return WEFT_OK;
 }
 
-/* Rank 0 speaks for all; the others only say what goes wrong with them. */
+/* Rank 0 prints for all ranks; the others print only their own errors. */
 static enum weft_status join_ranks(struct weft_run *run, struct weft_comm *comm, double stall)
 {
     int ranks;
@@ -354,17 +355,13 @@ const struct weft_cmd weft_cmd_train = {
     .name = "train",
     .summary = "train a model on a task",
     .doc = "Trains MODEL, a preset, a config file or STUDY:ARM, on a task (--set task=NAME), then scores it on samples "
-           "held out for "
-           "validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see `weft "
-           "verify`.",
-    .notes =
-        "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
-        "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 it saves and stops; a second "
-        "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3. With "
-        "--init "
-        "the optimiser and the schedule begin anew: see docs/finetuning.md. Started by `weft launch`, mpirun or srun "
-        "it "
-        "trains on several ranks: see docs/ranks.md.",
+           "held out for validation and for the test, and prints the SHA-256 of its weights. Its gates are checked "
+           "first: see `weft verify`.",
+    .notes = "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with "
+             "the same weights and the same log. On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 it saves and stops; a "
+             "second SIGINT ends it immediately. A run that was stopped before its last step, also by --time, exits "
+             "with 3. With --init the optimiser and the schedule start from scratch: see docs/finetuning.md. Started "
+             "by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify - the gates on a model, on the presets, on combinations of all choices; and mutants through the gates.
+ * verify - runs the gates on a model, on the presets and on combinations of all choices, and on mutants.
  */
 #include "base/json.h"
 #include "check/check.h"
@@ -72,17 +72,18 @@ static enum weft_status check(const void *args)
     return WEFT_OK;
 }
 
-/* What was found so far. */
+/* Results so far. */
 struct tally {
     bool json;
-    char subject[64]; /* what the lines are about */
+    char subject[64]; /* model that the lines describe */
     int checks, failed;
-    const struct weft_combinations *combinations; /* those under way */
+    const struct weft_combinations *combinations; /* those being checked */
     struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
-    int mutants, caught, culprits, culprits_named; /* failures that must name a part and layer, and do */
-    int false_alarms; /* sound models that failed a gate: combinations, presets, and those that mutants are made of */
+    int mutants, caught, culprits,
+        culprits_named;  /* culprits: failures that must name a part and layer; named: those that do */
+    int false_alarms;    /* sound models that failed a gate: combinations, presets, and originals of mutants */
     char undefined[400]; /* parts of MODEL without a definition */
 };
 
@@ -132,7 +133,7 @@ static void list_part(char list[400], const struct weft_chosen *c)
     snprintf(list + used, 400 - used, "%s%s", used ? ", " : "", c->part->owner.name);
 }
 
-/* Which parts the tests of Weft compare with a definition that is not Weft's. */
+/* Prints which parts Weft's tests compare with an independent definition. */
 static void print_parts(struct tally *t, const struct weft_spec *spec)
 {
     char defined[400] = "";
@@ -155,7 +156,7 @@ static enum weft_status check_reference(struct tally *t, const struct weft_spec 
     return weft_reference_check(spec, path, &report);
 }
 
-/* As it would be trained by its settings, or by defaults that fit it. */
+/* Checks MODEL with the recipe of its settings, or with defaults that fit it. */
 static enum weft_status check_given(struct tally *t, struct args *a, unsigned gates)
 {
     struct weft_common *c = &a->common;
@@ -291,7 +292,7 @@ static enum weft_status check_study(struct tally *t)
 
 /* ---- all of it */
 
-/* Combinations and mutants first: their processes are copies of this one before it has threads. */
+/* Combinations and mutants run first: their processes are forked before this one has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * version - what this program is and which of its paths runs on this machine.
+ * version - prints version and compiler, and the instruction set used on this machine.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * args.c - reads a command's words by its table, and has the rows that commands share.
+ * args.c - parses a command's arguments by its table, and defines the rows that commands share.
  */
 #include "cmd/kit/args.h"
 #include "cmd/cmd.h"
@@ -16,7 +16,7 @@
 #define COMMON(field) offsetof(struct weft_common, field)
 
 static const struct {
-    unsigned taken; /* by commands that take this; 0: by all */
+    unsigned taken; /* by commands with this flag; 0: by all */
     struct weft_arg arg;
 } shared[] = {
     {WEFT_TAKES_MODEL,
@@ -174,14 +174,14 @@ static enum weft_status store(const struct weft_arg *arg, const char *text, void
 
 /* ---- words */
 
-enum { MOST_ROWS = 40, LONG = 256 }; /* a long option's code is LONG and the number of its row */
+enum { MOST_ROWS = 40, LONG = 256 }; /* a long option's code is LONG plus its row */
 
 struct parsing {
     const struct weft_cmd *cmd;
     void *args;
     const char *verb;
     bool given[MOST_ROWS];
-    struct option options[MOST_ROWS + 1]; /* the same rows as getopt wants them */
+    struct option options[MOST_ROWS + 1]; /* the same rows in getopt's format */
     char letters[2 * MOST_ROWS + 2];
 };
 
@@ -191,7 +191,7 @@ static enum weft_status init(struct parsing *p, int argc)
     char *letter = p->letters;
     int options = 0;
     assert(!weft_arg_at(p->cmd, MOST_ROWS));
-    *letter++ = ':'; /* no messages of getopt's own */
+    *letter++ = ':'; /* suppresses getopt's own messages */
     for (int i = 0; (arg = weft_arg_at(p->cmd, i)); i++) {
         void *at = (char *)p->args + arg->offset;
         bool value = arg->type != WEFT_ARG_FLAG;
@@ -220,7 +220,7 @@ static enum weft_status refuse_unknown(const struct parsing *p, const char *word
                 near ? ": did you mean --" : "", near ? near : "", near ? "?" : ";", p->cmd->name);
 }
 
-/* The row of what getopt returned; -1: none. */
+/* Returns the row of getopt's result; -1: none. */
 static int row_of(const struct parsing *p, int code)
 {
     const struct weft_arg *arg;
@@ -262,7 +262,7 @@ static enum weft_status take_argument(struct parsing *p, int n, const char *word
     return WEFT_OK;
 }
 
-/* What is missing, and options of another verb. */
+/* Checks for missing arguments and options of a different verb. */
 static enum weft_status check(const struct parsing *p)
 {
     const struct weft_arg *arg;
@@ -280,7 +280,7 @@ enum weft_status weft_args_parse(const struct weft_cmd *cmd, int argc, char **ar
 {
     struct parsing p = {.cmd = cmd, .args = args};
     TRY(init(&p, argc));
-    optind = 0; /* as glibc wants it for another table */
+    optind = 0; /* makes glibc accept a new table */
     for (int code; (code = getopt_long(argc, argv, p.letters, p.options, NULL)) != -1;)
         TRY(take_option(&p, code, argv));
     const struct weft_common *common = args;

@@ -173,7 +173,7 @@ void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, co
     weft_result_real(r, "chance_accuracy", floor.chance);
 }
 
-/* The first names; how many there are is said. */
+/* Keeps the first names; all are counted. */
 void weft_fits_add(void *context, const char *name, enum weft_fit fit)
 {
     struct weft_fits *f = context;

@@ -69,7 +69,7 @@ static void print_ladder(const struct weft_study_ladder *l, const struct weft_es
         fprintf(to, "all rungs: about %s\n", weft_duration(total(l, e)).text);
 }
 
-/* The first; NULL: there is none. */
+/* Returns the first obstacle, or NULL. */
 static const struct weft_estimate *find_obstacle(const struct weft_study_ladder *l, const struct weft_estimate *e)
 {
     for (int r = 0; r < l->count; r++)
@@ -123,7 +123,7 @@ static void print_doing(void *context, const struct weft_study *s, int arm)
     weft_say(stderr, "%s: gates\n", s->arm[arm].name);
 }
 
-/* Prints a failed check and goes on, where that is allowed. */
+/* Prints a failed check and continues if that is allowed. */
 static enum weft_status forgive(enum weft_status status, bool allowed)
 {
     if (status != WEFT_CHECK || !allowed)
@@ -154,7 +154,7 @@ static enum weft_status check_samples(const struct weft_planning *p, struct weft
     return forgive(status, p->unsafe);
 }
 
-/* Before the gates, which take longer. Runs may be trained without the prospect of a verdict, for a quick look. */
+/* Runs before the gates, which take longer. Runs may be trained without the prospect of a verdict, for a quick look. */
 static enum weft_status check_prospects(const struct weft_planning *p, struct weft_study *s, const char *folder)
 {
     TRY(weft_study_fits(s, folder));
@@ -180,7 +180,7 @@ enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_
     return WEFT_OK;
 }
 
-/* ---- as a flat object */
+/* ---- as a flat JSON object */
 
 static int add_arm(struct weft_result *r, const char *rung, const struct weft_arm *arm)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * man.c - man pages, in scdoc's language, from the commands' own tables: `make man` turns them into weft*.1.
+ * man.c - prints man pages in scdoc's language from the commands' tables: `make man` converts them to weft*.1.
  */
 #include "cmd/cmd.h"
 
 #include <string.h>
 
-/* Text with a backslash before what scdoc reads as markup. */
+/* Prints text with scdoc's markup characters escaped. */
 static void put(const char *text, FILE *to)
 {
     for (; *text; text++) {
         if (strchr("\\_*`#[", *text))
             fputc('\\', to);
         if (*text == '\n')
-            fputc('\n', to); /* else two lines become one */
+            fputc('\n', to); /* otherwise two lines become one */
         fputc(*text, to);
     }
 }

@@ -1,5 +1,5 @@
-/* Draws the curves from the data in the page: for each arm the mean over seeds as a line, in a band from the smallest to
-   the largest. */
+/* Draws the curves from the data in the page: for each arm the mean over seeds as a line, and a band from the smallest to
+   the largest value. */
 (function () {
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -12,7 +12,7 @@
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
   const short = (x) => (x === 0 || Math.abs(x) >= 1e-3 ? x.toFixed(4) : x.toExponential(1));
 
-  /* Round numbers: of a logarithmic axis 1, 2 and 5 in every decade, or 1 and 3, or the powers of ten alone. */
+  /* Returns round numbers; on a logarithmic axis 1, 2 and 5 in every decade, or 1 and 3, or only powers of ten. */
   function ticks(chart, min, max, most) {
     if (!(max > min)) return [min];
     const list = [];
@@ -31,10 +31,10 @@
     return list;
   }
 
-  /* The range of a logarithmic axis is that of the data, and not whole decades. */
+  /* Limits a logarithmic axis to the range of the data instead of whole decades. */
   const tight = (u, min, max) => (min > 0 ? [min / 1.08, max * 1.08] : [1e-3, 1]);
 
-  /* Steps of all arms, then mean, low and high of each arm. */
+  /* Returns the steps of all arms, then mean, low and high of each arm. */
   function columns(chart) {
     return uPlot.join(chart.bands.map((b) => [b.step, b.mean, b.low, b.high]));
   }
@@ -54,7 +54,7 @@
     return { list, bands };
   }
 
-  /* The values at the pointer, in the order of the lines. */
+  /* Shows the values at the pointer in the order of the lines. */
   function tip(chart) {
     const box = document.createElement("div");
     box.className = "tip";
