@@ -195,7 +195,7 @@ static enum weft_status check_stopped(const struct rung *g, const struct weft_qu
     return WEFT_STOPPED;
 }
 
-/* Saves the plan once this process has locked the folder; a single run also saves the plan of the whole study. */
+/* Saves the plan once this process has locked the folder; a single run uses the saved plan of the whole study. */
 static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
     bool all_runs = g->a->run < 0, reports = all_runs && !weft_gates_skipped();
@@ -240,7 +240,7 @@ static enum weft_status run_rung(const struct rung *g)
 
 /* ---- the command */
 
-/* Builds the command that repeats this one. */
+/* The command that repeats this one. */
 struct command {
     struct weft_arena arena;
     const char *words[2 * WEFT_MAX_SETTINGS + 10];
