@@ -16,8 +16,8 @@
 enum { BLOCK = 512, PIECE = 1 << 17, LEVEL = 9 };
 
 struct weft_archive {
-    const char *path; /* the caller's */
-    char *writing;    /* until it is finished */
+    const char *path; /* owned by the caller */
+    char *writing;    /* temporary path until the archive is finished */
     FILE *file;
     ZSTD_CCtx *zstd;
     char in[PIECE], out[PIECE];
@@ -62,7 +62,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK, "a header is a block");
 
-/* A long name is cut at a slash. */
+/* Splits a long name at a slash. */
 static bool set_name(struct header *h, const char *name)
 {
     size_t n = strlen(name);
@@ -156,7 +156,7 @@ enum weft_status weft_archive_add_text(struct weft_archive *a, const char *name,
     return WEFT_OK;
 }
 
-/* Two blocks of zeros end it. */
+/* Ends the archive with two blocks of zeros. */
 enum weft_status weft_archive_finish(struct weft_archive *a)
 {
     static const char zeros[2 * BLOCK];

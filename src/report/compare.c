@@ -83,7 +83,7 @@ static enum weft_status account_run(struct weft_result_arm *arm, const char *fol
 
 /* ---- runs */
 
-/* Runs of one arm have the same model and recipe. */
+/* Checks that runs of one arm have the same model and recipe. */
 static enum weft_status check_same(const struct weft_result_arm *arm, const struct weft_result_arm *one,
                                    const char *folder)
 {

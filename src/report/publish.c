@@ -6,7 +6,7 @@
  *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
  *     study.json, runs.jsonl, simulated.json, report.*
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
- *     data/                the token files, if they are small and those that the logs name
+ *     data/                the token files, if they are small and match the hash in the logs
  *
  * Only files of this list are packed: a folder from somebody else can only omit some of them, and cannot contain links
  * (weft_results_load). The same study gives the same bytes.
@@ -123,7 +123,7 @@ static enum weft_status add_run(struct publishing *p, const struct weft_finished
     return status;
 }
 
-/* ---- data: token files of the splits, their hash trees, tokenizer and index, and nothing else that a folder has */
+/* ---- data: token files of the splits, their hash trees, tokenizer and index, and no other files of the folder */
 
 static bool is_data(const char *name)
 {

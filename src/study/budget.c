@@ -27,7 +27,7 @@ static enum weft_status check_steps(const struct weft_study *s)
 
 /* ---- the number in a folder */
 
-/* 0: the folder has no plan, or one with another budget or of another study. */
+/* Reads the number of steps from the folder's plan; 0: no plan, or one of a different budget or study. */
 static enum weft_status read_number(const struct weft_study *s, const char *path, int64_t *steps)
 {
     json_t *study;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This setting among those of the arm. */
+/* Finds this setting among those of the arm. */
 static const struct weft_setting *find(const struct weft_arm *arm, const struct weft_setting *setting)
 {
     for (int i = 0; i < arm->settings.count; i++)
@@ -19,7 +19,7 @@ static const struct weft_setting *find(const struct weft_arm *arm, const struct 
     return NULL;
 }
 
-/* The last setting of this option, which is the one that counts. */
+/* Finds the last setting of this option, which is the one that counts. */
 static const struct weft_setting *last(const struct weft_arm *arm, const char *name)
 {
     const struct weft_setting *found = NULL;
@@ -29,7 +29,7 @@ static const struct weft_setting *last(const struct weft_arm *arm, const char *n
     return found;
 }
 
-/* "pos is learned", or all values that the arms have: "pos is learned or alibi". `condition` begins with the name. */
+/* Writes "pos is learned", or all values of the arms: "pos is learned or alibi". `condition` begins with the name. */
 static void describe_values(const struct weft_study *s, const char *condition, char *text, size_t size)
 {
     char name[128], seen[8][WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
@@ -81,7 +81,7 @@ static enum weft_status check_setting(const struct weft_study *s, const struct w
     return refuse(s, setting, &why);
 }
 
-/* The learning rates of the study override those of the arms. */
+/* Refuses lr in an arm if the study's learning rates override it. */
 static enum weft_status check_rates(const struct weft_study *s)
 {
     char where[512];
@@ -114,7 +114,7 @@ static enum weft_status check_alike(const struct weft_study *s, const char *name
 
 static int64_t sample_tokens(const struct weft_arm *arm) { return arm->recipe.task->length(arm->recipe.task_options); }
 
-/* All arms see the same samples of the same task. */
+/* Checks that all arms see the same samples of the same task. */
 static enum weft_status check_data(const struct weft_study *s)
 {
     static const char *const names[] = {"seed", "task", "vocab", "eval_samples"};

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #define SHARE_OF_ENGINE 0.5
-#define LONG_STEP 2.0    /* seconds; two of them are taken */
-#define TIMED 0.25       /* seconds of steps, at least */
-#define MANY_WEIGHTS 2e7 /* more take long to set up and to train a step */
+#define LONG_STEP 2.0    /* seconds; longer steps are not timed, because that takes at least two of them */
+#define TIMED 0.25       /* minimum time of timed steps in seconds */
+#define MANY_WEIGHTS 2e7 /* larger models take long to create and to train for a step */
 #define STARTING 0.3     /* seconds, including saving at the end */
 
 /* ---- memory */
@@ -89,7 +89,8 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
     return status;
 }
 
-/* A run: its steps and its evaluations; evaluating a sample takes a third of the time of training on it. */
+/* Returns the seconds of a run, its steps and its evaluations; evaluating a sample takes a third of the time of
+ * training on it. */
 static double time_run(const struct weft_arm *arm, int64_t steps)
 {
     const struct weft_recipe *r = &arm->recipe;

@@ -72,7 +72,8 @@ static void become(const struct child *c)
         execv(c->words[0], (char *const *)c->words);
 }
 
-/* A signal that reached the new process before exec would be caught by the handler of this program and lost. */
+/* Signals are blocked until exec: the handler of this program would catch one in the new process, and it would be
+ * lost. */
 static enum weft_status begin(const struct child *c, pid_t *pid)
 {
     sigset_t all, before;

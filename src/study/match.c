@@ -21,7 +21,7 @@ const char *const weft_match_by_names[] = {"ffn_width", "width", NULL};
 
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more)
 {
-    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the texts still belong to the arm */
+    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the strings still belong to the arm */
     twin->settings.arena = (struct weft_arena){0};
     twin->settings.owner_count = 0;
     for (; *more; more++)
@@ -65,7 +65,7 @@ static enum weft_status size_of(const struct weft_study *s, const struct weft_sp
     return status;
 }
 
-/* WEFT_INVALID: there is no model of this width. */
+/* Returns WEFT_INVALID if there is no model of this width. */
 static enum weft_status size_at(const struct weft_study *s, const struct weft_arm *arm, int64_t width, double *size)
 {
     char setting[64];

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prints one word for a shell. */
+/* Prints one argument, quoted for a shell. */
 static void quote(FILE *to, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@";

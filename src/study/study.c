@@ -163,7 +163,7 @@ static enum weft_status read_rates(struct weft_study *s)
     return WEFT_OK;
 }
 
-/* The looks of the plan. The last is after all seeds. */
+/* Parses the looks of the plan. The last is after all seeds. */
 static enum weft_status read_looks(struct weft_study *s)
 {
     static const struct weft_opt look = {"looks", WEFT_OPT_INT, .min = WEFT_LEAST_SEEDS, .max = WEFT_MAX_SEEDS};
@@ -267,7 +267,7 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
     return WEFT_OK;
 }
 
-/* ---- comparing with what Kconfig made of it */
+/* ---- comparing with Kconfig's result */
 
 static enum weft_status compare(const struct weft_study *s, struct weft_settings *kept, const char *path)
 {

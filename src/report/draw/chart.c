@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * chart.c - one chart of curves: a box that report/page/charts.js draws into, and the same numbers as a table and as
- * JSON.
+ * chart.c - writes one chart of curves: a box into which report/page/charts.js draws, and the same numbers as a table
+ * and as JSON.
  *
- * Losses that span a decade are drawn on a logarithmic axis: where arms differ, at the end, they are small. Steps are
- * linear: a logarithmic axis would give most of its width to the first steps, where arms do not differ yet.
+ * Losses that span a decade are drawn on a logarithmic axis, because arms differ at the end, where losses are small.
+ * Step axes are always linear: a logarithmic one would give most of its width to the first steps, where arms do not
+ * differ yet.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 
-enum { ROWS = 20 }; /* of a chart's table */
+enum { ROWS = 20 }; /* number of rows of a chart's table */
 
-/* The series with the most points, whose steps the table has; NULL: there is none. */
+/* Returns the series with the most points, whose steps the table uses; NULL: none. */
 static const struct weft_band *longest(const struct weft_chart *c)
 {
     const struct weft_band *most = NULL;

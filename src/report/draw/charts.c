@@ -9,7 +9,7 @@
 
 static const struct kind {
     const char *id, *title, *about, *y_title;
-    size_t offset; /* of its band in struct weft_arm_curves */
+    size_t offset; /* offset of its band in struct weft_arm_curves */
 } kinds[] = {
     {"train", "Training loss", "Cross-entropy of the batches.", "training loss, nats",
      offsetof(struct weft_arm_curves, train)},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * format.c - numbers as text: counts, bytes, losses, learning rates, intervals.
+ * format.c - formats numbers: counts, bytes, losses, learning rates, intervals.
  */
 #include "report/read/results.h"
 
@@ -63,7 +63,8 @@ struct weft_text weft_interval_text(struct weft_interval i)
 {
     struct weft_text t = {"-"};
     double half = (i.high - i.low) / 2;
-    int digits = half > 0 ? (int)fmin(fmax(1 - floor(log10(half)), 4), 12) : 4; /* two of a small half-width */
+    int digits = half > 0 ? (int)fmin(fmax(1 - floor(log10(half)), 4), 12)
+                          : 4; /* two significant digits of a small half-width */
     if (isfinite(i.low))
         snprintf(t.text, sizeof t.text, "[%+.*f, %+.*f]", digits, i.low, digits, i.high);
     return t;

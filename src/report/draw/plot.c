@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * plot.c - a picture over a logarithmic axis, as SVG that needs no script: grid, ticks, titles, lines, dots, intervals.
+ * plot.c - draws a picture over a logarithmic axis as SVG without scripts: grid, ticks, titles, lines, dots, intervals.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Units are pixels on a phone: a wider picture would have smaller letters there. */
+/* Units are pixels on a phone, where a wider picture would have smaller letters. */
 enum { WIDTH = 360, HEIGHT = 250, LEFT = 56, RIGHT = 8, TOP = 10, BOTTOM = 46, INSET = 22, TICKS = 8, LETTER = 7 };
 
 void weft_plot_include(struct weft_plot *p, double x, double y)
@@ -34,7 +34,7 @@ static double y_of(const struct weft_plot *p, double y)
     return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * at;
 }
 
-/* Some room above and below what is drawn. */
+/* Adds a margin above and below the values. */
 static void widen(struct weft_plot *p)
 {
     double room = fmax(0.05 * (p->high - p->low), 1e-4), factor = fmax(pow(p->high / p->low, 0.05), 1.0001);

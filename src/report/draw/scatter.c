@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In units of the picture, which are pixels on a phone. */
+/* Units of the picture are pixels on a phone. */
 enum { WIDTH = 360, MARGIN = 12, TITLE = 17, BAR = 13, GAP = 7, AXIS = 38, TOP_AXIS = 16, LANES = 40, TICKS = 7 };
 enum { MANY_ARMS = 8, MANY_SEEDS = 30 }; /* above these, the scale is also drawn above the arms; dots are smaller */
 
@@ -64,7 +64,7 @@ static void put_axis(const struct weft_results *r, const struct axis *a, FILE *t
 {
     struct weft_ticks t = weft_ticks(a->low, a->high, TICKS, false);
     for (int i = 0; i < t.count; i++) {
-        double x = x_of(a, t.value[i]), at = fmin(fmax(x, 18), WIDTH - 18); /* so that no number is cut off */
+        double x = x_of(a, t.value[i]), at = fmin(fmax(x, 18), WIDTH - 18); /* keeps numbers inside the picture */
         fprintf(to, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x, a->top, a->bottom);
         fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>", at, a->bottom + 14,
                 weft_tick_text(&t, i).text);
@@ -137,7 +137,7 @@ static void put_interval(const struct axis *a, double base, const struct weft_co
     double low = base + c->family.low, high = base + c->family.high;
     double left = x_of(a, low), right = x_of(a, high);
     fprintf(to, "<path class=\"bar\" d=\"M%.1f %.1fH%.1f\"/>", left, y, right);
-    if (low < a->low) /* it continues */
+    if (low < a->low) /* the bar continues */
         fprintf(to, "<path class=\"end\" d=\"M%.1f %.1fl5 -4v8z\"/>", left - 5, y);
     if (high > a->high)
         fprintf(to, "<path class=\"end\" d=\"M%.1f %.1fl-5 -4v8z\"/>", right + 5, y);
@@ -157,7 +157,7 @@ static void put_verdict(const struct weft_finding *f, double y, FILE *to)
         fprintf(to, "%s</text>", strcmp(f->verdict, "base") == 0 ? "baseline" : f->verdict);
 }
 
-/* Returns where the next row begins. */
+/* Draws a row; returns the position of the next row. */
 static double put_row(const struct weft_results *r, int arm, const struct axis *a, double y, struct dot *dot, FILE *to)
 {
     const struct weft_finding *f = &r->arm[arm].found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * table.c - the verdicts as a table for a terminal, and as entries of a flat object.
+ * table.c - prints the verdicts as a table on a terminal, and adds them to a flat JSON object.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -26,7 +26,7 @@ void weft_results_print(const struct weft_results *r, FILE *to)
     }
 }
 
-/* ---- as a flat object */
+/* ---- as a flat JSON object */
 
 static const char *key(const struct weft_result_arm *arm, const char *name, char text[128])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ticks.c - the scale of an axis: round numbers, few enough to be read on a phone.
+ * ticks.c - computes the scale of an axis: round numbers, few enough to be read on a phone.
  */
 #include "report/read/results.h"
 
@@ -8,7 +8,7 @@
 
 static void add(struct weft_ticks *t, double value, double low, double high)
 {
-    double room = 1e-9 * (high - low); /* ends that are round, but for rounding, count */
+    double room = 1e-9 * (high - low); /* tolerance for ends that are round except for rounding errors */
     if (t->count < WEFT_MAX_TICKS && value >= low - room && value <= high + room)
         t->value[t->count++] = value;
 }
@@ -28,7 +28,7 @@ static struct weft_ticks even(double low, double high, int most)
     return t;
 }
 
-/* 1, 2 and 5 in every decade; if these are too many, 1 and 3, or only powers of ten, and of these every second, third
+/* 1, 2 and 5 in every decade; if these are too many, 1 and 3, or only powers of ten, or every second or third of these
  * and so on. */
 static struct weft_ticks of_decades(double low, double high, int most)
 {

@@ -10,10 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Points of a chart; fewer with very many arms, to keep the page small. */
+/* Number of points of a chart; fewer with very many arms, to keep the page small. */
 enum { MOST = 300, FEWEST = 60, POINTS_OF_ALL = 4800 };
 
-/* A run's losses by interval; NAN: nothing was logged in it. */
+/* A run's losses by interval; NAN: nothing was logged in the interval. */
 struct pieces {
     int64_t seed;
     double *train, *val;
@@ -77,7 +77,7 @@ static enum weft_status thin_arm(struct thinned *t, const struct weft_result_arm
 
 /* ---- bands */
 
-/* One point of a curve, over the seeds. */
+/* Computes one point of a curve over the seeds. */
 struct point {
     int count;
     double sum, low, high;

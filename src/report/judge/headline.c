@@ -31,7 +31,7 @@ static bool has(const struct weft_result_arm *arm, const char *verdict)
     return !arm->repeats && strcmp(arm->found.verdict, verdict) == 0;
 }
 
-/* "w2 is worse than dot by 0.25 nats, latent by 0.4" */
+/* Writes "w2 is worse than dot by 0.25 nats, latent by 0.4". */
 static int say_decided(const struct weft_results *r, const char *verdict, struct sentence *s)
 {
     int count = 0;

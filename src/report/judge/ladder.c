@@ -45,7 +45,7 @@ static enum weft_status check_arms(const struct weft_rungs *l, int r)
     return WEFT_OK;
 }
 
-/* Seeds that every rung judges. */
+/* Returns the number of seeds that every rung judges. */
 static int64_t count_seeds(const struct weft_rungs *l)
 {
     int64_t seeds = WEFT_LADDER_SEEDS;

@@ -45,7 +45,7 @@ struct pool {
     struct weft_item_noise *noise;
     char (*hash)[65];
     bool same;      /* all sets have the same items */
-    bool different; /* no two have */
+    bool different; /* no two sets have the same items */
 };
 
 static enum weft_status pool_init(struct pool *p, struct weft_arena *arena, int64_t sets)

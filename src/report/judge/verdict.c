@@ -15,7 +15,7 @@ enum weft_verdict weft_verdict(const struct weft_comparison *c)
     return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE : WEFT_NOT_RESOLVED;
 }
 
-/* Decimals for two significant digits. */
+/* Number of decimals for two significant digits. */
 static int decimals(double x) { return x > 0 ? (int)fmin(fmax(1 - floor(log10(x)), 0), 12) : 3; }
 
 /* Enough decimals that no end of the interval is printed as 0. */
@@ -81,7 +81,7 @@ static void print_not_resolved(const struct weft_comparison *c, const char *unit
 
 static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
 
-/* A remark if the bootstrap, which assumes less, disagrees with the t test. */
+/* Adds a remark if the bootstrap, which assumes less, disagrees with the t test. */
 static void print_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_TEXT])
 {
     struct weft_interval boot = weft_bootstrap(c);

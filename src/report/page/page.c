@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * page.c - report.html: fills in the slots, {{like_this}}, of the template src/report/page/page.html.
+ * page.c - writes report.html: fills in the slots, {{like_this}}, of the template src/report/page/page.html.
  */
 #include "report/read/results.h"
 

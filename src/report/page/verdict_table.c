@@ -2,18 +2,18 @@
  *
  * verdict_table.c - writes the first table of the page: settings, cost and verdict of every arm.
  *
- * On a narrow screen a row becomes a card, so every cell has the name of its column.
+ * On a narrow screen a row becomes a card, so every cell contains the name of its column.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The difference from the first arm in percent. */
+/* Writes the difference from the first arm in percent. */
 static void put_against(double x, double first, FILE *to)
 {
     double more = first != 0 ? 100 * (x / first - 1) : NAN;
-    if (fabs(more) >= 0.05) /* else it would be printed as 0 */
+    if (fabs(more) >= 0.05) /* a smaller one would be printed as 0 */
         fprintf(to, " <small>%+.*f&nbsp;%%</small>", fabs(more) < 10 ? 1 : 0, more);
 }
 
@@ -62,7 +62,7 @@ static void put_loss(const struct weft_results *r, int i, FILE *to)
     fputs("</td>", to);
 }
 
-/* The name of the verdict as a class: letters and -. */
+/* Writes the verdict as the name of a class: letters and -. */
 static void put_class(const char *verdict, FILE *to)
 {
     for (; *verdict; verdict++)
