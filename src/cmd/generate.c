@@ -225,7 +225,7 @@ static void print_stats(const struct work *w)
     struct weft_session_memory memory;
     if (weft_session_describe(w->session, &memory) != WEFT_OK)
         return;
-    fprintf(stderr, "read %lld tokens, %.0f/s; decoded %lld, %.1f/s; cache %.2f MB, %lld bytes a token\n",
+    fprintf(stderr, "read %lld tokens, %.0f/s; decoded %lld, %.1f/s; cache %.2f MB, %lld bytes per token\n",
             (long long)w->prefilled, (double)w->prefilled / fmax(1e-9, w->prefill_seconds), (long long)w->decoded,
             w->decode_seconds > 0 ? (double)w->decoded / w->decode_seconds : 0, (double)memory.cache_bytes / 1e6,
             (long long)memory.cache_token_bytes);

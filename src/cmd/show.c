@@ -155,7 +155,7 @@ static void print_flops(const struct weft_spec *spec, const struct weft_account 
     for (int u = 0; u < 3; u++)
         printf("%*s%+7.1f %%", u ? 12 : 7, "",
                100 * weft_account_shift(uses[u][WEFT_GROUP_ATTN], uses[u][WEFT_GROUP_FFN]));
-    printf("  of attention's to the feed-forward\n");
+    printf("  of attention's FLOPs would move to the feed-forward\n");
     printf("  training: batch %lld, context %lld; prefill: mean over %lld tokens; decode: token %lld\n",
            (long long)spec->batch, (long long)spec->context, (long long)length, (long long)length);
 }
@@ -164,11 +164,11 @@ static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static void print_pruned(const struct weft_account *a)
 {
-    printf("\npruned by the end  %12lld  %5.1f %% of the weights\n", (long long)a->pruned,
+    printf("\npruned by the end  %12lld  %5.1f %% of the parameters\n", (long long)a->pruned,
            100 * (double)a->pruned / (double)a->params);
     if (a->cut_params < a->params)
-        printf("  weft prune     %14lld  weights remain, and %.4g FLOPs of decode: %.1f %%\n", (long long)a->cut_params,
-               a->flops_cut, 100 * a->flops_cut / a->flops_decode);
+        printf("  weft prune     %14lld  parameters remain, and %.4g FLOPs of decode: %.1f %%\n",
+               (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
     printf("  decode         %14.4g FLOPs without multiplications by 0, which Weft computes: %.1f %%\n",
            a->flops_pruned, 100 * a->flops_pruned / a->flops_decode);
     printf("  weights in f32 %14.1f MiB of %.1f MiB, including a mask bit for each maskable weight\n",
@@ -188,12 +188,12 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
     print_flops(spec, a, length);
     if (a->pruned)
         print_pruned(a);
-    printf("\nmemory of training %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
+    printf("\ntraining memory    %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
            mib(a->state_bytes + a->activation_bytes), mib(a->state_bytes), mib(a->activation_bytes));
     printf("  recompute=yes would save %.1f MiB for %.2f times the FLOPs\n", mib(a->recompute_saves_bytes),
            a->recompute_flops_ratio);
-    printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head's\n", a->cache_bytes_layer,
-           a->cache_ratio_to_mha);
+    printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head attention's\n",
+           a->cache_bytes_layer, a->cache_ratio_to_mha);
     if (a->window_bytes || a->sequence_bytes)
         printf("  plus %lld bytes per sequence, regardless of its length\n",
                (long long)(a->window_bytes + a->sequence_bytes));

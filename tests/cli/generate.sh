@@ -64,7 +64,7 @@ prompt=$("$weft" tokenizer encode --tokenizer "$scratch/data/tokenizer.json" 'th
 result $? "token numbers instead of texts"
 [[ $(make -p 'the cat' -n 8 -T 0 --logprobs | cut -f 1 | tr '\n' ' ') == "$ids " ]]
 result $? "a line for each token with its log probability"
-make -p 'the cat' -n 8 --stats >/dev/null && grep -q 'decoded 7, .*cache .* bytes a token' "$scratch/err"
+make -p 'the cat' -n 8 --stats >/dev/null && grep -q 'decoded 7, .*cache .* bytes per token' "$scratch/err"
 result $? "speed and memory"
 
 # ---- the answer is the prompt's own

@@ -161,7 +161,7 @@ void weft_run_page(const void *report, FILE *to)
     put_samples(run->samples, to);
     fputs("<h2 id=\"reproduce\">To reproduce</h2>\n<p>In the run's folder; the weights must have the same "
           "SHA-256.</p>\n<pre tabindex=\"0\"><code>weft audit .                            # the same run again, "
-          "compared record by record\nweft train config.json --out ../again   # the same run in another "
+          "compared record by record\nweft train config.json --out ../again   # the same run in a different "
           "folder</code></pre>\n</main>\n",
           to);
     weft_html_open_data(to);
