@@ -121,7 +121,7 @@ static void print_share(const char *what, int64_t n, int64_t all)
 
 static void print_weights(const struct weft_spec *spec, const struct weft_account *a)
 {
-    printf("weights %14lld\n", (long long)a->params);
+    printf("parameters       %14lld\n", (long long)a->params);
     print_share("attention", a->attn_params, a->params);
     print_share("feed-forward", a->ffn_params, a->params);
     for (int i = 0; i < spec->mechanism_count; i++)
