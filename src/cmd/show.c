@@ -310,7 +310,7 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_show = {
     .name = "show",
-    .summary = "show the size and cost of a model: parameters, FLOPs, memory, cache, graph, config",
+    .summary = "show parameters, FLOPs, memory, cache, graph or config of a model",
     .doc = "Prints the parameters, FLOPs per token, training memory and cache size of MODEL at its micro-batch and "
            "context, without allocating the model.",
     .args = table,
