@@ -79,9 +79,9 @@ void weft_plan_hash(const json_t *study, char hash[65])
     weft_sha256_hex(&sha, hash);
 }
 
-/* ---- how two plans differ */
+/* ---- the first difference between two plans */
 
-/* A value as it stands in the file, shortened. */
+/* Formats a value as in the file, shortened. */
 static void print_value(const json_t *value, char text[64])
 {
     char *all = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -126,7 +126,7 @@ void weft_plan_difference(const json_t *study, const json_t *other, char *text, 
     if (differ("", study, other, aside, text, size))
         return;
     if (json_array_size(now) != json_array_size(before)) {
-        snprintf(text, size, "it has now %zu arms, had %zu", json_array_size(now), json_array_size(before));
+        snprintf(text, size, "it now has %zu arms, had %zu", json_array_size(now), json_array_size(before));
         return;
     }
     for (size_t i = 0; i < json_array_size(now); i++) {

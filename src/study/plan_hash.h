@@ -11,7 +11,8 @@
 
 /* Computes the hash of the content of a study.json, written by any release; any content is safe. */
 void weft_plan_hash(const json_t *study, char hash[65]);
-/* Writes the first value by which two such contents have different hashes: "seeds is [1,2,3], not [1,2]". */
+/* Writes the first value in which two such contents differ, if it is part of the hash: "seeds is now [1,2,3,4], was
+ * [1,2,3]". */
 void weft_plan_difference(const json_t *study, const json_t *other, char *text, size_t size);
 
 #endif

@@ -149,7 +149,7 @@ bool weft_study_is_paired(const struct weft_study *s, int arm);
 /* Returns the number of samples that a run of the arm is trained on. */
 int64_t weft_arm_samples(const struct weft_arm *arm);
 
-/* WEFT_CHECK: the report of this plan could have no verdict; the message says why, and what to change
+/* Returns WEFT_CHECK if the report of this plan could have no verdict; the message names the reason and what to change
  * (verdict_possible.c). */
 enum weft_status weft_study_verdict_possible(const struct weft_study *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict_possible.c - refuses plans whose reports could have no verdict, whatever the runs give.
+ * verdict_possible.c - refuses plans whose reports cannot have a verdict, regardless of the results.
  */
 #include "stats/stats.h"
 #include "study/study.h"
@@ -20,14 +20,13 @@ static enum weft_status check_arm(const struct weft_study *s, int i)
     int64_t own = weft_arm_samples(arm), wanted = weft_arm_samples(first);
     if (!weft_study_is_paired(s, i) || own == wanted)
         return WEFT_OK;
-    return FAIL(
-        WEFT_CHECK,
-        "this plan can give no verdict on arm %s: it is trained on %lld samples, not on %lld as %s is "
-        "(steps=%lld x batch=%lld x micro_batches=%lld, not %lld x %lld x %lld), so their runs are not pairs. Give "
-        "both the same product",
-        arm->name, (long long)own, (long long)wanted, first->name, (long long)arm->recipe.steps,
-        (long long)arm->spec.batch, (long long)arm->recipe.micro_batches, (long long)first->recipe.steps,
-        (long long)first->spec.batch, (long long)first->recipe.micro_batches);
+    return FAIL(WEFT_CHECK,
+                "this plan can give no verdict on arm %s: it is trained on %lld samples, not on %lld as %s is "
+                "(steps=%lld x batch=%lld x micro_batches=%lld, not %lld x %lld x %lld), so their runs are not pairs. "
+                "Set the same product for both",
+                arm->name, (long long)own, (long long)wanted, first->name, (long long)arm->recipe.steps,
+                (long long)arm->spec.batch, (long long)arm->recipe.micro_batches, (long long)first->recipe.steps,
+                (long long)first->spec.batch, (long long)first->recipe.micro_batches);
 }
 
 enum weft_status weft_study_verdict_possible(const struct weft_study *s)

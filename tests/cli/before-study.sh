@@ -74,7 +74,7 @@ refuses 'arm wide has recall_length=6 and arm narrow has 8: they would see diffe
 refuses 'with --set seed=4' --dry-run --out none --set "$two" --set parent=study
 refuses 'study has a study with a different plan, and 9 of its runs are finished: arm wide: settings is now "ffn_width=34", was "ffn_width=33"' \
     --out study --set 'arms=narrow: ffn_width=32 | wide: ffn_width=34 | more: batch=32'
-refuses 'finished: it has now 2 arms, had 3' --dry-run --out study --set "$two"
+refuses 'finished: it now has 2 arms, had 3' --dry-run --out study --set "$two"
 refuses 'finished: seeds is now [1,2,3,4], was [1,2,3]' --out study --seeds 4
 "$weft" ablate --config study.config --dry-run --unsafe --out none >out 2>err && grep -q 'no verdict on arm more' err
 result $? "with --unsafe it is only said"
