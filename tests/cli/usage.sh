@@ -31,7 +31,7 @@ says 0 out "gpt2-124m" help models
 says 0 out "layers" help options
 says 0 out '| `layers` | integer, 1 to 1024 | 2 |' help options --as markdown
 says 0 out "config WEFT_LAYERS" help options --as kconfig
-says 1 err 'no form markdown' help models --as markdown
+says 1 err 'cannot be printed as markdown' help models --as markdown
 says 0 out 'y = x W^t + b + addend' help ops
 says 0 out '*weft* train \[OPTION...] MODEL' help train --as scdoc
 for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do
