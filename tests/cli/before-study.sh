@@ -1,15 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-<<<<<<< HEAD
-# before-study.sh - what `weft ablate` checks before it trains, besides gates: simulated studies, once for each program, and
-# the first samples of all arms.
-# run-tests: 18 s
-=======
 # before-study.sh - the checks of `weft ablate` before training, except the gates: simulated studies, once for each
 # build, and the first samples of all arms.
-# run-tests: 15 s
->>>>>>> 7e2f9d2 (tests, tools: headers of scripts say what each one checks or does)
+# run-tests: 18 s
 set -u
 source tests/fault/tiny
 
