@@ -133,7 +133,7 @@ static enum weft_status forgive(enum weft_status status, bool allowed)
     return WEFT_OK;
 }
 
-/* A dry run needs no data. */
+/* Returns whether the data exists, which a dry run does not need. */
 static bool is_data_here(struct weft_study *s)
 {
     bool here = weft_recipe_open(&s->arm[0].recipe, &s->arm[0].spec) == WEFT_OK;

@@ -24,7 +24,8 @@ static const char *const names[] = {
  * right. */
 static const double solved_accuracy = 0.995;
 
-/* A fall between the last two tenths of the steps counts above this fraction of the loss and so many standard errors.
+/* A decrease between the last two tenths of the steps counts if it exceeds this fraction of the loss and this number of
+ * standard errors.
  */
 static const double falling_fraction = 0.002, falling_errors = 3;
 

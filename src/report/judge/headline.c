@@ -71,7 +71,7 @@ static void say_open(const struct weft_results *r, const char *verdict, const ch
     say(s, " %s%s", count == 1 ? one : several, words);
 }
 
-/* ---- what a verdict depends on, in brackets after it */
+/* ---- caveats, in brackets after the verdicts */
 
 static bool is_judged(const struct weft_result_arm *arm)
 {
@@ -84,7 +84,7 @@ static void say_caveat(struct sentence *s, bool *first, const char *text)
     *first = false;
 }
 
-/* "w2 has 27 % of the parameters of dot", or how far the sizes of several arms are apart. */
+/* Writes "w2 has 27 % of the parameters of dot", or the largest difference in size of several arms. */
 static void say_sizes(const struct weft_results *r, struct sentence *s, bool *first)
 {
     const struct weft_result_arm *arm = NULL;

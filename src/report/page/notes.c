@@ -125,7 +125,7 @@ static void note_tuning(const struct weft_results *r, const struct noting *n)
             "for each arm.");
 }
 
-/* The slope at the end of training, for arms that longer training would improve most. */
+/* Writes the decrease of the loss at the end of training, for arms that longer training would improve most. */
 static void note_falling(const struct weft_results *r, const struct noting *n)
 {
     enum { NAMED = 6 };

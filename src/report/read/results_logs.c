@@ -43,7 +43,7 @@ static enum weft_status check_bound(const struct weft_results *r, struct weft_re
     return check_gates(r, arm, run, log);
 }
 
-/* The mean of the losses that were logged after one fraction of the steps, up to another; NAN: there are none. */
+/* Returns the mean of the losses logged between two fractions of the steps; NAN: there are none. */
 static double mean_loss(const struct weft_curve *c, double after, double up_to)
 {
     double sum = 0;
