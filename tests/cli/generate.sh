@@ -108,7 +108,7 @@ refuses 'exclude each other' "$scratch/full" -p x -f "$scratch/few"
 refuses 'with --ids, pass token ids' "$scratch/full" --ids -p 'x'
 refuses 'with --ids, pass token ids' "$scratch/full" --ids -p '99999'
 refuses '--stop and --ids exclude each other' "$scratch/full" --ids -p '1' --stop x
-refuses 'context is 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
+refuses 'in the context of 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
 rm "$scratch"/full/step-*/tokenizer.json
 refuses "is not the one that was saved" "$scratch/full" -p x
 "$weft" train gpt2 --set steps=1 --set eval_samples=1 --out "$scratch/recall" >"$scratch/log" 2>&1
