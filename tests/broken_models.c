@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * broken_models.c - mutants of a model are noticed by their own gates: one in eight, or of those whose names match an
- * argument all (make long-whole has every one).
+ * broken_models.c - every mutant of a model is caught by its own gate. Runs one mutant in eight, or all whose names
+ * match an argument (make long-whole runs all).
  *
  * run-tests: 28 s, once
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory.c - running allocates nothing, in any library; and the process grows by the planned number of bytes.
+ * memory.c - running a graph allocates nothing, in any library; and the process grows by the planned number of bytes.
  *
  * This program defines malloc and related functions for every library in the process: they count, then call glibc's.
  *

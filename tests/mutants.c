@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.c - ops broken on purpose: the harness must catch each one and report the right defect.
+ * mutants.c - the harness catches ops that are broken on purpose, and reports the right defect of each.
  *
  * A mutant is the original descriptor with one kernel wrapped. The wrapper calls the original kernel and does one thing
  * wrong before or after it, so that the intended defect is the only one.

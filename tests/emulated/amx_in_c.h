@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * amx_in_c.h - the tile instructions of AMX in plain C, as Intel's Architecture Instruction Set Extensions Programming
- * Reference defines them: denormals are 0, on their way in and out, and TDPBF16PS sums even and odd elements apart.
+ * Reference defines them: denormal inputs and outputs are 0, and TDPBF16PS sums even and odd elements separately.
  */
 #ifndef WEFT_TESTS_AMX_IN_C_H
 #define WEFT_TESTS_AMX_IN_C_H

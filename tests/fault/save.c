@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - saves five checkpoints on a disk that fails (shim.c), in every way at every call, and checks the result:
+ * save.c - saves five checkpoints on a disk that fails (shim.c) in every way at every call, and checks the result:
  *
  *  - every folder with a final name is complete and verifies, the newest is at least as new as the last save that
  *    returned success, and the file "head" is complete;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf.c - any bytes as a GGUF file: opening it takes memory for no more than a small multiple of its bytes, every key
- * and tensor can be read, and a model that is accepted can be exported and is the same when it is read again: the
- * weights, the settings and the tokenizer.
+ * gguf.c - any bytes as a GGUF file: opening it takes at most a small multiple of its size in memory, every key and
+ * tensor can be read, and an accepted model can be exported, and has the same weights, settings and tokenizer when it
+ * is read again.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_config.c - any bytes as config.json of Hugging Face: a model that is accepted can be exported, and what is
- * exported is accepted as the same model.
+ * hf_config.c - any bytes as a Hugging Face config.json: an accepted model can be exported, and the export is accepted
+ * as the same model.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

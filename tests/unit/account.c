@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * account.c - what a refusal for want of memory advises: only what would help.
+ * account.c - the advice in an out-of-memory error contains only changes that would help.
  *
  * run-tests: 1 s, asan 1 s
  */

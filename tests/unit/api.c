@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * api.c - the public interface: what it computes is what the rooms below compute, whoever calls it and from how many
- * threads; tests/unit/api_calls.c gives it bad arguments.
+ * api.c - the public interface has the same results as the rooms below it, for any caller and number of calling
+ * threads. tests/unit/api_calls.c tests bad arguments.
  *
  * run-tests: 24 s, asan 60 s
  */

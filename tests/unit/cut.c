@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - smaller models: what is left out when its weights are 0 changes no logit, in models of all parts; equal
- * numbers in all layers; importance; what is refused.
+ * cut.c - smaller models: removing units whose weights are 0 changes no logit, in models with all parts; equal numbers
+ * in all layers; importance; errors.
  *
  * run-tests: 1 s, asan 1 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * diagnose.c - what a diagnosis reports, against the same numbers computed as one would write them down: all scores of
- * a layer at once, softmax, sums over pairs. For every geometry and representation; at weights that are not small.
+ * diagnose.c - compares diagnostics with the same numbers computed naively: all scores of a layer together, softmax,
+ * sums over pairs. For every geometry and representation, with weights that are not small.
  *
  * run-tests: 1 s
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.c - products against triple loops in double, and their promise: bits that know neither rows nor threads.
+ * dnn.c - compares matmuls with triple loops in double precision, and checks that their bits depend on neither the
+ * number of rows nor that of threads.
  *
  * run-tests: 3 s, asan 24 s, emulated 100 s, tsan 60 s
  */

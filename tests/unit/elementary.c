@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * elementary.c - the elementary functions without libm, against libm in long double.
+ * elementary.c - compares the elementary functions, which do not use libm, with libm in long double.
  *
  * run-tests: 1 s, aarch64 13 s, asan 1 s
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - an engine that another library brings along: WEFT_ENGINE chooses it once, and a product that it cannot
- * compute ends whatever needed it with an error.
+ * engine.c - an engine from a different library: WEFT_ENGINE chooses it once, and if it cannot compute a matmul, the
+ * operation that needs it ends with an error.
  *
- * The engine here is the plain loop, which can be made to fail in a tile of any call.
+ * The engine in this test is the plain loop, which can be made to fail in a tile of any call.
  *
  * run-tests: 2 s, asan 2 s, tsan 8 s
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * finite.c - a step that meets a number that is not finite changes no weight and names where it arose.
+ * finite.c - a step with a non-finite value changes no weight, and the error names the place where the value arose.
  *
  * run-tests: 1 s, asan 4 s
  */

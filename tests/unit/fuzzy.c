@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzzy.c - the task fuzzy: samples by its rules, substitutes that are as many and as even as it says, and the floor,
- * against an observer that knows the rules and sees the samples.
+ * fuzzy.c - the task fuzzy: samples follow its rules, substitutes have the declared rate and distribution, and the loss
+ * floor matches that of an observer who knows the rules and sees the samples.
  *
  * run-tests: 1 s, asan 1 s
  */

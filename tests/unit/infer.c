@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * infer.c - cached inference gives the logits of the whole forward pass: whichever way sequences are cut into runs,
- * whatever is fed beside them, wherever their pages lie. Bit by bit; absorbed latents within 1e-4 of the logits' size.
+ * infer.c - cached inference gives the logits of the whole forward pass bit by bit, however sequences are divided into
+ * runs, whatever is fed with them, and wherever their pages are. Absorbed latents agree within 1e-4 of the logits'
+ * size.
  *
  * run-tests: 5 s, asan 31 s
  */

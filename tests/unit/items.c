@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * items.c - the noise of a test set: its intervals in simulated test sets, the documents that windows are cut from
- * against a plain count, the items of a test against its loss, and damaged files of items.
+ * items.c - test-set noise: its intervals in simulated test sets, the documents that windows are cut from against a
+ * plain count, the items of a test against its loss, and damaged item files.
  *
  * run-tests: 6 s, asan 7 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - multipliers of compute and their trend, counted in simulated ladders on power laws whose multipliers are
- * known. STUDIES sets how many.
+ * ladder.c - compute multipliers and their trend in simulated ladders on power laws with known multipliers. STUDIES
+ * sets the number of ladders.
  *
  * run-tests: 9 s, asan 3 s
  */

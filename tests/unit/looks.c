@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * looks.c - how often a study errs that is looked at several times, counted in simulated studies of equal arms. What is
- * counted is what a report does: at every look, every arm, until one is found to differ. STUDIES sets how many.
+ * looks.c - counts how often a study with several looks errs, in simulated studies of equal arms. Like a report, it
+ * tests every arm at every look until one is found to differ. STUDIES sets the number of studies.
  *
  * run-tests: 18 s
  */

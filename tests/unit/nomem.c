@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * nomem.c - what happens when an allocation fails, whichever it is: planning says so, and the op harness does not take
- * a case that it could not run for one that passed.
+ * nomem.c - whichever allocation fails, planning returns an error, and the op harness does not count a case that it
+ * could not run as passed.
  *
- * malloc and its kin are this program's own here: one of them can be made to fail.
+ * This program defines malloc and related functions, so that any call can be made to fail.
  *
  * run-tests: 5 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files; pages;
- * and that this program's own tables are consistent.
+ * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files;
+ * generated pages; and the consistency of the program's own tables.
  *
  * run-tests: 1 s, asan 1 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * parts.c - parts, tasks and optimisers from outside the tree: registered at run time, chosen by name, with nothing but
- * the hooks that their kind needs, they pass the gates.
+ * parts.c - parts, tasks and optimisers from outside the tree, registered at run time and chosen by name, pass the
+ * gates with only the hooks that their kind requires.
  *
  * run-tests: 17 s
  */

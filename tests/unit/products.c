@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * products.c - bf16 products have the bits of their definition, written here in plain C: on ordinary numbers and on
- * small, huge and infinite ones, at every level of the processor. PRODUCTS=N compares at least N million results of a
- * kind instead of a hundred thousand.
+ * products.c - bf16 matmuls have the bits of their definition, written here in plain C, for ordinary, tiny, huge and
+ * infinite values, at every level of the processor. PRODUCTS=N compares at least N million results of each kind instead
+ * of a hundred thousand.
  *
  * run-tests: 1 s, aarch64 12 s, asan 7 s, emulated 100 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune.c - pruning in training: the schedule, which weights go, that they stay, and masks in checkpoints. Several
- * ranks are ranks.c's, and the whole definition is the gate's (check/trainer/pruned.c).
+ * prune.c - pruning in training: the schedule, the choice of weights, that they stay pruned, and masks in checkpoints.
+ * ranks.c tests several ranks, and the gate the whole definition (check/trainer/pruned.c).
  *
  * run-tests: 1 s, asan 5 s
  */

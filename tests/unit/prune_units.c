@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune_units.c - heads, channels and ranks that are pruned in training: the schedule, whole units and nothing else, a
- * cut afterwards that leaves out what is 0 already, masks in checkpoints, single weights besides. Several ranks are
- * ranks.c's, and the whole definition is the gate's (check/trainer/pruned_units.c).
+ * prune_units.c - heads, channels and ranks pruned in training: the schedule, whole units and nothing else, a cut
+ * afterwards that removes what is already 0, masks in checkpoints, single weights pruned in addition. ranks.c tests
+ * several ranks, and the gate the whole definition (check/trainer/pruned_units.c).
  *
  * run-tests: 1 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.c - how runs of a study end. The queue starts the program that runs, `weft train FOLDER ...`: here that is this
- * test, which ends as the arm in the folder's name says.
+ * queue.c - the ways in which runs of a study end. The queue starts the running program as `weft train FOLDER ...`;
+ * here that is this test, which ends in the way named by the arm in the folder's name.
  *
  * run-tests: 1 s, asan 1 s, tsan 1 s
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.c - training on several ranks, which are threads here: the same bits as alone, and who owns what.
+ * ranks.c - training on several ranks, which are threads here: the same bits as on one rank, and the ownership of data.
  *
  * run-tests: 12 s, tsan 118 s
  */

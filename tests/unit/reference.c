@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference.c - a reference that is right raises no alarm, whatever the model and in f32 and bf16; one that is wrong in
- * a single tensor does. What the file lacks is refused (tests/cli/reference.sh has a definition that is not Weft's).
+ * reference.c - a correct reference raises no alarm with any model, in f32 and bf16; one with a single wrong tensor
+ * does. A missing tensor is an error. (tests/cli/reference.sh uses an independent definition.)
  *
  * run-tests: 4 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * registering.c - many parts from outside: mechanisms that read the hidden activation, more than a split has outputs,
- * and parts, tasks and optimisers that are registered while other threads make specs and recipes.
+ * registering.c - many parts from outside: more mechanisms that read the hidden activation than a split has outputs,
+ * and parts, tasks and optimisers that are registered while other threads create specs and recipes.
  *
  * run-tests: 1 s, asan 5 s, tsan 5 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * run.c - a library caller trains a run as `weft train` does: the same weights with and without a folder, stopped by
- * another thread and resumed; what fails a gate is refused; nothing is printed.
+ * run.c - a caller of the library trains a run like `weft train`: the same weights with and without a folder, stopped
+ * by a different thread and resumed; a model that fails a gate is rejected; nothing is printed.
  *
  * run-tests: 7 s, tsan 67 s
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * score.c - what the scorer says tokens cost is what the logits of a session, fed token by token, say; and it is the
+ * score.c - the losses of tokens from the scorer match the logits of a session that is fed token by token, and have the
  * same bits in batches of 1, 3 and 8.
  *
  * run-tests: 1 s, asan 5 s

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * simulate.c - the simulated studies pass, and their checks notice functions of plan, statistics and pairing that are
- * broken: those below stand before the library's, and break them if asked. tests/long/source_mutants.py has many more.
+ * simulate.c - the simulated studies pass, and their checks notice broken functions of plan, statistics and pairing.
+ * The functions below replace those of the library and can break their results. tests/long/source_mutants.py has many
+ * more.
  *
  * run-tests: 6 s, asan 16 s
  */

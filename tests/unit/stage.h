@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.h - a small model with its trainer, for tests that take steps or look at a recipe.
+ * stage.h - a small model with its trainer, for tests that take steps or check a recipe.
  */
 #ifndef WEFT_TESTS_STAGE_H
 #define WEFT_TESTS_STAGE_H

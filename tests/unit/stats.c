@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stats.c - distributions against golden values (golden/stats.json), comparisons and their words against answers done
- * by hand, and studies simulated by the hundred thousand: what is promised about chances is counted.
+ * stats.c - compares distributions with golden values (golden/stats.json), and comparisons and their sentences with
+ * results computed by hand; and checks the promised error rates in a hundred thousand simulated studies.
  *
  * run-tests: 9 s
  */

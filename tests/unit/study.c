@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - planning a study: widths that match, the list of runs, what identifies a run.
+ * study.c - planning a study: matched widths, the list of runs, and the identity of a run.
  *
  * run-tests: 2 s, asan 10 s
  */

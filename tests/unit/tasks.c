@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tasks.c - samples of the synthetic tasks keep every rule of their definition, those of texts are every window once,
- * what is held out is never trained on, nor validated on if it is for the test, and samples stay what they were.
+ * tasks.c - samples of the synthetic tasks follow every rule of their definition, those of texts are every window once,
+ * held-out samples are never trained on, those of the test are never validated on, and samples never change.
  *
  * run-tests: 3 s, asan 17 s
  */

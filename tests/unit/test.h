@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * test.h - what unit tests share: cmocka with the headers it needs, statuses that must be good or bad, a folder for
- * scratch files, whole files, settings from one text, small models. Trainers are in stage.h.
+ * test.h - shared by the unit tests: cmocka with the headers it needs, checks of statuses, a folder for scratch files,
+ * whole files, settings from one string, small models. stage.h has trainers.
  */
 #ifndef WEFT_TEST_H
 #define WEFT_TEST_H

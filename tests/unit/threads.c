@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * threads.c - the thread pool: every tile once, scopes, calls inside tiles, several callers, forks, and what a program
- * around it keeps for itself (its cores, its signals, its modes of floating point).
+ * threads.c - the thread pool: every tile once, scopes, calls inside tiles, several callers, forks, and the state of
+ * the calling program that it leaves alone (cores, signals, floating-point modes).
  *
  * run-tests: 1 s, asan 1 s, tsan 5 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: what they do to a text, and what is
- * refused. tests/once/tokenizers.sh compares them with PyPI's tokenizers.
+ * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: their effect on a text, and errors.
+ * tests/once/tokenizers.sh compares them with PyPI's tokenizers.
  *
  * run-tests: 4 s, asan 12 s
  */

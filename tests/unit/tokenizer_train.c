@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_train.c - training gives the merges of a reference implementation, however the text is read in blocks.
+ * tokenizer_train.c - training gives the merges of a reference implementation, however the text is divided into blocks.
  *
  * run-tests: 1 s, asan 4 s
  */

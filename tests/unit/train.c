@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - a step: optimisers against golden weights (golden/optim.json) and under spikes, schedules, sums over
- * micro-batches and their order, losses by term. What is not finite is finite.c's.
+ * train.c - a step: optimisers against golden weights (golden/optim.json) and with spikes, schedules, sums over
+ * micro-batches and their order, losses by term. finite.c tests non-finite values.
  *
  * run-tests: 1 s, asan 12 s
  */

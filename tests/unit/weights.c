@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c - weights come back from disk bit by bit, from a file, a checkpoint or a run; what does not fit is named.
- * Models begin with the same values where names and shapes agree.
+ * weights.c - weights read back from disk bit by bit, from a file, a checkpoint or a run; errors name weights that do
+ * not fit. Models have the same initial values in weights with the same name and shape.
  *
  * run-tests: 1 s, asan 1 s
  */
