@@ -117,8 +117,7 @@ struct weft_crew {
     enum weft_status (*done)(void *context, int job, void *result); /* called in order; a failure stops all jobs */
     void *context;
 };
-/* Runs the jobs. Must be called before anything has run on several threads, because fork copies only the calling
- * thread. */
+/* Runs the jobs. Must be called before anything has run on several threads, since fork copies only the calling one. */
 enum weft_status weft_crew_run(const struct weft_crew *crew);
 
 /* ---- the gates on combinations (sweep.c), run by a crew */

@@ -107,8 +107,7 @@ static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
     return status;
 }
 
-/* `accounted`, the last gate, runs first: memory that a process allocates once is visible only if nothing has run yet.
- */
+/* `accounted`, the last gate, runs first: memory that a process allocates once shows only if nothing has run yet. */
 static enum weft_status run_on_twin(const struct weft_nn *twin, unsigned which, struct weft_gates *report)
 {
     for (int turn = 0; turn < WEFT_GATE_COUNT; turn++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * api_calls.c - random calls of the public interface, with good and bad arguments, in any order that weft.h allows.
- * Nothing may crash or leak, every error must have a message, and the output of a session must not depend on its
- * history.
+ * Nothing may crash or leak, every error must have a message, and a session's output must not depend on its history.
  *
  * CALLS=n sets the number of calls, SEED=n the sequence.
  *

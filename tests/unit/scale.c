@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale.c - predictions for many threads and ranks: schedules of tiles with known durations, and the arithmetic of a
- * step.
+ * scale.c - predictions for many threads and ranks: schedules of known tiles, and the arithmetic of a step.
  *
  * run-tests: 1 s
  */

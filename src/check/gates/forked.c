@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * forked.c - checks that a sequence forked in a cache, and its branch, continue as if each had been fed from the
- * beginning.
+ * forked.c - checks that a sequence forked in a cache and its branch continue as if each had been fed from the start.
  *
  * Sequences are forked around the boundary of a page, and branches are forked again. Then all continue with their own
  * tokens, some are reset, and a new sequence takes over the free pages. Every row must have the bits that it has in the

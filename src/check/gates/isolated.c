@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * isolated.c - checks that no bit of a sequence's rows depends on the other sequences in its batch or on its place in
- * it.
+ * isolated.c - checks that no bit of a sequence's rows depends on its place in the batch or on the other sequences.
  *
  * A batch is run twice: unchanged, and with every sequence one place further and different tokens in the first. The
  * sequences that only moved must keep the bits of their rows: logits of FORWARD on the twin, losses of EVAL on the

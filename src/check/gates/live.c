@@ -4,7 +4,7 @@
  *   - every weight has a gradient, unless its part declares that it is identically 0;
  *   - every weight has its declared role (roles.c);
  *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is turned off in
- * all layers and in each of them (switches.c);
+ *     all layers and in each of them (switches.c);
  *   - every option that is not at its default changes something: weights, their initial values, logits or gradients or,
  *     if its table declares that, the plan;
  *   - auxiliary losses have their own gradient;

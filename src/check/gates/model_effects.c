@@ -3,9 +3,9 @@
  * model_effects.c - checks that everything that can be switched off in the model itself has an effect on its loss, in
  * each layer and at late positions, measured in nats (effects.c).
  *
- * Layers are run one by one as time allows, first the last and the first one. The graph must change in every layer when
- * the switch is off. A switch that changes nothing in any single layer is switched off in the whole model. If that does
- * not change the cross-entropy, as with auxiliary losses, gradients must change.
+ * Layers are run one by one as time allows, starting with the last and the first. The graph must change in every layer
+ * when the switch is off. A switch that changes nothing in any single layer is switched off in the whole model. If that
+ * does not change the cross-entropy, as with auxiliary losses, gradients must change.
  */
 #include "check/probe/effects.h"
 #include "ops/ops.h"
@@ -41,8 +41,7 @@ static bool is_other(const struct weft_node *a, const struct weft_node *b)
            ((const struct weft_fill *)a->attr)->value != ((const struct weft_fill *)b->attr)->value;
 }
 
-/* Sets *changed to whether switching off in this layer changes the nodes of the graph or the initial values of
- * weights. */
+/* Sets *changed to whether switching off in this layer changes nodes of the graph or initial values of weights. */
 static enum weft_status changes(const struct weft_effects *e, const struct weft_switch *s, int layer, bool *changed)
 {
     struct weft_node *const *a, *const *b;

@@ -213,8 +213,7 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
 }
 
 /* A choice between near ties (the k largest routes) may differ from that of the reference. With initial weights, which
- * are small, all routes are near ties. So one of a few samples must agree, where all but the first have noise on the
- * weights. */
+ * are small, all routes are near ties. So one of a few samples must agree; all but the first have noisy weights. */
 static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
                                         struct weft_probe *fast, struct weft_probe *rounded)
 {
@@ -279,8 +278,7 @@ static enum weft_status check_all_layers(const struct weft_trial *t, struct samp
 
 /* ---- where sequences begin */
 
-/* Checks that with relative position schemes the losses of a sequence do not depend on where it begins in the context.
- */
+/* Checks that with relative position schemes the losses of a sequence do not depend on where it begins. */
 static enum weft_status check_distances(const struct weft_trial *t, const struct sample *s)
 {
     const double limit = 1e-6;

@@ -19,8 +19,7 @@
 
 enum { WIDTHS = 4, SEEDS = 8, STEPS = 6, SEQUENCES = 2, LENGTH = 16, TOKENS_KEY = 23 };
 #define LR 0.004
-/* Limits of the exponents of the width. Sound models have -0.8 to 0.25, a weight without its own learning rate about 1.
- */
+/* Limits of the width's exponents. Sound models have -0.8 to 0.25, a weight without its own learning rate about 1. */
 #define MOST 0.45
 #define LEAST -0.9
 

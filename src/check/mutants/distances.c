@@ -4,8 +4,7 @@
  */
 #include "check/mutants/mutants.h"
 
-/* The norms of queries and keys, which are subtracted from a score, are multiplied by `times` from layer `from_layer`.
- */
+/* The norms of queries and keys, which a score subtracts, are multiplied by `times` from layer `from_layer`. */
 static double times;
 static int from_layer;
 

@@ -107,8 +107,7 @@ static void hoard(const struct weft_call *call)
 
 static void book_nothing(void) { weft_break_op(WEFT_OP_embed)->fwd.run = hoard; }
 
-/* Reduces positions, the second i32 vector of attention, modulo the tile, so that a row reads at most one tile of
- * keys. */
+/* Reduces positions, the second i32 vector of attention, modulo the tile, so that a row reads at most one tile. */
 static void read_one_tile(const struct weft_call *call)
 {
     struct weft_call few = *call;

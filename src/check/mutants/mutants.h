@@ -31,7 +31,7 @@ void weft_mutants_restore(void);
 
 enum weft_defect_kind {
     WEFT_SEES_LATER,  /* the row of the next token */
-    WEFT_SEES_BEFORE, /* the row of the previous token in the same call, which is not there when decoding by a cache */
+    WEFT_SEES_BEFORE, /* the row of the previous token in the same call, which a cache does not keep */
     WEFT_SEES_OTHER,  /* the row of a different sequence at the same position */
     WEFT_SCALES,      /* multiplies by `factor` */
     WEFT_SEES_PLACE,  /* multiplies by 1 + factor * (index of the sequence in the batch) */

@@ -136,8 +136,7 @@ static enum weft_status compare_logits(const struct weft_trial *t, const struct 
     return status;
 }
 
-/* If large terms cancel, the error is relative to the terms, so a thousandth of the largest gradient is the least
- * scale. */
+/* If large terms cancel, the error is relative to them, so the scale is at least 1e-3 of the largest gradient. */
 static void compare_gradients(const struct weft_trial *t, const struct way *way, const struct weft_probe *p,
                               const struct weft_reference *w)
 {

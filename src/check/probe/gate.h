@@ -136,8 +136,7 @@ enum weft_status weft_switches_find(struct weft_switches *all, const struct weft
 void weft_switches_release(struct weft_switches *all);
 /* Returns whether the model has all weights that it has with the switch off, so that both graphs can be built on it. */
 bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model);
-/* Returns whether switching it off in a layer must have an effect: always, if it has one in some layer, or not
- * necessarily. */
+/* Returns when switching it off in a layer must have an effect: always, if it has one in some layer, or never. */
 enum weft_duty { WEFT_MUST_ACT, WEFT_ACTS_IF_ANY, WEFT_MAY_ACT };
 enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_nn *model, int layer);
 /* The effects of a switch, noted layer by layer. */
@@ -159,8 +158,7 @@ void weft_switch_apply(const struct weft_switch *s, struct weft_nn *model, int l
  * such weights; the second shifts them, in the probe of a graph with the switch off, by the change of initial value. */
 bool weft_switch_starts(const struct weft_switch *s, const struct weft_nn *model, int layer);
 void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p, int layer);
-/* Checks the effects of all switches on the loss of the model itself after a few steps of training (model_effects.c).
- */
+/* Checks the effects of all switches on the loss of the model itself after a few steps (model_effects.c). */
 enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_nn *learned);
 /* Checks that the gradient of a batch is the sum of the gradients of its parts (batches.c). */
 enum weft_status weft_check_batches(const struct weft_trial *t);
@@ -202,8 +200,7 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
 void weft_itself_release(struct weft_itself *it);
 enum weft_status weft_itself_train(struct weft_itself *it);
 enum weft_status weft_itself_eval(struct weft_itself *it);
-/* Runs the training graph, unless that was done before, to estimate how long training takes and set the time limit of
- * checks. */
+/* Runs the training graph, unless that was done before, to estimate the duration of training and set the time limit. */
 enum weft_status weft_itself_measure(struct weft_itself *it);
 /* Closes both graphs until they are needed again, for checks that need as much memory as training. */
 void weft_itself_make_room(struct weft_itself *it);

@@ -20,9 +20,8 @@ struct order {
     uint64_t n, seed;
     uint64_t *list;
     int64_t repeated, outside;
-    double alike,
-        uneven; /* largest number of places where two orders agree; largest deviation from chance, in sigmas */
-    bool same;  /* all epochs begin with the same window */
+    double alike, uneven; /* most places where two orders agree; largest deviation from chance, in sigmas */
+    bool same;            /* all epochs begin with the same window */
 };
 
 /* Returns the window at a place of an epoch or, past the last epoch, of the held-out order. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_text.c - the definition of text: a sample is a window of the data, and its targets are the tokens that
- * follow.
+ * targets_text.c - the definition of text: a sample is a window of the data, its targets are the tokens that follow.
  *
  * A plain reader reads the data again in the order of the windows. Training reads the train files in a new order each
  * epoch. Validation and test take the first and the second half of one order of the val files; if there are test files,
@@ -258,8 +257,7 @@ static void check_held_out(const struct weft_trial *t, const struct weft_drawn *
                           (long long)plain_val, (long long)plain_test);
 }
 
-/* Checks the windows with a plain reader, their division between splits, and the order that the functions above rely
- * on. */
+/* Checks the windows with a plain reader, their division between splits, and the order that other checks rely on. */
 static enum weft_status check_windows(const struct weft_trial *t, const struct weft_drawn *d, void *context)
 {
     struct files *files = context;

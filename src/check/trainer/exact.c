@@ -130,8 +130,7 @@ static enum weft_status check_levels(const struct weft_trial *t)
     return check_level(t, it->model, size, &usual, 1, "tensors of the model itself");
 }
 
-/* Runs all rows of a micro-batch of the recipe at once, because kernels may divide larger numbers of rows differently.
- */
+/* Runs all rows of the recipe's micro-batch in one call, because kernels may divide more rows differently. */
 static enum weft_status run_batch(const struct weft_itself *it, int threads, struct weft_probe *p)
 {
     struct weft_threads_scope scope;

@@ -16,7 +16,8 @@ void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r
 void weft_check_schedules(const struct weft_trial *t, const struct weft_recipe *like);
 enum weft_status weft_check_scores(const struct weft_trial *t, const struct weft_rehearsal *s);
 enum weft_status weft_check_targets(const struct weft_trial *t);
-/* Checks three steps on the twin with this number of micro-batches and groups (stepped.c). */
+/* Checks the first three steps on the twin and some later ones, with this number of micro-batches and groups
+ * (stepped.c). */
 enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batches, int64_t groups, double dropout);
 /* Checks one step on the twin with the recipe's own micro-batches and groups (divided.c). */
 enum weft_status weft_check_division(const struct weft_trial *t);

@@ -81,8 +81,7 @@ static enum weft_status check_updates(const struct weft_trial *t, const struct w
     return weft_trial_refused(t, status, "the model itself");
 }
 
-/* Checks the recipe's own division of a step on the twin: several steps and their updates, and one step with all
- * micro-batches. */
+/* Checks the recipe's own division of a step on the twin: some steps and updates, and one step with all of it. */
 static enum weft_status check_division(const struct weft_trial *t)
 {
     const struct weft_recipe *r = t->itself->recipe;

@@ -155,8 +155,7 @@ static double largest_of(const double *x, int64_t n)
     return largest;
 }
 
-/* If large terms cancel, the error is relative to the terms, so the scale is at least a thousandth of the largest
- * gradient. */
+/* If large terms cancel, the error is relative to them, so the scale is at least 1e-3 of the largest gradient. */
 double weft_sums_error(const struct weft_sums *s, const struct weft_learner *trainer, int *at)
 {
     const struct weft_params *p = &s->probe.model->params;
