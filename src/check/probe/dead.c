@@ -47,7 +47,7 @@ static void explain(const struct weft_probe *p, const struct weft_value *w, char
         snprintf(text, 160, "has no gradient: no op on the way to the loss reads it");
         return;
     }
-    snprintf(text, 160, "has no gradient: that of its %s is 0", source->op->name);
+    snprintf(text, 160, "has no gradient: the gradient from its %s is 0", source->op->name);
     for (int k = 0; k < WEFT_MAX_ARGS; k++)
         if (source->gout[k] && is_zero(p, source->gout[k])) {
             snprintf(text, 160, "has no gradient: none reaches the output of its %s", source->op->name);
