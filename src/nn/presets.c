@@ -18,7 +18,7 @@ const struct weft_preset weft_presets[] = {
                            "batch=16", NULL}},
     {"llama", "rmsnorm, rope, swiglu, no biases, untied; 2 x 128", (const char *const[]){LLAMA, "ffn=swiglu", NULL}},
     {"w2", "llama with Wasserstein-2 attention; 2 x 128", (const char *const[]){LLAMA, "ffn=swiglu", "geom=w2", NULL}},
-    {"ra-mla", "gpt2-124m with latent key-values and M1, M2, M3",
+    {"ra-mla", "gpt2-124m with latent keys and values, M1, M2 and M3",
      (const char *const[]){GPT2_124M, "attn=latent", "latent_width=128", "m1=yes", "m2=yes", "m3=yes", NULL}},
     {"ws", "llama with WsFFN (8 heads, F = 4C); 4 x 256",
      (const char *const[]){LLAMA, "ffn=ws", "layers=4", "width=256", "ffn_width=1024", "logits_z=1e-4", NULL}},

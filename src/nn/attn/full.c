@@ -21,11 +21,11 @@ struct full {
 
 static const struct weft_opt options[] = {
     {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
-     .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
+     .help = "K, number of key/value heads, each shared by H/K query heads; 0: H"},
     {"qkv_bias", WEFT_OPT_BOOL, offsetof(struct full, qkv_bias), "no", .needs = "bias=no",
-     .help = "queries, keys and values have biases, as the only ones"},
+     .help = "biases for queries, keys and values only"},
     {"qk_norm", WEFT_OPT_BOOL, offsetof(struct full, qk_norm), "no", .needs = "geom=dot",
-     .help = "each head's query and key is divided by its root mean square, times gains, before it is rotated"},
+     .help = "RMS norm with learned gains for each head's query and key, before rotation"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -104,7 +104,7 @@ static struct weft_value *build(struct weft_build *b, const void *opts, struct w
 const struct weft_attn weft_attn_full = {
     .part = {.kind = WEFT_ATTN,
              .name = "full",
-             .summary = "K <= H key/value heads, cached as they are",
+             .summary = "K <= H key/value heads, cached directly",
              .owner = WEFT_OWNER("attn=full", options),
              .options_bytes = sizeof(struct full),
              .resolve = resolve,

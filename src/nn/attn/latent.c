@@ -43,14 +43,14 @@ static bool scales_alike(const void *model, const void *own)
 #define AT(field) offsetof(struct latent, field)
 static const struct weft_opt options[] = {
     {"latent_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 20, .symbol = "RA_MLA_LATENT_DIM",
-     .help = "L, of the latents that keys and values are made of"},
-    {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one latent for keys and values"},
+     .help = "L, width of the latents that keys and values are expanded from"},
+    {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one common latent for keys and values"},
     {"latent_heads", WEFT_OPT_CHOICE, AT(heads), "own", .choices = heads_names, .idle = has_one_head,
-     .help = "every head makes its own keys and values of the latents, or all share one key and one value"},
+     .help = "keys and values expanded from the latents: one of each per head, or one of each for all heads"},
     {"latent_scale", WEFT_OPT_CHOICE, AT(scale), "head", .choices = scale_names, .idle = scales_alike,
-     .help = "scores begin at 1/sqrt(width of k), or at 1/sqrt(L)"},
+     .help = "initial factor of the scores: 1/sqrt(width of k), or 1/sqrt(L)"},
     {"latent_rope", WEFT_OPT_INT, AT(rope), "0", 0, 1 << 16, .needs = "pos=rope",
-     .help = "R, columns that rope turns beside the latent ones; 0: half the width of a head"},
+     .help = "R, number of rotated columns in addition to the latent ones; 0: half the head width, rounded up to even"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -198,7 +198,7 @@ static struct weft_value *build(struct weft_build *b, const void *opts, struct w
 const struct weft_attn weft_attn_latent = {
     .part = {.kind = WEFT_ATTN,
              .name = "latent",
-             .summary = "keys and values made of cached latents, absorbed when decoding",
+             .summary = "keys and values expanded from cached latents, absorbed when decoding",
              .owner = WEFT_OWNER("attn=latent", options),
              .options_bytes = sizeof(struct latent),
              .resolve = resolve,

@@ -38,21 +38,21 @@ static bool has_no_contrast(const void *model, const void *own)
 
 #define AT(field) offsetof(struct ws, field)
 static const struct weft_opt options[] = {
-    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is split into"},
+    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, number of heads that F is split into"},
     {"ws_form", WEFT_OPT_CHOICE, AT(form), "block", .choices = forms,
-     .help = "each head sees its own part of F, or all of it"},
+     .help = "input of each head: its own block of F, or all of F"},
     {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives, .idle = has_no_contrast,
-     .help = "the positive of a context vector: itself, or the other half of its sequence"},
+     .help = "positive of a context vector: itself, or the other half of its sequence"},
     {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .idle = has_no_contrast,
      .help = "temperature of the contrastive loss"},
     {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .needs = "aux=yes",
-     .help = "factor of mean |z|^2"},
+     .help = "coefficient of mean |z|^2"},
     {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .needs = "aux=yes",
-     .help = "factor of the contrastive loss"},
+     .help = "coefficient of the contrastive loss"},
     {"ws_logits", WEFT_OPT_BOOL, AT(logits), "no",
-     .help = "z of every layer predicts the next token in training, through the model's head"},
+     .help = "next-token prediction from every layer's z in training, through the model's output head"},
     {"ws_lambda_logits", WEFT_OPT_REAL, AT(lambda_logits), "0.1", 0, 1e6, .off = "0", .needs = "ws_logits=yes",
-     .idle = has_no_aux, .help = "factor of the cross-entropy of these predictions"},
+     .idle = has_no_aux, .help = "coefficient of the cross-entropy of these predictions"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)

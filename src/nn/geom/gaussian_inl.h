@@ -22,9 +22,9 @@ static const char *const spreads[] = {"split", "full", NULL};
 
 static const struct weft_opt options[] = {
     {"spread", WEFT_OPT_CHOICE, offsetof(struct gaussian, spread), "split", .choices = spreads,
-     .help = "split: mean and spread share the width of a head; full: each is as wide as a head"},
+     .help = "width of mean and spread; split: half a head each; full: a whole head each"},
     {"learn_tau", WEFT_OPT_BOOL, offsetof(struct gaussian, learn_tau), "yes",
-     .help = "the temperature of a head is learned, else it keeps its initial value"},
+     .help = "learned temperature per head; no: it keeps its initial value"},
 };
 
 /* Sets the widths of mean and spread. */

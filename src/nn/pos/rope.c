@@ -15,18 +15,17 @@ static const char *const scalings[] = {
 #define AT(field) offsetof(struct weft_rope_turns, field)
 static const struct weft_opt options[] = {
     {"rope_base", WEFT_OPT_REAL, AT(base), "10000", 2, 1e12,
-     .help = "the slowest pair makes one turn in about 2 pi times this many tokens"},
+     .help = "base of the rotation frequencies: the slowest pair completes a turn in about 2 pi times as many tokens"},
     {"rope_scaling", WEFT_OPT_CHOICE, AT(scaling), "none", .choices = scalings,
      .help =
-         "turn more slowly, for a context longer than the original one: all pairs, or the slow ones as Llama 3.1 does"},
-    {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none",
-     .help = "how much more slowly"},
+         "slower rotation for a context longer than the original: of all pairs, or of the slow pairs as in Llama 3.1"},
+    {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none", .help = "slow-down factor"},
     {"rope_low", WEFT_OPT_REAL, AT(low), "1", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "pairs with fewer turns than this in the original context are slowed fully"},
+     .help = "number of turns in the original context below which pairs are slowed fully"},
     {"rope_high", WEFT_OPT_REAL, AT(high), "4", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "pairs with more turns are not slowed"},
+     .help = "number of turns in the original context above which pairs are not slowed"},
     {"rope_original", WEFT_OPT_INT, AT(original), "8192", 1, 1 << 24, .needs = "rope_scaling=llama3",
-     .help = "the original context"},
+     .help = "original context in tokens"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -56,7 +55,7 @@ static struct weft_value *rotate(struct weft_build *b, const void *opts, struct 
 const struct weft_pos weft_pos_rope = {
     .part = {.kind = WEFT_POS,
              .name = "rope",
-             .summary = "queries and keys rotated by their positions",
+             .summary = "queries and keys rotated by position",
              .owner = WEFT_OWNER("pos=rope", options),
              .options_bytes = sizeof(struct weft_rope_turns),
              .resolve = resolve,

@@ -32,10 +32,12 @@ static const char *const modes[] = {"token", "prefix", "sequence", NULL};
 
 #define AT(field) offsetof(struct m1, field)
 static const struct weft_opt options[] = {
-    {"m1_alpha", WEFT_OPT_REAL, AT(alpha), "0.1", 0, 1, .off = "0", .help = "share of the gate in a head's factor"},
+    {"m1_alpha", WEFT_OPT_REAL, AT(alpha), "0.1", 0, 1, .off = "0",
+     .help = "mixing weight of the gate in each head's factor"},
     {"m1_mode", WEFT_OPT_CHOICE, AT(mode), "token", .choices = modes,
-     .help = "what the gate reads: the token, the mean so far, or the mean of the whole sequence (which leaks)"},
-    {"m1_width", WEFT_OPT_INT, AT(width), "64", 1, 1 << 16, .help = "G, of the gate's hidden layer"},
+     .help =
+         "input of the gate: the token, the mean so far, or the mean of the whole sequence (which leaks the future)"},
+    {"m1_width", WEFT_OPT_INT, AT(width), "64", 1, 1 << 16, .help = "G, width of the gate's hidden layer"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)

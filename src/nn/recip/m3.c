@@ -36,11 +36,11 @@ static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scala
 
 #define AT(field) offsetof(struct m3, field)
 static const struct weft_opt options[] = {
-    {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "factor in both directions"},
+    {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "mixing weight in both directions"},
     {"m3_tying", WEFT_OPT_CHOICE, AT(tying), "tied_transpose", .choices = tyings, .symbol = "RA_MLA_MLP_TYING_MODE",
-     .help = "the two directions have two matrices, one and its transpose, or a number per head"},
+     .help = "weights of the two directions: two matrices, one and its transpose, or a scalar per head"},
     {"m3_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 16, .needs = "attn=full",
-     .help = "width of the latent, if the attention has none"},
+     .help = "width of the latent if the attention has none"},
 };
 
 static int64_t latent_width(const struct weft_spec *spec, const struct m3 *o)
@@ -168,7 +168,7 @@ const struct weft_mechanism weft_recip_m3 = {
     .hidden = hidden,
     .reads = reads,
     .symbol = "RA_MLA_MLP_LATENT_RECIP",
-    .help = "M3: the key latent enriches the feed-forward, which adds to the next layer's",
+    .help = "M3: the key latent enriches the feed-forward, which adds to the next layer's key latent",
     .state_bytes = sizeof(struct passed),
     .latent = latent,
     .keys = keys,

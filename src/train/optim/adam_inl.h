@@ -25,10 +25,10 @@ struct adam {
 #define ADAM(field) offsetof(struct adam, field)
 /* Rows of an option table; the owner's struct begins with struct adam. */
 #define ADAM_OPTIONS                                                                                                   \
-    {"beta1", WEFT_OPT_REAL, ADAM(beta1), "0.9", 0, 0.9999, .help = "memory of the gradient"},                         \
-        {"beta2", WEFT_OPT_REAL, ADAM(beta2), "0.95", 0, 0.99999, .help = "memory of the squared gradient"},           \
-        {"eps", WEFT_OPT_REAL, ADAM(eps), "1e-8", 1e-30, 1, .help = "added to the root of the squared gradient"},      \
-        {"decay", WEFT_OPT_REAL, ADAM(decay), "0.1", 0, 10, .help = "weight decay, of matrices"},
+    {"beta1", WEFT_OPT_REAL, ADAM(beta1), "0.9", 0, 0.9999, .help = "decay rate of the first moment"},                 \
+        {"beta2", WEFT_OPT_REAL, ADAM(beta2), "0.95", 0, 0.99999, .help = "decay rate of the second moment"},          \
+        {"eps", WEFT_OPT_REAL, ADAM(eps), "1e-8", 1e-30, 1, .help = "epsilon added to the root of the second moment"}, \
+        {"decay", WEFT_OPT_REAL, ADAM(decay), "0.1", 0, 10, .help = "weight decay of matrices"},
 
 /* n: the step by which the moments are corrected. */
 static inline void adam_update(const struct adam *o, const struct weft_update *u, const struct weft_span *span,

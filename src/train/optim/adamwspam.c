@@ -27,11 +27,11 @@ struct adamwspam {
 static const struct weft_opt options[] = {
     ADAM_OPTIONS /* and */
     {"spam_theta", WEFT_OPT_REAL, AT(theta), "5000", 1, 1e12,
-     .help = "a squared gradient is cut to this many times its usual size (preset seed: 50)"},
+     .help = "limit of a squared gradient as a multiple of its second moment; spikes are cut to it (knlp: 50)"},
     {"spam_interval", WEFT_OPT_INT, AT(interval), "500", SETTLED + 1, 1e12,
-     .help = "dT, steps after which the moments begin anew (the seed: 1000)"},
+     .help = "dT, interval in steps at which the moments are reset (knlp: 1000)"},
     {"spam_warmup", WEFT_OPT_INT, AT(warmup), "150", 0, 1e12,
-     .help = "W, steps of growing updates after the moments began anew (the seed: 1000)"},
+     .help = "W, number of warm-up steps after each reset of the moments (knlp: 1000)"},
 };
 
 static void limit(const void *opts, const struct weft_update *u, const struct weft_span *span)
@@ -63,7 +63,7 @@ static void update(const void *opts, const struct weft_update *u, const struct w
 
 const struct weft_optim weft_optim_adamwspam = {
     .name = "adamwspam",
-    .summary = "adamw with spikes cut off and moments that begin anew",
+    .summary = "adamw with clipped gradient spikes and periodic resets of the moments",
     .owner = WEFT_OWNER("optim=adamwspam", options),
     .options_bytes = sizeof(struct adamwspam),
     .limit = limit,

@@ -144,7 +144,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_entailment = {
     .name = "entailment",
-    .summary = "tell whether one node of a tree is above another",
+    .summary = "decide whether one node of a tree is an ancestor of another",
     .owner = {.name = "task=entailment"},
     .options_bytes = sizeof(struct entailment),
     .resolve = resolve,

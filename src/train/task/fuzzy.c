@@ -31,11 +31,11 @@ struct fuzzy {
 
 #define AT(field) offsetof(struct fuzzy, field)
 static const struct weft_opt options[] = {
-    {"fuzzy_keys", WEFT_OPT_INT, AT(keys), "4", 2, 1 << 16, .help = "n, keys, and queries"},
-    {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, tokens of a key"},
-    {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, codes that each token of a key is one of"},
+    {"fuzzy_keys", WEFT_OPT_INT, AT(keys), "4", 2, 1 << 16, .help = "n, number of keys and of queries"},
+    {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, number of tokens in a key"},
+    {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, number of codes for each token of a key"},
     {"fuzzy_noise", WEFT_OPT_REAL, AT(noise), "0.1", 0, 1,
-     .help = "p, probability that a token of a query is another code than the key's; at most (K-1)/K"},
+     .help = "p, probability that a token of a query differs from the key's; at most (K-1)/K"},
 };
 
 static int64_t first_answer(const struct fuzzy *o) { return o->tokens * o->codes; }

@@ -28,10 +28,11 @@ static const char *const fills[] = {"zero", "uniform", NULL};
 
 #define AT(field) offsetof(struct mqar, field)
 static const struct weft_opt options[] = {
-    {"mqar_length", WEFT_OPT_INT, AT(length), "64", 4, 1 << 20, .help = "T, tokens of a sample; even, and below vocab"},
-    {"mqar_pairs", WEFT_OPT_INT, AT(pairs), "4", 1, 1 << 18, .help = "n, keys and their values; at most T/4"},
+    {"mqar_length", WEFT_OPT_INT, AT(length), "64", 4, 1 << 20,
+     .help = "T, number of tokens in a sample; even, and less than vocab"},
+    {"mqar_pairs", WEFT_OPT_INT, AT(pairs), "4", 1, 1 << 18, .help = "n, number of key-value pairs; at most T/4"},
     {"mqar_fill", WEFT_OPT_CHOICE, AT(fill), "zero", .choices = fills,
-     .help = "what stands between the queries: token 0, or any token"},
+     .help = "tokens between the queries: token 0, or uniformly random tokens"},
 };
 
 static int64_t space(const struct mqar *o) { return (o->length - 2 * o->pairs) / 2; }

@@ -14,7 +14,7 @@ struct recall {
 
 static const struct weft_opt options[] = {
     {"recall_length", WEFT_OPT_INT, offsetof(struct recall, symbols), "16", 2, 1 << 16,
-     .help = "S, different tokens in a sample, drawn from the vocabulary and then repeated"},
+     .help = "S, number of distinct tokens in a sample, drawn from the vocabulary and then repeated"},
 };
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
@@ -55,7 +55,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_recall = {
     .name = "recall",
-    .summary = "repeat a sequence of S different tokens",
+    .summary = "repeat a sequence of S distinct tokens",
     .owner = WEFT_OWNER("task=recall", options),
     .options_bytes = sizeof(struct recall),
     .resolve = resolve,

@@ -27,7 +27,7 @@ struct text {
 
 static const struct weft_opt options[] = {
     {"data", WEFT_OPT_TEXT, offsetof(struct text, data), "",
-     .help = "the folder of token files, train*.bin, val*.bin and perhaps test*.bin: see `weft data`"},
+     .help = "folder of token files: train*.bin, val*.bin and optionally test*.bin; see `weft data`"},
 };
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
