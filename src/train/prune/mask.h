@@ -18,15 +18,15 @@ static inline void weft_mask_set(uint32_t *mask, int64_t i)
     mask[i / WEFT_MASK_WORD] |= (uint32_t)1 << i % WEFT_MASK_WORD;
 }
 
-/* t->mask, of all weights, empty. */
+/* Allocates t->mask for all weights, empty. */
 enum weft_status weft_masks_alloc(struct weft_learner *t);
-/* A weight's words, and how many it has. */
+/* Return the mask words of a weight, and their number. */
 uint32_t *weft_mask_of(const struct weft_learner *t, const struct weft_param *w);
 int64_t weft_mask_words(const struct weft_param *w);
-int64_t weft_mask_bits(const uint32_t *mask, int64_t words); /* that are set */
-/* Sets what is pruned to 0 in the values of a span. */
+int64_t weft_mask_bits(const uint32_t *mask, int64_t words); /* returns the number of set bits */
+/* Sets the pruned values of a span to 0. */
 void weft_mask_apply(const struct weft_learner *t, int64_t span, float *values);
-/* t->pruned, from the masks. */
+/* Sets t->pruned from the masks. */
 void weft_masks_count(struct weft_learner *t);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.h - a step on several ranks: what they send each other. Alone, there is nothing to send.
+ * ranks.h - communication between ranks in a step. Without other ranks, nothing is sent.
  */
 #ifndef WEFT_RANKS_H
 #define WEFT_RANKS_H
@@ -8,40 +8,42 @@
 #include "train/learner.h"
 #include "train/ranks/tree.h"
 
-/* The micro-batches of a group, or of a rank, begin here. */
+/* Return the first micro-batch of a group or of a rank. */
 int64_t weft_group_micro_batch(const struct weft_learner *t, int64_t group);
 int64_t weft_rank_micro_batch(const struct weft_learner *t, int rank);
-/* The nodes that a rank has when its groups are added. */
+/* Finds the nodes of a rank after its groups are added; returns their number. */
 int weft_learner_nodes(const struct weft_learner *t, int rank, struct weft_tree_node nodes[WEFT_TREE_NODES]);
 void weft_losses_add(struct weft_losses *to, const struct weft_losses *from);
 
-/* What the ranks counted, together. */
+/* Sums a count over the ranks. */
 enum weft_status weft_ranks_count(struct weft_learner *t, int64_t *count);
-/* From the losses of each rank's nodes to those of the whole step, and from its digests to all. */
+/* Combines the losses of each rank's nodes into those of the whole step, and sends each rank's digests to all. */
 enum weft_status weft_ranks_losses(struct weft_learner *t);
-/* A record of so many bytes per span: from those of its own spans to those of all. */
+/* Sends records of `bytes` bytes per span from the owner of each span to all ranks. */
 enum weft_status weft_ranks_spans(const struct weft_learner *t, void *records, size_t bytes);
-/* From the weights of its own spans to all. */
+/* Sends the weights of each rank's own spans to all ranks. */
 enum weft_status weft_ranks_weights(const struct weft_learner *t);
 
 /* ---- gradients (sharing.c) */
 
-enum weft_status weft_sharing_create(struct weft_learner *t); /* t->sharing; none where it is alone */
+enum weft_status weft_sharing_create(struct weft_learner *t); /* creates t->sharing; NULL without other ranks */
 void weft_sharing_free(struct weft_sharing *s);
-/* The last run of a rank in a step. With it, `open` of its sums are open, nodes[open - 1] being the last group. While
- * it goes on, what is known of the gradients is joined and sent: when it returns, sums[0] has those of the rank's own
- * spans, of the whole step. */
+/* Runs the last micro-batch of a rank in a step. With it, the first `open` of the rank's sums are open, nodes[open - 1]
+ * being the last group. During the run, finished gradients are joined and sent; on return, sums[0] has those of the
+ * rank's own spans for the whole step. */
 enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
-/* The same when the run is over. */
+/* The same after the run. */
 enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
 
-/* ---- what a neighbour computes, computed again (verify_rank.c) */
+/* ---- recomputing a neighbour's group (verify_rank.c) */
 
 typedef enum weft_status weft_group_fn(struct weft_learner *t, int64_t group, struct weft_sum *sum);
 bool weft_neighbour_due(const struct weft_learner *t);
-int64_t weft_neighbour_group(const struct weft_learner *t, int rank); /* of that rank, which is computed twice */
+int64_t weft_neighbour_group(const struct weft_learner *t,
+                             int rank); /* the group of that rank that is computed twice */
 void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, char hex[65]);
-/* The hash of the rank's own group against what the rank before it has of it; all sums are lost where they differ. */
+/* Compares the hash of the rank's own group with the one that the previous rank computed of it; destroys all sums if
+ * they differ. */
 enum weft_status weft_neighbour_compare(struct weft_learner *t, const char own[65], const char next[65],
                                         weft_group_fn *sum_group);
 

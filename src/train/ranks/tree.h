@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * tree.h - the order in which the sums of groups are added: one binary tree, whoever computes them (tree.c).
+ * tree.h - the order in which the sums of groups are added: one binary tree, independent of the ranks (tree.c).
  *
- * 0 + 1, 2 + 3, .. then (0 + 1) + (2 + 3), and so on; whoever has no partner waits for a higher level. Where groups
- * come in order, the nodes that are still open are few, as the digits of a binary counter. Ranks have groups in order,
- * too: the nodes that a rank cannot join by itself are joined with those of the others, in the same tree.
+ * 0 + 1, 2 + 3, .. then (0 + 1) + (2 + 3), and so on; a node without a partner waits for a higher level. If groups
+ * arrive in order, few nodes are open at a time, like the digits of a binary counter. Ranks also have groups in order:
+ * the nodes that a rank cannot join by itself are joined with those of the other ranks, in the same tree.
  */
 #ifndef WEFT_TREE_H
 #define WEFT_TREE_H
@@ -12,25 +12,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The sum of so many groups, from one on. */
+/* The sum of `groups` groups, starting at `first`. */
 struct weft_tree_node {
     int64_t first, groups;
 };
-enum { WEFT_TREE_NODES = 128 }; /* of a rank: two for each power of two */
+enum { WEFT_TREE_NODES = 128 }; /* per rank: two for each power of two */
 
-/* Whether the last two of the open nodes are added next. */
+/* Returns whether the last two open nodes are added next. */
 bool weft_tree_joins(const struct weft_tree_node *open, int count);
-/* Adds a node to the open ones and joins what can be: the caller does with its values what `join` is called for, which
- * is to add those of node `to + 1` to those of node `to`. Returns how many are open. */
+/* Adds a node to the open ones and joins those that can be joined. For each join, calls `join`, which must add the
+ * values of node `to + 1` to those of node `to`. Returns the number of open nodes. */
 typedef void weft_join_fn(void *context, int to);
 int weft_tree_add(struct weft_tree_node *open, int count, struct weft_tree_node node, weft_join_fn *join,
                   void *context);
-/* Joins what is left, when all groups were added. */
+/* Joins the remaining nodes after all groups were added. */
 void weft_tree_finish(struct weft_tree_node *open, int count, weft_join_fn *join, void *context);
 
-/* The groups of a rank begin here; those of the next rank, where they end. */
+/* Returns the first group of a rank, which is also the end of the previous rank's. */
 int64_t weft_rank_first(int64_t groups, int rank, int ranks);
-/* The nodes of a rank when its groups are added; *most of them are open at once on the way. */
+/* Finds the nodes of a rank after its groups are added, and returns their number; *most: maximum number of open nodes
+ * on the way. */
 int weft_rank_nodes(int64_t groups, int rank, int ranks, struct weft_tree_node nodes[WEFT_TREE_NODES], int *most);
 
 #endif
