@@ -180,7 +180,7 @@ static enum weft_status read_answer(const char *line, struct weft_parity *p)
     p->agree = agree;
     p->unclear = unclear;
     json_decref(root);
-    return good ? WEFT_OK : FAIL(WEFT_CHECK, "the other program did not say what it computed: %.200s", line);
+    return good ? WEFT_OK : FAIL(WEFT_CHECK, "the other program did not report a result: %.200s", line);
 }
 
 static enum weft_status ask(const struct weft_nn *model, const char *format, const char *path, const char *file,
@@ -208,7 +208,7 @@ static enum weft_status ask(const struct weft_nn *model, const char *format, con
         return WEFT_OK;
     }
     return code == 0 ? read_answer(line, p)
-                     : FAIL(WEFT_CHECK, "the other program could not run what was exported (%s)", words[0]);
+                     : FAIL(WEFT_CHECK, "the other program could not run the exported model (%s)", words[0]);
 }
 
 enum weft_status weft_parity_check(struct weft_nn *model, const char *format, const char *path,

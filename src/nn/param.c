@@ -80,7 +80,7 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
     TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference execution holds them as f64 */
     if ((w.ndim < 2) != (w.role == WEFT_VECTOR))
-        return FAIL(WEFT_INVALID, "%s has %d dimension%s, but its role is %s: declare what it is", w.name, w.ndim,
+        return FAIL(WEFT_INVALID, "%s has %d dimension%s, but its role is %s: declare a matching role", w.name, w.ndim,
                     w.ndim == 1 ? "" : "s", weft_role_name(w.role));
     w.count = (int64_t)count;
     record(p, &w);
@@ -175,7 +175,7 @@ void weft_params_units(struct weft_params *p, const char *name, const char *rows
         if (strcmp(p->list[i].name + weft_min(scope, strlen(p->list[i].name)), name) == 0)
             w = &p->list[i];
     if (p->status == WEFT_OK && !w)
-        p->status = FAIL(WEFT_INVALID, "%s has units, but was not declared before", name);
+        p->status = FAIL(WEFT_INVALID, "units were set for %s, which is not declared", name);
     if (p->status != WEFT_OK)
         return;
     w->unit[0] = rows_of;

@@ -203,7 +203,7 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
     if (!s->head_width && s->width % s->heads)
         return FAIL(WEFT_INVALID,
                     "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads, "
-                    "or give head_width",
+                    "or set head_width",
                     (long long)s->width, (long long)s->heads);
     s->head = s->mean = s->qk_width = s->rotated = s->head_width ? s->head_width : s->width / s->heads;
     s->scale_width = (double)s->head;
@@ -246,7 +246,7 @@ enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct w
     settings->preset = preset->settings;
     TRY(weft_settings_take(settings, model_owner(), s));
     if (s->vocab == 1)
-        return FAIL(WEFT_INVALID, "vocab=1 leaves nothing to predict: give 2 or more, or 0 for the default");
+        return FAIL(WEFT_INVALID, "vocab=1 leaves nothing to predict: set 2 or more, or 0 for the default");
     s->vocab_open = s->vocab == 0;
     if (s->vocab_open)
         s->vocab = DEFAULT_VOCAB;

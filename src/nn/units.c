@@ -262,9 +262,10 @@ static enum weft_status find_sides(struct weft_smaller *s)
             s->layer[i] = layer;
         }
         if (!fits)
-            return FAIL(WEFT_UNSUPPORTED, "%s has no equal parts of which some could be left out", p->list[i].name);
+            return FAIL(WEFT_UNSUPPORTED, "%s cannot be cut, because it has no equal parts", p->list[i].name);
     }
-    return fits ? WEFT_OK : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s has other weights", axes[s->what].option);
+    return fits ? WEFT_OK
+                : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s would have different weights", axes[s->what].option);
 }
 
 enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn *model, enum weft_units what,
@@ -275,10 +276,10 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
     s->units = weft_nn_units(model, what);
     s->kept = s->units - weft_units_at(s->units, share);
     if (s->kept == s->units)
-        return FAIL(WEFT_INVALID, "%g of %lld is none: nothing of %s would be left out", share, (long long)s->units,
-                    axes[what].option);
+        return FAIL(WEFT_INVALID, "%g of %lld rounds to none: nothing of %s would be left out", share,
+                    (long long)s->units, axes[what].option);
     if (s->kept < 1)
-        return FAIL(WEFT_INVALID, "%g of %lld is all: something of %s must be left", share, (long long)s->units,
+        return FAIL(WEFT_INVALID, "%g of %lld rounds to all: part of %s must remain", share, (long long)s->units,
                     axes[what].option);
     write_settings(s);
     TRY(weft_spec_vary(&s->spec, model->spec, s->settings));

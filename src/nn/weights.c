@@ -71,12 +71,13 @@ enum weft_status weft_nn_folder(const char *path, char *folder, size_t room)
     }
     if (!is_folder(path))
         return FAIL(WEFT_INVALID,
-                    "%s is not a folder with weights: give the folder of a run (weft train --out) or of a checkpoint, "
-                    "with " FILE_NAME,
+                    "%s is not a folder with weights: expected the folder of a run (weft train --out) or of a "
+                    "checkpoint, with " FILE_NAME,
                     path);
     TRY(weft_ckpt_latest(path, verify, NULL, &step, folder, room));
     if (step < 0)
-        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a valid checkpoint step-N: was it trained?", path);
+        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a valid checkpoint step-N: train the run first",
+                    path);
     return WEFT_OK;
 }
 
@@ -85,7 +86,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
     char folder[ROOM];
     struct stat st;
     if (stat(path, &st))
-        return FAIL(WEFT_IO, "%s is not a folder with weights, nor a file with them: %s", path, strerror(errno));
+        return FAIL(WEFT_IO, "%s is neither a folder nor a file with weights: %s", path, strerror(errno));
     bool is_file = !S_ISDIR(st.st_mode);
     if (is_file && strlen(path) >= room)
         return FAIL(WEFT_INVALID, "the path %.64s... is too long", path);
@@ -153,7 +154,7 @@ static enum weft_status check_fit(const struct weft_params *p, const struct weft
             mismatch(&m, name, "is not a weight of the model");
     }
     if (m.count)
-        return FAIL(WEFT_FORMAT, "%s does not fit the model in %d of its weights: %s", path, m.count, m.text);
+        return FAIL(WEFT_FORMAT, "%s does not match the model in %d of its weights: %s", path, m.count, m.text);
     return WEFT_OK;
 }
 

@@ -111,12 +111,12 @@ static enum weft_status adopt(struct adopting *a, bool leave)
             a->taken++;
     }
     if (!a->taken)
-        return FAIL(WEFT_INVALID, "%s has no weight that fits this model by name and shape: is it of another kind?",
-                    a->path);
+        return FAIL(WEFT_INVALID,
+                    "%s has no weight that matches this model by name and shape: it is of a different kind", a->path);
     if (a->left_count && !leave)
         return FAIL(WEFT_INVALID,
-                    "%d weights of %s fit nowhere in this model, by name or shape: %s. Change the model, or set "
-                    "init_leave=yes to do without them",
+                    "%d weights of %s match nothing in this model by name and shape: %s. Change the model, or set "
+                    "init_leave=yes to ignore them",
                     a->left_count, a->path, a->left);
     for (int i = 0; a->params->weights && i < a->params->count; i++) {
         const struct weft_param *w = &a->params->list[i];

@@ -53,7 +53,7 @@ printf '{"preset": "gpt2",\n"layers": }' >syntax.json
 echo '{"preset": "gpt2", "laers": 2}' >unknown.json
 echo '{"preset": "gpt2", "layers": 0}' >range.json
 echo '{"preset": "gpt2", "rope_base": 500}' >part.json
-refuses 'no preset "lama" (did you mean llama?), and neither file nor folder of that name' show lama
+refuses 'no preset "lama" (did you mean llama?), and no file or folder of that name' show lama
 refuses 'empty/config.json cannot be read: No such file' show empty
 refuses 'bare.json names no preset' show bare.json
 refuses 'typo.json: there is no preset "lama": did you mean llama?' show typo.json

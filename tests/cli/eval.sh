@@ -160,8 +160,8 @@ for pos in learned relative rope alibi; do
     [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
     result $? "$pos: what was extended is said"
 done
-fails 1 "fit nowhere in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
-fails 1 "does not fit the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
+fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
+fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
 fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
 fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
 rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&

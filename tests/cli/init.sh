@@ -93,21 +93,21 @@ refuses() { # WORDS ARGUMENTS...
 }
 refuses 'pass --init a' a
 refuses 'pass --init a/step-000000100' a/step-000000100
-refuses 'fit nowhere in this model' a/config.json --init a --set ffn=swiglu
+refuses 'match nothing in this model' a/config.json --init a --set ffn=swiglu
 refuses 'init_leave=yes' a/config.json --init a --set layers=1
-refuses 'has no weight that fits' llama "${small[@]}" --set width=16 --set vocab=20 --init a
-refuses 'not a folder with weights' gpt2 --init nowhere
-refuses 'not a folder with weights' gpt2 --init gpt2
+refuses 'has no weight that matches' llama "${small[@]}" --set width=16 --set vocab=20 --init a
+refuses 'neither a folder nor a file with weights' gpt2 --init nowhere
+refuses 'neither a folder nor a file with weights' gpt2 --init gpt2
 mkdir empty
 refuses 'has neither model.safetensors nor' gpt2 --init empty
 printf 'rubbish' >rubbish
 refuses 'rubbish' gpt2 --init rubbish
-refuses 'fit nowhere' a/config.json --init a --set width=64
-refuses 'fit nowhere' a/config.json --init a --set heads=4 --set kv_heads=2
-refuses 'fit nowhere' a/config.json --init a --set pos=rope
-refuses 'fit nowhere' a/config.json --init a --set bias=no
-refuses 'fit nowhere' a/config.json --init a --set vocab=17
-refuses 'fit nowhere' a/config.json --init a --set norm=rmsnorm
+refuses 'match nothing' a/config.json --init a --set width=64
+refuses 'match nothing' a/config.json --init a --set heads=4 --set kv_heads=2
+refuses 'match nothing' a/config.json --init a --set pos=rope
+refuses 'match nothing' a/config.json --init a --set bias=no
+refuses 'match nothing' a/config.json --init a --set vocab=17
+refuses 'match nothing' a/config.json --init a --set norm=rmsnorm
 refuses 'init_leave' gpt2 "${small[@]}" --set init_leave=yes
 refuses 'has weights' b --init a
 refuses 'log.jsonl' gpt2 --init a/log.jsonl

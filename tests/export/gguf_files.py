@@ -250,7 +250,7 @@ def odd():
     write(FOLDER + "/big.gguf", m, w)
     weft("import", FOLDER + "/big.gguf", "--out", FOLDER + "/big")
     answer = weft("export", FOLDER + "/big", "--format", "gguf", "--type", "f16", "--out", FOLDER + "/big-16.gguf")
-    result(isinstance(answer, str) and "cannot hold" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is refused: %s" % answer)
+    result(isinstance(answer, str) and "cannot represent" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is refused: %s" % answer)
     for words in (("--out", FOLDER + "/odd.gguf"), ("--out", FOLDER + "/new.gguf", "--type", "f64")):
         before = os.path.getsize(FOLDER + "/odd.gguf")
         answer = weft("export", FOLDER + "/odd", "--format", "gguf", *words)
@@ -338,10 +338,10 @@ def refusals():
             ("another pre-tokenizer", change(tokenizer_pre="llama-bpe"), "tokenizer.ggml.pre"),
             ("sentences without scores", change(tokenizer_model="llama"), "scores"),
             ("a start of text that is added", good + [("add_bos_token", True)], "add_bos_token"),
-            ("a token twice", change(token_list=["a"] * 257), "the same as another"),
+            ("a token twice", change(token_list=["a"] * 257), "a duplicate"),
             ("a merge of nothing", change(token_merges=["a c"]), "ac"),
             ("a token of the user", change(token_types=[1] * 256 + [4]), "type 4"),
-            ("types of other tokens", change(token_types=[1] * 100), "fit together"),
+            ("types of other tokens", change(token_types=[1] * 100), "matching types and lengths"),
             ("more tokens than the model has", change(token_list=[names[b] for b in range(256)] + ["ab"] + ["a" * n for n in range(3, 103)], token_types=[1] * 357),
              "300"),
             ("a missing byte", change(token_list=[names[b] for b in range(256) if b != 66] + ["ab"], token_types=[1] * 256), "byte 66")):

@@ -170,7 +170,7 @@ def patches():
         answer = weft("eval", out, "--set", "task=recall", "--set", "recall_length=16", "--json")
         result(isinstance(answer, dict) and answer["eval_loss"] < 100, "and it computes%s" % ("" if isinstance(answer, dict) else ": " + answer))
     answer = weft("import", folder, "--out", folder + "-none", "--set", "width=32")
-    result(isinstance(answer, str) and "no weight that fits" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
+    result(isinstance(answer, str) and "no weight that matches" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
 
 
 def tokenizers():

@@ -45,8 +45,9 @@ static enum weft_status take(struct weft_gguf *f, size_t bytes, const unsigned c
 {
     *at = f->map + f->at;
     if (bytes > f->bytes - f->at)
-        return FAIL(WEFT_FORMAT, "%s: at byte %zu it needs %zu more, and has %zu: is it truncated?", f->path, f->at,
-                    bytes, f->bytes - f->at);
+        return FAIL(WEFT_FORMAT,
+                    "%s: at byte %zu, %zu more bytes are needed, but only %zu follow: the file is truncated or damaged",
+                    f->path, f->at, bytes, f->bytes - f->at);
     f->at += bytes;
     return WEFT_OK;
 }
@@ -84,7 +85,8 @@ static enum weft_status take_name(struct weft_gguf *f, uint64_t limit, const cha
     for (uint64_t i = 0; good && i < bytes; i++)
         good = at[i] > 32 && at[i] < 127;
     if (!good)
-        return FAIL(WEFT_FORMAT, "%s: the name before byte %zu is empty, too long, or not of visible ASCII characters",
+        return FAIL(WEFT_FORMAT,
+                    "%s: the name before byte %zu is empty, too long, or contains characters other than visible ASCII",
                     f->path, f->at);
     char *copy = weft_arena_alloc(&f->arena, bytes + 1);
     if (!copy)
@@ -107,7 +109,7 @@ static enum weft_status take_type(struct weft_gguf *f, const char *key, enum wef
     uint32_t n;
     TRY(take_u32(f, &n));
     if (n >= WEFT_GGUF_TYPES)
-        return FAIL(WEFT_FORMAT, "%s: %.200s has a value of type %" PRIu32 ", which there is not", f->path, key, n);
+        return FAIL(WEFT_FORMAT, "%s: %.200s has a value of type %" PRIu32 ", which does not exist", f->path, key, n);
     *type = (enum weft_gguf_type)n;
     return WEFT_OK;
 }
@@ -123,7 +125,7 @@ static enum weft_status take_values(struct weft_gguf *f, const char *key, enum w
     if (type == WEFT_GGUF_TEXT)
         return WEFT_OK;
     if (weft_size_mul(count, widths[type], &total) != WEFT_OK)
-        return FAIL(WEFT_FORMAT, "%s: %.200s has more values than any file", f->path, key);
+        return FAIL(WEFT_FORMAT, "%s: %.200s has more values than a file can hold", f->path, key);
     TRY(take(f, total, &at));
     for (uint64_t i = 0; type == WEFT_GGUF_BOOL && i < count; i++)
         if (at[i] > 1)
@@ -220,7 +222,7 @@ static enum weft_status take_tensor(struct weft_gguf *f, struct tensor *t)
     for (int i = e->ndim - 1; i >= 0; i--) {
         TRY(take_u64(f, &dim));
         if (dim < 1 || dim > INT64_MAX)
-            return FAIL(WEFT_FORMAT, "%s: a dimension of %s is not a size", f->path, e->name);
+            return FAIL(WEFT_FORMAT, "%s: a dimension of %s is invalid", f->path, e->name);
         e->dim[i] = (int64_t)dim;
     }
     TRY(take_u32(f, &type));
@@ -255,8 +257,8 @@ static enum weft_status place(struct weft_gguf *f)
             return FAIL(WEFT_FORMAT, "%s: %s begins at %" PRIu64 ", but the values before it end at %zu", f->path,
                         e->name, f->tensors[i].offset, next);
         if (next > room || e->bytes > room - next)
-            return FAIL(WEFT_FORMAT, "%s: the %zu bytes of %s are not in the file: is it truncated?", f->path, e->bytes,
-                        e->name);
+            return FAIL(WEFT_FORMAT, "%s: the %zu bytes of %s are not in the file, which is truncated or damaged",
+                        f->path, e->bytes, e->name);
         e->data = f->map + data + next;
         end = next + e->bytes;
         next = (end + f->alignment - 1) / f->alignment * f->alignment;
@@ -295,8 +297,8 @@ static enum weft_status read_header(struct weft_gguf *f)
     TRY(take(f, 4, &magic));
     TRY(take_u32(f, &version));
     if (version != 2 && version != WEFT_GGUF_VERSION)
-        return FAIL(WEFT_UNSUPPORTED, "%s is of version %" PRIu32 "%s: 2 and 3 can be read", f->path, version,
-                    version && version % 65536 == 0 ? " (or big-endian)" : "");
+        return FAIL(WEFT_UNSUPPORTED, "%s is of version %" PRIu32 "%s: only versions 2 and 3 can be read", f->path,
+                    version, version && version % 65536 == 0 ? " (or big-endian)" : "");
     TRY(take_u64(f, &tensors));
     TRY(take_u64(f, &keys));
     TRY(read_keys(f, keys));

@@ -36,7 +36,7 @@ static enum weft_status refuse(const struct reading *r, const struct weft_gguf_k
 {
     char value[64];
     weft_gguf_show(key, value);
-    return FAIL(WEFT_INVALID, "%s: %.200s = %s may change what the model computes, and Weft does not know it",
+    return FAIL(WEFT_INVALID, "%s: unknown key %.200s = %s, which may change what the model computes",
                 weft_gguf_path(r->f), key->name, value);
 }
 
@@ -228,8 +228,8 @@ static enum weft_status find_family(struct reading *r)
     snprintf(name, sizeof name, "%.*s", (int)weft_min((int64_t)bytes, 63), text);
     r->family = weft_gguf_is(key, name) ? weft_gguf_family(name) : NULL;
     if (!r->family)
-        return FAIL(WEFT_INVALID, "%s: the architecture \"%s\" cannot be imported: gpt2, llama, qwen2 and qwen3 can",
-                    path, name);
+        return FAIL(WEFT_INVALID,
+                    "%s: the architecture \"%s\" cannot be imported: expected gpt2, llama, qwen2 or qwen3", path, name);
     if (kind && !weft_gguf_is(kind, "model"))
         return FAIL(WEFT_INVALID, "%s: its general.type is not \"model\"", path);
     if (split && (!weft_gguf_whole(split, &files) || files > 1))

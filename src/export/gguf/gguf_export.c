@@ -168,8 +168,8 @@ static enum weft_status write_piece(struct exporting *x, const struct weft_param
         int64_t ours = weft_gguf_row(x->family, x->model->spec, w->name, i);
         TRY(reserve(x, bytes, &at));
         if (!encode(t->weight, from + ours * columns, columns, at))
-            return FAIL(WEFT_INVALID, "%s has elements that %s cannot hold: give --type bf16 or f32", w->name,
-                        weft_gguf_weight_names[t->weight]);
+            return FAIL(WEFT_INVALID, "%s has elements that %s cannot represent: pass --type bf16 or --type f32",
+                        w->name, weft_gguf_weight_names[t->weight]);
     }
     return WEFT_OK;
 }

@@ -43,7 +43,7 @@ static enum weft_status read_all(struct weft_nn *model, const struct weft_gguf_f
         used[weft_gguf_find(f, "rope_freqs.weight")] = true;
     for (int i = 0; i < weft_gguf_count(f); i++)
         if (!used[i])
-            return FAIL(WEFT_INVALID, "%s has a tensor %s, for which the model has no place", weft_gguf_path(f),
+            return FAIL(WEFT_INVALID, "%s has a tensor %s that the model does not have", weft_gguf_path(f),
                         weft_gguf_at(f, i)->name);
     TRY(weft_params_alloc(p));
     for (int i = 0; i < p->count; i++)

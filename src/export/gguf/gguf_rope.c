@@ -49,7 +49,7 @@ enum weft_status weft_gguf_rope_write(struct weft_gguf_out *o, const char *type,
     }
     if (t && t->scaling == WEFT_ROPE_LLAMA3) {
         if (strcmp(type, "llama") != 0)
-            return FAIL(WEFT_INVALID, "GGUF's %s cannot have rope_scaling=llama3: export the model for hf", type);
+            return FAIL(WEFT_INVALID, "GGUF's %s cannot represent rope_scaling=llama3: export the model for hf", type);
         snprintf(name, sizeof name, "%s.rope.scaling.original_context_length", type);
         weft_gguf_add_u32(o, name, (uint32_t)t->original);
     }
@@ -75,7 +75,7 @@ static enum weft_status read_listed(const struct weft_gguf *f, const struct weft
     if (!good)
         return FAIL(WEFT_INVALID,
                     "%s: the factors in rope_freqs.weight are not those of Llama 3.1, with low_freq_factor 1, "
-                    "high_freq_factor 4 and an original context of %lld: Weft does not know others",
+                    "high_freq_factor 4 and an original context of %lld, which are the only ones supported",
                     weft_gguf_path(f), (long long)t.original);
     json_object_set_new(config, "rope_parameters",
                         json_pack("{s:s, s:f, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "rope_theta", base, "factor",

@@ -53,10 +53,10 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
     const char *key = json_string_value(name);
     enum weft_status status = WEFT_OK;
     if (type != WEFT_GGUF_NORMAL && type != WEFT_GGUF_UNKNOWN && type != WEFT_GGUF_CONTROL && type != WEFT_GGUF_BYTE)
-        status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu is of type %d, which cannot be read", weft_gguf_path(r->f),
+        status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu has type %d, which is not supported", weft_gguf_path(r->f),
                       (unsigned long long)i, type);
     else if (!key || json_object_get(r->vocab, key))
-        status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, longer than %d bytes, or the same as another",
+        status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, longer than %d bytes, or a duplicate",
                       weft_gguf_path(r->f), (unsigned long long)i, MAX_TOKEN);
     else
         json_object_set_new(r->vocab, key, json_integer((json_int_t)i));
@@ -171,7 +171,8 @@ static enum weft_status check_kind(const struct weft_gguf *f)
                                       "tokenizer.ggml.precompiled_charsmap"};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (is_on(f, off[i], false))
-            return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported: pass --no-tokenizer to leave the tokenizer behind",
+            return FAIL(WEFT_UNSUPPORTED,
+                        "%s: %s is not supported: pass --no-tokenizer to import without the tokenizer",
                         weft_gguf_path(f), off[i]);
     return WEFT_OK;
 }
@@ -219,7 +220,8 @@ static enum weft_status make(struct reading *r, json_t *merges, json_t **root)
 {
     if (!is_list(r->tokens, WEFT_GGUF_TEXT, r->tokens ? r->tokens->count : 0) ||
         !is_list(r->types, WEFT_GGUF_I32, r->tokens->count) || !is_list(r->scores, WEFT_GGUF_F32, r->tokens->count))
-        return FAIL(WEFT_FORMAT, "%s: tokenizer.ggml.tokens, .token_type and .scores are not lists that fit together",
+        return FAIL(WEFT_FORMAT,
+                    "%s: tokenizer.ggml.tokens, .token_type and .scores are not lists of matching types and lengths",
                     weft_gguf_path(r->f));
     TRY(check_kind(r->f));
     TRY(read_tokens(r));

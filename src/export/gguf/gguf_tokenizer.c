@@ -91,7 +91,7 @@ static void add_end(struct weft_gguf_out *o, const struct weft_tokenizer *t, int
         weft_gguf_add_u32(o, "tokenizer.ggml.bos_token_id", (uint32_t)end);
         weft_gguf_add_u32(o, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     } else {
-        weft_note_once("gguf-end", "the tokenizer has no end of text: llama.cpp takes token 11 for it");
+        weft_note_once("gguf-end", "the tokenizer has no end-of-text token: llama.cpp will use token 11");
     }
     weft_gguf_add_bool(o, "tokenizer.ggml.add_bos_token", false);
 }
@@ -114,10 +114,8 @@ static void add_lists(struct weft_gguf_out *o, const json_t *root, const struct 
 
 static void leave_out(struct weft_gguf_out *o)
 {
-    weft_note_once(
-        "gguf-tokenizer",
-        "the tokenizer cannot be written as GGUF and is left out: byte-level BPE with GPT-2's pattern, bytes "
-        "and ASCII characters can");
+    weft_note_once("gguf-tokenizer", "the tokenizer cannot be written as GGUF and is left out: only byte-level BPE "
+                                     "with GPT-2's pattern, bytes and ASCII characters can");
     weft_gguf_add_text(o, "tokenizer.ggml.model", "none");
 }
 
@@ -144,7 +142,7 @@ enum weft_status weft_gguf_add_tokenizer(struct weft_gguf_out *o, const struct w
         return WEFT_OK;
     }
     if (weft_tokenizer_vocab(t) > vocab)
-        return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model %lld", weft_tokenizer_vocab(t),
+        return FAIL(WEFT_INVALID, "the tokenizer has %d tokens, but the model has %lld", weft_tokenizer_vocab(t),
                     (long long)vocab);
     if (!weft_tokenizer_plain(t)) {
         leave_out(o);
@@ -192,20 +190,20 @@ static enum weft_status check_kind(const struct weft_gguf *f)
     if (!weft_gguf_is(model, "gpt2"))
         return FAIL(WEFT_UNSUPPORTED,
                     "%s: tokenizer.ggml.model is %s: \"gpt2\" and \"llama\" are supported; pass --no-tokenizer to "
-                    "leave the tokenizer behind",
+                    "import without the tokenizer",
                     path, name);
     weft_gguf_show(pre, name);
     if (!weft_gguf_is(pre, "gpt-2"))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: tokenizer.ggml.pre is %s: only \"gpt-2\" is supported, with another one texts would become "
-                    "other tokens; pass --no-tokenizer to leave the tokenizer behind",
+                    "%s: tokenizer.ggml.pre is %s: only \"gpt-2\" is supported, because a different one would change "
+                    "the tokens; pass --no-tokenizer to import without the tokenizer",
                     path, name);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         snprintf(name, sizeof name, "tokenizer.ggml.%s", off[i]);
         const struct weft_gguf_key *key = weft_gguf_key_find(f, name);
         if (key && (!weft_gguf_number(key, &x) || x != 0))
-            return FAIL(WEFT_UNSUPPORTED, "%s: %s is not supported: pass --no-tokenizer to leave the tokenizer behind",
-                        path, name);
+            return FAIL(WEFT_UNSUPPORTED,
+                        "%s: %s is not supported: pass --no-tokenizer to import without the tokenizer", path, name);
     }
     return WEFT_OK;
 }
@@ -220,7 +218,8 @@ static enum weft_status find_lists(struct reading *r)
     for (int i = 0; i < 2; i++)
         good = good && texts[i] && texts[i]->type == WEFT_GGUF_LIST && texts[i]->of == WEFT_GGUF_TEXT;
     if (!good || (r->types && r->types->count != r->tokens->count))
-        return FAIL(WEFT_FORMAT, "%s: tokenizer.ggml.tokens, .token_type and .merges are not lists that fit together",
+        return FAIL(WEFT_FORMAT,
+                    "%s: tokenizer.ggml.tokens, .token_type and .merges are not lists of matching types and lengths",
                     weft_gguf_path(r->f));
     for (uint64_t i = 0; i < r->tokens->count; i++) {
         r->used = type_at(r, i) != WEFT_GGUF_UNUSED ? i + 1 : r->used;
@@ -237,11 +236,10 @@ static enum weft_status add_token(struct reading *r, uint64_t i, const char *tex
     const char *key = json_string_value(name);
     enum weft_status status = WEFT_OK;
     if (type != WEFT_GGUF_NORMAL && type != WEFT_GGUF_CONTROL)
-        status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu is of type %d: normal and control tokens can be read", path,
-                      (unsigned long long)i, type);
+        status = FAIL(WEFT_UNSUPPORTED, "%s: token %llu has type %d: only normal and control tokens are supported",
+                      path, (unsigned long long)i, type);
     else if (!key || json_object_get(r->vocab, key))
-        status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, or the same as another", path,
-                      (unsigned long long)i);
+        status = FAIL(WEFT_FORMAT, "%s: token %llu is empty, not UTF-8, or a duplicate", path, (unsigned long long)i);
     else if (json_object_set_new(r->vocab, key, json_integer((json_int_t)i)) ||
              (type == WEFT_GGUF_CONTROL &&
               json_array_append_new(r->added,

@@ -143,7 +143,7 @@ static void compare(void *context, const struct weft_opt *opt, const char *value
     if (is_among(harmless, opt->name) || is_size(c->family, opt->name) || weft_opt_same(opt, value, needed))
         return;
     if (!c->differ++)
-        snprintf(c->first, sizeof c->first, "%s=%s, where it needs %s=%s", opt->name, value, opt->name, needed);
+        snprintf(c->first, sizeof c->first, "%s=%s, because it requires %s=%s", opt->name, value, opt->name, needed);
 }
 
 enum weft_status weft_hf_family_of(const struct weft_spec *spec, const struct weft_hf_family **family)
@@ -157,10 +157,11 @@ enum weft_status weft_hf_family_of(const struct weft_spec *spec, const struct we
     }
     *family = nearest.family;
     if (nearest.differ)
-        return FAIL(WEFT_INVALID, "no architecture of transformers is this model: the nearest, %s, does not have %s",
+        return FAIL(WEFT_INVALID,
+                    "no architecture of transformers matches this model: the closest, %s, does not have %s",
                     nearest.family->architecture, nearest.first);
     if (nearest.family->names == gpt2_names && spec->head * spec->heads != spec->width)
-        return FAIL(WEFT_INVALID, "%s has heads as wide as width / heads", nearest.family->architecture);
+        return FAIL(WEFT_INVALID, "%s requires heads of width / heads columns", nearest.family->architecture);
     return WEFT_OK;
 }
 
@@ -174,8 +175,8 @@ enum weft_status weft_hf_family_find(const char *type, const char *where, const 
             *family = &families[i];
             return WEFT_OK;
         }
-    return FAIL(WEFT_INVALID, "%s: model_type \"%s\" cannot be imported: gpt2, llama, qwen2, qwen3 and weft can", where,
-                type);
+    return FAIL(WEFT_INVALID, "%s: model_type \"%s\" cannot be imported: expected gpt2, llama, qwen2, qwen3 or weft",
+                where, type);
 }
 
 /* ---- names */

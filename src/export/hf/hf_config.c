@@ -150,8 +150,8 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     enum weft_status status =
-        FAIL(WEFT_INVALID, "%s: \"%s\": %.200s may change what the model computes, and Weft does not know it", where,
-             key, text ? text : "");
+        FAIL(WEFT_INVALID, "%s: unknown key \"%s\": %.200s, which may change what the model computes", where, key,
+             text ? text : "");
     free(text);
     return status;
 }
@@ -228,7 +228,7 @@ static enum weft_status check_sizes(const struct weft_hf_family *f, const json_t
     for (const struct weft_hf_size *size = f->sizes; size->ours; size++)
         for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
             if (strcmp(size->ours, needed[i]) == 0 && !json_is_integer(json_object_get(config, size->theirs)))
-                return FAIL(WEFT_FORMAT, "%s has no whole number %s", where, size->theirs);
+                return FAIL(WEFT_FORMAT, "%s has no integer %s", where, size->theirs);
     return WEFT_OK;
 }
 

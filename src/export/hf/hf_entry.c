@@ -16,7 +16,7 @@ enum weft_status weft_hf_check(const struct weft_entry *e, const struct weft_hf_
         return FAIL(WEFT_INVALID, "%s is of type %s: F32, F16 and BF16 can be read", e->name,
                     e->foreign ? e->foreign : weft_dtype_name(e->dtype));
     if (!same)
-        return FAIL(WEFT_INVALID, "%s has not the shape that its config gives it, %lld x %lld", e->name,
+        return FAIL(WEFT_INVALID, "%s does not have the shape required by its config, %lld x %lld", e->name,
                     (long long)p->dim[0], (long long)(p->ndim > 1 ? p->dim[1] : 1));
     return WEFT_OK;
 }

@@ -33,7 +33,7 @@ static enum weft_status open_file(struct files *f, const char *folder, const cha
         if (strcmp(f->name[i], name) == 0)
             return WEFT_OK;
     if (f->count == FILES || strlen(name) >= sizeof f->name[0] || strchr(name, '/'))
-        return FAIL(WEFT_FORMAT, "%s: the index names %.64s, which is not a file beside it, or more than %d files",
+        return FAIL(WEFT_FORMAT, "%s: the index names %.64s, which is not a file in its folder, or more than %d files",
                     folder, name, FILES);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     TRY(weft_safetensors_open(&f->list[f->count], path));
@@ -72,8 +72,8 @@ static enum weft_status open_all(struct files *f, const char *folder)
     }
     if (has(folder, "pytorch_model.bin") || has(folder, "pytorch_model.bin.index.json"))
         return FAIL(WEFT_INVALID,
-                    "%s has its weights as pickle (pytorch_model.bin), which can run any program when it is read: save "
-                    "it as safetensors, with save_pretrained of transformers",
+                    "%s has pickled weights (pytorch_model.bin), which can run arbitrary code when loaded: save them "
+                    "as safetensors, with save_pretrained of transformers",
                     folder);
     return FAIL(WEFT_INVALID, "%s has no model.safetensors and no model.safetensors.index.json", folder);
 }
@@ -152,7 +152,7 @@ static enum weft_status check_left(const struct weft_nn *model, const struct wef
         for (int k = 0; k < weft_safetensors_count(f->list[i]); k++) {
             const char *name = weft_safetensors_at(f->list[i], k)->name;
             if (!may_be_left(model, name) && !is_used(model, family, name))
-                return FAIL(WEFT_INVALID, "%s has a weight %s, for which the model has no place", f->name[i], name);
+                return FAIL(WEFT_INVALID, "%s has a weight %s that the model does not have", f->name[i], name);
         }
     return WEFT_OK;
 }

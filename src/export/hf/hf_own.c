@@ -145,7 +145,7 @@ enum weft_status weft_hf_own_read(const json_t *config, const char *where, struc
         char text[160];
         const char *string = json_string_value(value);
         if (!string || strlen(key) > 64 || strlen(string) > 64)
-            return FAIL(WEFT_FORMAT, "%s: the option %.64s has no value as text", where, key);
+            return FAIL(WEFT_FORMAT, "%s: the value of the option %.64s is not a string", where, key);
         snprintf(text, sizeof text, "%.64s=%.64s", key, string);
         TRY(weft_settings_add(settings, text));
     }

@@ -68,15 +68,14 @@ static enum weft_status read_object(const json_t *rope, const char *where, struc
         kind++;
     if (!name || kind == kinds + KINDS)
         return FAIL(WEFT_INVALID,
-                    "%s: rotary positions of the type \"%.40s\" (rope_type): default, linear and llama3 are known",
-                    where, name ? name : "?");
+                    "%s: rotary positions of the type \"%.40s\" (rope_type): expected default, linear or llama3", where,
+                    name ? name : "?");
     json_object_foreach((json_t *)rope, key, value)
     {
         if (!is_known(kind, key) && !json_is_null(value))
-            return FAIL(
-                WEFT_INVALID,
-                "%s: \"%.60s\" of rotary positions may change what the model computes, and Weft does not know it",
-                where, key);
+            return FAIL(WEFT_INVALID,
+                        "%s: unknown key \"%.60s\" of rotary positions, which may change what the model computes",
+                        where, key);
     }
     char scaling[64];
     snprintf(scaling, sizeof scaling, "rope_scaling=%s", kind == kinds ? "none" : kind->name);

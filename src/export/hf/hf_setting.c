@@ -16,6 +16,6 @@ enum weft_status weft_hf_setting(struct weft_settings *s, const char *name, cons
     else if (json_is_boolean(value))
         snprintf(text, sizeof text, "%s=%s", name, json_is_true(value) ? "yes" : "no");
     else
-        return FAIL(WEFT_FORMAT, "%s: the value of %s is neither a number nor true or false", where, name);
+        return FAIL(WEFT_FORMAT, "%s: the value of %s is neither a number nor a boolean", where, name);
     return weft_settings_add(s, text);
 }

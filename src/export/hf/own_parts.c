@@ -22,8 +22,8 @@ static enum weft_status check_part(const struct weft_part *part, const char *for
     for (const char *const *name = parts[part->kind]; *name; name++)
         if (strcmp(*name, part->name) == 0)
             return WEFT_OK;
-    return FAIL(WEFT_INVALID, "%s has no form in %s: only models of Weft's own parts can be exported", part->owner.name,
-                format);
+    return FAIL(WEFT_INVALID, "%s cannot be represented in %s: only models of Weft's own parts can be exported",
+                part->owner.name, format);
 }
 
 /* Notes whether m1_mode is sequence. */
@@ -42,9 +42,9 @@ enum weft_status weft_own_parts_check(const struct weft_spec *spec, const char *
         TRY(check_part(spec->mechanism[i].part, format));
     weft_spec_each(spec, &reads_later, note_mode);
     if (reads_later && weft_spec_uses(spec, "m1"))
-        return FAIL(WEFT_INVALID,
-                    "m1_mode=sequence reads later tokens: such a model cannot be decoded token by token, and is not "
-                    "exported to %s",
-                    format);
+        return FAIL(
+            WEFT_INVALID,
+            "m1_mode=sequence reads later tokens, so the model cannot be decoded token by token or exported to %s",
+            format);
     return WEFT_OK;
 }

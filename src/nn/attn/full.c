@@ -33,7 +33,8 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     const struct full *o = opts;
     spec->kv_heads = o->kv_heads ? o->kv_heads : spec->heads;
     if (spec->kv_heads > spec->heads || spec->heads % spec->kv_heads)
-        return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
+        return FAIL(WEFT_INVALID,
+                    "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of kv_heads",
                     (long long)spec->kv_heads, (long long)spec->heads);
     spec->rotated = spec->mean;
     spec->scale_width = (double)spec->qk_width;

@@ -59,7 +59,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     const struct ws *o = opts;
     if (spec->ffn_width % o->heads)
-        return FAIL(WEFT_INVALID, "ffn_width=%lld does not divide into ws_heads=%lld: make it a multiple",
+        return FAIL(WEFT_INVALID, "ffn_width=%lld is not a multiple of ws_heads=%lld: change one of them",
                     (long long)spec->ffn_width, (long long)o->heads);
     return WEFT_OK;
 }
@@ -110,7 +110,7 @@ static bool idle(const struct weft_spec *spec, const void *opts, const char *nam
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
     return strcmp(unit, "ffn_width") == 0
-               ? "ffn=ws divides the channels into heads by their places: none can be left out"
+               ? "ffn=ws divides the channels into heads by their index: none can be left out"
                : NULL;
 }
 

@@ -31,7 +31,8 @@ static const struct weft_opt options[] = {
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     if (spec->rotated % 2)
-        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be rotated: make that even",
+        return FAIL(WEFT_INVALID,
+                    "pos=rope rotates pairs of columns, but a head has %lld columns to rotate: make the number even",
                     (long long)spec->rotated);
     const struct weft_rope_turns *o = opts;
     if (o->scaling == WEFT_ROPE_LLAMA3 && o->low >= o->high)

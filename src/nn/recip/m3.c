@@ -98,7 +98,7 @@ static const char *keeps_all(const struct weft_spec *spec, const void *opts, con
         return NULL;
     if (strcmp(unit, "m3_width") == 0)
         return "m3_tying=per_head_scalar has no ranks";
-    return joined ? "m3_tying=per_head_scalar couples heads and channels by their places: neither can be left out"
+    return joined ? "m3_tying=per_head_scalar couples heads and channels by their index: neither can be left out"
                   : NULL;
 }
 
