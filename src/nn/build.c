@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * build.c - the functions that parts are built with: weights by name, products, the cache, terms of the loss, metrics.
+ * build.c - functions for building parts: weights by name, matmuls, the cache, loss terms, metrics.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -39,7 +39,7 @@ struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_in
     return NULL;
 }
 
-/* ---- weights and products */
+/* ---- weights and matmuls */
 
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
 {
@@ -48,7 +48,7 @@ struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
     int i = weft_params_find(b->params, full);
     if (i < 0)
         return weft_graph_param(b->g, full,
-                                (struct weft_shape){.ndim = 1}); /* a bug of the part: the graph reports the name */
+                                (struct weft_shape){.ndim = 1}); /* a defect in the part: the graph reports the name */
     const struct weft_param *w = &b->params->list[i];
     struct weft_shape shape = {.ndim = w->ndim};
     for (int d = 0; d < w->ndim; d++)
@@ -147,7 +147,7 @@ struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x,
     return pos->rotate ? pos->rotate(b, b->spec->part[WEFT_POS].options, x, heads, side) : x;
 }
 
-/* ---- terms of the loss */
+/* ---- loss terms */
 
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value)
 {
@@ -165,7 +165,7 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
     net->terms[net->term_count++] = (struct weft_term){name, value};
 }
 
-/* Whether this name can be watched in this layer. */
+/* Returns whether this name can be watched in this layer. */
 static bool has_room(const struct weft_net *net, int layer, const char *name)
 {
     int names = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config.c - what a MODEL argument means: a preset's name, a config file, or a folder with a config.json in it.
+ * config.c - resolves a MODEL argument: the name of a preset, a config file, or a folder with a config.json.
  */
 #include "nn/spec.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model.c - the weights that a model declares, and their memory.
+ * model.c - declares a model's weights and allocates them.
  */
 #include "nn/build.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * net.c - tokens -> embedding (+ positions) -> blocks -> final norm -> loss on the logits; and the graph's inputs.
+ * net.c - builds a model's graph: tokens -> embedding (+ positions) -> blocks -> final norm -> loss on the logits; and
+ * writes the graph's inputs.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -51,7 +52,7 @@ static struct weft_value *final_norm(struct weft_build *b, struct weft_value *x)
     return b->spec->post ? weft_cast(b->g, x, b->spec->compute) : weft_build_norm(b, x, "norm");
 }
 
-/* The sum of all terms; those of parts are scaled by their share. */
+/* Builds the sum of all loss terms; those of parts are scaled by `share`. */
 static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_value *head)
 {
     struct weft_net *net = b->net;
@@ -123,7 +124,7 @@ static enum weft_status check_size(const struct weft_spec *spec, const struct we
     return WEFT_OK;
 }
 
-/* The mechanisms of the spec with empty states. */
+/* Returns the mechanisms of the spec with empty states. */
 static struct weft_instance *instances(struct weft_graph *g, const struct weft_spec *spec)
 {
     struct weft_instance *list = weft_graph_alloc(g, (size_t)spec->mechanism_count * sizeof *list + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * presets.c - settings of a model under a name.
+ * presets.c - defines the presets: named settings of a model.
  */
 #include "nn/spec.h"
 
@@ -9,7 +9,7 @@
 #define GPT2_124M "layers=12", "width=768", "heads=12", "ffn_width=3072", "context=1024", "vocab=50304", "batch=2"
 #define LLAMA "norm=rmsnorm", "pos=rope", "bias=no", "tie=no"
 
-/* The options' own defaults are the small gpt2. */
+/* The defaults of the options define the small gpt2. */
 const struct weft_preset weft_presets[] = {
     {"gpt2", "layernorm, biases, learned positions, gelu, tied; 2 x 128", NULL},
     {"gpt2-124m", "gpt2, 12 x 768", (const char *const[]){GPT2_124M, NULL}},

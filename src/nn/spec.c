@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec.c - from a preset's name and settings to a config in which nothing is left open.
+ * spec.c - resolves a preset and settings into a config without open values.
  */
 #include "nn/part.h"
 
@@ -36,7 +36,7 @@ static bool has_no_mechanism(const void *model, const void *own)
     return ((const struct weft_spec *)model)->mechanism_count == 0;
 }
 
-/* Whether no part has an option of auxiliary losses that is not switched off. */
+/* Returns whether no part has an auxiliary loss that is turned on. */
 static bool has_no_losses(const void *model, const void *own)
 {
     char text[WEFT_MAX_VALUE];
@@ -50,7 +50,7 @@ static bool has_no_losses(const void *model, const void *own)
     return true;
 }
 
-/* A model of the usual width. */
+/* Returns whether the model and its heads have mup's reference widths. */
 static bool is_usual(const void *model, const void *own)
 {
     const struct weft_spec *s = model;
@@ -107,7 +107,7 @@ static const struct weft_opt of_model[] = {
 };
 
 enum { OF_PARTS = sizeof of_parts / sizeof *of_parts, OF_MODEL = sizeof of_model / sizeof *of_model };
-/* The options when there are so many mechanisms. A table that was handed out never changes. */
+/* Option table by number of mechanisms. A table that was handed out never changes. */
 static struct table {
     struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
     struct weft_owner owner;
@@ -130,7 +130,7 @@ static void fill(struct table *t, int mechanisms)
     t->owner = (struct weft_owner){"model", to, OF_PARTS + mechanisms + OF_MODEL};
 }
 
-/* Mechanisms that were registered since the last call get their switch. */
+/* Adds switches for mechanisms registered since the last call. */
 static const struct weft_owner *model_owner(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -159,7 +159,7 @@ const struct weft_owner *weft_nn_owner_at(int i)
 
 /* ---- resolving */
 
-/* A part takes its options into new memory, if it was chosen; if not it is made known, so that its options are refused
+/* Takes a part's options into new memory if it was chosen. If not, only declares them, so that using them is an error
  * with the reason. */
 static enum weft_status take(struct weft_spec *s, struct weft_settings *settings, const struct weft_part *part,
                              struct weft_chosen *chosen)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec_made.c - other specs made of a spec: read back as settings with one thing changed, or at a tiny size.
+ * spec_made.c - derives specs from a spec: reads it back as settings with some changed, or shrinks it.
  */
 #include "nn/part.h"
 
@@ -64,8 +64,8 @@ static enum weft_status shrink_one(struct weft_spec *twin, const struct weft_spe
     return WEFT_OK;
 }
 
-/* Sizes that do not divide by accident, need two key tiles, and have a block between the first and the last if the
- * model has one. */
+/* Sizes with no accidental common divisors, that need two key tiles, and that keep a block between the first and the
+ * last if the model has one. */
 enum { TINY_HEAD = 8, TINY_HEADS = 4, TINY_FFN = 24, TINY_CONTEXT = 70, TINY_VOCAB = 17, TINY_LAYERS = 3 };
 
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c - a model's weights on disk: model.safetensors under the weights' own names, in f32 or narrower.
+ * weights.c - reads and writes a model's weights: model.safetensors under the weights' own names, in f32 or narrower.
  */
 #include "ckpt/ckpt.h"
 #include "nn/net.h"
@@ -101,7 +101,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
 
 /* ---- loading */
 
-/* What does not fit, as much of it as a message can hold. */
+/* The mismatched weights, as many as fit into a message. */
 struct mismatches {
     int count;
     size_t used;
@@ -180,7 +180,7 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
     return WEFT_OK;
 }
 
-/* Where the weights start in the file if they lie there as they do in memory, as in most files by weft_nn_save; else
+/* Returns the start of the weights in the file if their layout matches memory, as in most files by weft_nn_save; else
  * NULL. */
 static const float *find_alike(const struct weft_params *p, const struct weft_safetensors *f)
 {
@@ -203,7 +203,8 @@ static enum weft_status check_all(const struct weft_params *p, const struct weft
     return WEFT_OK;
 }
 
-/* The weights stay in the file if they can. Memory that others have pointers to is written instead. */
+/* Maps the weights from the file if possible. If others have pointers to the weights in memory, overwrites these
+ * instead. */
 static enum weft_status load(struct weft_params *p, struct weft_safetensors *f, const char *path)
 {
     TRY(check_fit(p, f, path));

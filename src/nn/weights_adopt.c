@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights_adopt.c - weights of another model, to begin training with: what fits by name and shape is copied, what the
- * file lacks keeps its initial value; and weights of the same model at another context, of which nothing may be
- * lacking.
+ * weights_adopt.c - loads weights of a different model as initial weights: copies those that match by name and shape,
+ * and keeps the initial values of those that the file lacks. Also loads weights of the same model with a different
+ * context, of which none may be missing.
  *
- * A weight whose size follows the context is extended or cut: row p of learned positions is row p mod (rows of the
- * file); distances beyond the last of the file's share that one's number, as they did in its model.
+ * A weight whose size depends on the context is extended or truncated: row p of learned positions is row p mod (rows of
+ * the file); distances beyond the last of the file's reuse its bias, as they did in the file's model.
  */
 #include "ckpt/ckpt.h"
 #include "nn/net.h"
@@ -84,7 +84,7 @@ static void report(const struct adopting *a, const char *name, enum weft_fit fit
         a->fn(a->context, name, fit);
 }
 
-/* To a list, where it has room. */
+/* Adds a name to a list if there is room. */
 static void add_name(char *list, size_t size, const char *name)
 {
     size_t used = strlen(list);
@@ -99,7 +99,7 @@ static void leave_name(struct adopting *a, const char *name)
     add_name(a->left, sizeof a->left, name);
 }
 
-/* What is left over is known before a weight is changed. */
+/* Finds the unmatched weights before changing any weight. */
 static enum weft_status adopt(struct adopting *a, bool leave)
 {
     for (int i = 0; i < weft_safetensors_count(a->file); i++) {
@@ -142,7 +142,7 @@ enum weft_status weft_nn_adopt(struct weft_nn *model, const char *path, bool lea
     return WEFT_OK;
 }
 
-/* ---- a model at another context */
+/* ---- a model with a different context */
 
 struct watch {
     weft_fit_fn *fn;

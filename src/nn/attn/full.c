@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * attn/full - keys and values cached as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
+ * attn/full - keys and values cached directly: multi-head (K = H), grouped (K < H), multi-query (K = 1).
  *
  *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]
  *
- * and likewise the spreads of queries and keys, where the geometry has them. With qk_norm each head of q and k is
- * divided by its root mean square and multiplied by gains that all heads share.
- * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
+ * and likewise the spreads of queries and keys if the geometry has them. With qk_norm each head of q and k is divided
+ * by its root mean square and multiplied by gains shared by all heads. Cache per token and layer: K (width of k + D),
+ * and K if the geometry has norms.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -41,7 +41,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* Stays multi-query, grouped or multi-head. */
+/* Keeps the kind: multi-query, grouped or multi-head. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct full *o = opts;

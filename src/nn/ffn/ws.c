@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * ffn/ws - WsFFN: swiglu, and heads z = (x w1) wz beside it that never reach the output but shape w1 in training:
+ * ffn/ws - WsFFN: swiglu with additional heads z = (x w1) wz that do not affect the output but shape w1 in training:
  *
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
  *     ws_logits = lambda_logits cross-entropy of the next token with logits = head (z wl)
  *
- * head is that of the model, so wl takes F to C. F is split into n heads of F/n. block: wz has one square block per
- * head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, at a cost of F/(3C) of the feed-forward. z
- * exists only in the uses TRAIN and WATCH, so that decoding and exports do without wz and wl.
+ * `head` is the model's output head, so wl maps F to C. F is split into n heads of F/n. block: wz has one square block
+ * per head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, and costs F/(3C) of the feed-forward. z
+ * exists only in the uses TRAIN and WATCH, so decoding and exports do not need wz and wl.
  */
 #include "nn/build.h"
 #include "nn/parts.h"
@@ -114,7 +114,7 @@ static const char *keeps_all(const struct weft_spec *spec, const void *opts, con
                : NULL;
 }
 
-/* Through the model's own head; a mean over the scored tokens of the micro-batch. */
+/* Returns the cross-entropy through the model's own head, as a mean over the scored tokens of the micro-batch. */
 static struct weft_value *cross_entropy(struct weft_build *b, const struct ws *o, struct weft_value *z)
 {
     struct weft_value *x = weft_build_narrow(b, weft_build_product(b, z, "wl"));

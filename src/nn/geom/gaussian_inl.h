@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gaussian_inl.h - shared by geometries whose tokens are diagonal Gaussians: the widths of mean and spread, and a
- * temperature per head.
+ * gaussian_inl.h - shared by geometries of diagonal Gaussians: the widths of mean and spread, and a temperature per
+ * head.
  */
 #ifndef WEFT_GAUSSIAN_H
 #define WEFT_GAUSSIAN_H
@@ -40,7 +40,7 @@ static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaus
     return WEFT_OK;
 }
 
-/* factor / (tau + eps), f32 [H]; `start` is the initial ln(tau). */
+/* Returns factor / (tau + eps), f32 [H]; `start` is the initial ln(tau). */
 static struct weft_value *temperature(struct weft_build *b, const struct gaussian *o, double start, double factor,
                                       double eps)
 {

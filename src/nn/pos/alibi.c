@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/alibi - scores fall with distance, head by head with its own slope: p = -slope_h (i - j). No parameters.
- * (Press, Smith and Lewis, Train Short, Test Long, 2022.)
+ * pos/alibi - scores decrease with distance, with a slope per head: p = -slope_h (i - j). No parameters. (Press, Smith
+ * and Lewis, Train Short, Test Long, 2022.)
  */
 #include "nn/build.h"
 #include "ops/ops.h"

@@ -2,7 +2,7 @@
  *
  * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys rotate by pos /
  * base^(2i/D). No parameters. Scores depend only on the distance of two tokens. Models whose context was extended after
- * training turn more slowly (rope_scaling).
+ * training rotate more slowly (rope_scaling).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -40,7 +40,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* So that some of a tiny model's few pairs are slowed, too. */
+/* Makes sure that some of a tiny model's few pairs are slowed. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct weft_rope_turns *o = opts;

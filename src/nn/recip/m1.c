@@ -4,9 +4,9 @@
  *
  *     g_t = sigmoid(W2 W1 m_t + bias) [H]     head output *= 1 - alpha + alpha g
  *
- * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G numbers per
- * sequence), or its mean over the whole sequence, which sees the future: the gate causal must refuse it.
- * The last layer has no next layer and no weights. Parameters of a layer: F G + G H + H.
+ * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G values per
+ * sequence), or its mean over the whole sequence, which sees the future and must fail the gate causal. The last layer
+ * has no next layer and no weights. Parameters of a layer: F G + G H + H.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -88,7 +88,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
     next->alpha = weft_build_alpha(b, o->alpha);
 }
 
-/* The gate of the layer before; layer 0 has none. */
+/* Applies the gate of the previous layer; layer 0 has none. */
 static struct weft_value *heads(struct weft_build *b, struct weft_instance *m, struct weft_value *o)
 {
     struct gate *gate = m->state;

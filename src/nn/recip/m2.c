@@ -4,9 +4,9 @@
  *
  *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
  *
- * w is the heads' mean (or maximum) of the attention's probabilities, S_t the k largest, those of at least m2_rms times
- * their root mean square, or all s <= t (ops/attention/route.c). P takes F to r, Q takes r to F; the full form has u =
- * h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
+ * w is the heads' mean (or maximum) of the attention's probabilities; S_t contains the k largest, those of at least
+ * m2_rms times their root mean square, or all s <= t (ops/attention/route.c). P maps F to r, Q maps r to F; the full
+ * form has u = h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r values, or F.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -28,7 +28,7 @@ static const char *const selects[] = {"topk", "rms", "none", NULL}; /* as enum w
 
 static bool has_one_head(const void *model, const void *own) { return ((const struct weft_spec *)model)->heads == 1; }
 
-/* The mean of all probabilities, as it is. */
+/* The unchanged mean of all probabilities sums to 1. */
 static bool sums_to_one(const void *model, const void *own)
 {
     const struct m2 *o = own;
@@ -77,7 +77,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-/* The attention without gradient, where the spec says detach. */
+/* Returns the attention, without a gradient if the spec has `detach`. */
 static struct weft_attention detached(struct weft_build *b)
 {
     struct weft_attention a = b->attention;

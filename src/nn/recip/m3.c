@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * recip/m3 - the attention's key latent c enriches the feed-forward, and the feed-forward adds to the next layer's:
+ * recip/m3 - the attention's key latent c enriches the feed-forward, and the feed-forward adds to the next layer's key
+ * latent:
  *
  *     h_t += alpha W c_t        e_t = alpha W' h_t (h before it was enriched)        next layer: c_t += e_t
  *
- * Latent attention has such a c; otherwise c = x Wc is computed for this, and U e is added to the next layer's raw
- * keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
- * coupled by one learned number per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
- * the last layer passes nothing on, and they have no weights for it. Everything is per token: no cache. Parameters of a
- * layer: F L (tied), 2 F L (untied), 2 H (scalars).
+ * Latent attention has such a c; otherwise c = x Wc is computed for this purpose, and U e is added to the next layer's
+ * raw keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
+ * coupled by one learned scalar per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
+ * the last layer passes nothing on, and they have no weights for it. Everything is per token, so there is no cache.
+ * Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -25,11 +26,11 @@ struct m3 {
     int64_t width;
 };
 
-/* Within a layer, and from a layer to the next one. */
+/* State within a layer, and passed from a layer to the next. */
 struct passed {
     struct weft_value *latent;  /* this layer's c */
-    struct weft_value *context; /* W' h of the layer before, [M, L]; NULL in layer 0 */
-    struct weft_value *alpha;   /* its factor */
+    struct weft_value *context; /* W' h of the previous layer, [M, L]; NULL in layer 0 */
+    struct weft_value *alpha;   /* the factor of `context` */
 };
 
 static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scalar", NULL};
@@ -90,7 +91,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wu_spread", weft_grows(spec, K * spec->spread), L, WEFT_DEVIATION);
 }
 
-/* Scalars per head join heads, channels and ranks by their places. */
+/* Scalars per head couple heads, channels and ranks by index. */
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
     bool joined = strcmp(unit, "heads") == 0 || strcmp(unit, "ffn_width") == 0;
@@ -102,7 +103,7 @@ static const char *keeps_all(const struct weft_spec *spec, const void *opts, con
                   : NULL;
 }
 
-/* A latent of its own that is read without gradient. */
+/* A latent of its own gets no gradient with `detach`. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wc") == 0 && spec->detach;
