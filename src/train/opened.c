@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opened.c - loads the weights of a trained model, as all commands and the interface do.
+ * opened.c - loads the weights of a trained model for all commands and the C API.
  */
 #include "train/record/record.h"
 

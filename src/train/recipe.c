@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
+ * recipe.c - reads the training recipe from settings: the task, the optimiser and the schedule.
  */
 #include "train/prune/prune.h"
 #include "train/ranks/tree.h"
@@ -82,7 +82,7 @@ const struct weft_owner *weft_train_owner_at(int i)
     return optim ? &optim->owner : NULL;
 }
 
-/* The chosen one gets its options; of the others only the names are made known. */
+/* Reads the options of the chosen one; of the others, only declares the names. */
 static enum weft_status take(struct weft_recipe *r, struct weft_settings *settings, const struct weft_owner *of,
                              size_t bytes, void **chosen)
 {
@@ -193,8 +193,8 @@ int64_t weft_recipe_fill(const struct weft_recipe *r, const struct weft_spec *sp
     return scored;
 }
 
-/* What is not scored does without the three products of the vocabulary: logits, and the gradients of rows and weights.
- */
+/* Tokens that are not scored do not need the three matmuls over the vocabulary: logits, and the gradients of rows and
+ * weights. */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all, double *flops)
 {
     int64_t length = r->task->length(r->task_options), silent = 0;

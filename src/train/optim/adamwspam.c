@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * optim/adamwspam - adamw that forgets its moments at intervals and cuts spikes off gradients, after SPAM (T. Huang et
- * al., arXiv:2501.06842). With n the step, from 1, interval dT, and v the moment of the steps before, not corrected:
+ * optim/adamwspam - adamw that resets its moments at intervals and clips spikes of gradients, after SPAM (T. Huang et
+ * al., arXiv:2501.06842). With step n, counted from 1, interval dT, and v the second moment before the step,
+ * uncorrected:
  *
  *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else it is cut to that, before the norm is taken
  *     n mod dT = 0:                m = v = 0, and the correction of the moments counts from 1 again
  *     s steps after that, s < W:   the update, not the decay, times 1 - 0.99 (1 + cos(pi s / (W + 1))) / 2
  *
- * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient is left as it is, for
- * the step to be refused. A spike of one element is cut to at most sqrt(theta) times its usual size, so what it leaves
- * in v is gone in some ln(theta) / (1 - beta2) steps, however large it was.
+ * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient stays as it is, so
+ * that the step is rejected. A spike of one element is cut to at most sqrt(theta) times its usual size, so its effect
+ * on v is gone after about ln(theta) / (1 - beta2) steps, however large it was.
  */
 #include "train/optim/adam_inl.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mask.c - masks of pruned weights. Every span has the same room, and those of a weight follow each other.
+ * mask.c - stores masks of pruned weights. Every span has the same capacity, and the masks of a weight's spans are
+ * contiguous.
  */
 #include "train/prune/mask.h"
 

@@ -4,20 +4,20 @@
  *
  *     s(n) = prune (1 - (1 - (n - b) / (e - b))^3)
  *
- * of each chosen matrix is 0: the floor(s count) elements of least magnitude, of equal ones the first. The masks say
- * which. They are recomputed every prune_every steps from b to e, and only grow. A pruned weight has no gradient,
- * counts in no norm, and its moments are 0.
+ * of each selected matrix is 0: the floor(s count) elements with the smallest magnitude; ties go to the lower index.
+ * The masks mark these elements. They are recomputed every prune_every steps from b to e, and only grow. A pruned
+ * weight has no gradient, does not count in any norm, and its moments are 0.
  *
- * Heads, channels and ranks (prune_units.c) are masked first. Their elements are 0 then, and so among the least.
+ * Heads, channels and ranks (prune_units.c) are masked first. Their elements are then 0 and so among the smallest.
  *
- * A mask is a function of the weights and of the mask before, so neither threads nor ranks change it: every rank has
- * all weights and computes all masks.
+ * A mask is a function of the weights and the previous mask, so neither threads nor ranks change it: every rank has all
+ * weights and computes all masks.
  */
 #include "train/prune/prune.h"
 
 #include <string.h>
 
-/* ---- what is pruned, and when */
+/* ---- selection and schedule */
 
 static bool is_chosen(const struct weft_pruning *p, const struct weft_param *w)
 {
@@ -106,9 +106,9 @@ bool weft_mask_exists(const struct weft_learner *t, int i)
     return exists;
 }
 
-/* ---- growing them */
+/* ---- growing masks */
 
-/* Magnitudes are ordered as their bits are. */
+/* Magnitudes are ordered like their bits. */
 static uint32_t magnitude(float x)
 {
     uint32_t bits;
@@ -124,7 +124,7 @@ static int64_t count_up_to(const float *values, int64_t count, uint32_t most)
     return n;
 }
 
-/* The least magnitude that `wanted` values do not exceed. */
+/* Returns the smallest magnitude that `wanted` values do not exceed. */
 static uint32_t find_limit(const float *values, int64_t count, int64_t wanted)
 {
     uint32_t least = 0, most = 0x7FFFFFFF;
@@ -138,7 +138,7 @@ static uint32_t find_limit(const float *values, int64_t count, int64_t wanted)
     return least;
 }
 
-/* What is pruned already is 0, and so among the least. */
+/* Elements that are already pruned are 0, and so among the smallest. */
 static void grow(uint32_t *mask, float *values, int64_t count, int64_t wanted)
 {
     uint32_t limit = find_limit(values, count, wanted);

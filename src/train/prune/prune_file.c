@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune_file.c - masks on disk: of each weight that is pruned, i32 [count / 32], under its name; bit i % 32 of word
- * i / 32 is that of element i.
+ * prune_file.c - stores masks on disk: for each pruned weight, i32 [count / 32] under its name; bit i % 32 of word i /
+ * 32 is element i.
  */
 #include "ckpt/ckpt.h"
 #include "train/prune/prune.h"

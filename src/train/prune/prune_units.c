@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune_units.c - heads, channels and ranks that are pruned in training, on the schedule of prune.c: after step n, of
- * the units of every layer, the number nearest to s(n) of them is masked whole, all elements of all weights that a cut
- * (nn/units.h) would leave out.
+ * prune_units.c - prunes heads, channels and ranks in training, on the schedule of prune.c: after step n, the number of
+ * units of every layer closest to the fraction s(n) is masked as a whole, with all elements of all weights that a cut
+ * (nn/units.h) would remove.
  *
- * Which ones is a function of the weights alone, and those that are masked already are 0 and so the first to go. One
- * kind after the other, as a cut does it: what went with one counts in the importance of the next no more.
+ * The choice is a function of the weights alone, and units that are already masked are 0 and so chosen first. Kinds are
+ * pruned one after the other, like cuts: units removed for one kind no longer count in the importance of the next.
  */
 #include "train/prune/prune.h"
 
@@ -14,7 +14,7 @@
 static const char *const options[WEFT_UNITS] = {"prune_heads", "prune_channels", "prune_ranks", "prune_ranks",
                                                 "prune_ranks"};
 
-/* The last failure, with the option that leads to it. */
+/* Adds the option that caused it to the last failure. */
 static enum weft_status name_option(enum weft_status status, const char *option, double share)
 {
     char why[512];

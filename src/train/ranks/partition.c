@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * partition.c - see partition.h. Buckets are large enough for messages to run at the network's speed, and small enough
- * for most of a model to be on its way before the backward pass ends.
+ * partition.c - see partition.h. Buckets are large enough for messages to use the network's full bandwidth, and small
+ * enough for most of a model to be in transit before the backward pass ends.
  */
 #include "train/ranks/partition.h"
 #include "train/tasks.h"
@@ -14,7 +14,7 @@ int64_t weft_partition_bucket(int64_t elements, int64_t ranks)
     return weft_max(part, 4 * ranks * WEFT_SPAN);
 }
 
-/* The end of a bucket that begins at a span. */
+/* Returns the end of a bucket that begins at a span. */
 static int64_t end_of_bucket(const struct weft_span *spans, int64_t count, int64_t first, int64_t bucket)
 {
     int64_t end = first, elements = 0;
@@ -23,7 +23,7 @@ static int64_t end_of_bucket(const struct weft_span *spans, int64_t count, int64
     return end;
 }
 
-/* Cuts spans first to end into a piece for each rank, with about as many elements. */
+/* Divides spans first to end into a piece for each rank, with about the same number of elements. */
 static void cut(const struct weft_span *spans, int64_t first, int64_t end, int ranks, int64_t *at)
 {
     int64_t elements = 0, done = 0;

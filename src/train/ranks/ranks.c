@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.c - what the ranks of a step have in common: counts, losses, what is known of each span, and weights. When a
- * rank has moved its weights, they go round a ring: (R - 1)/R of all. sharing.c has the gradients.
+ * ranks.c - exchanges the ranks' shared data in a step: counts, losses, records of spans, and weights. When a rank has
+ * updated its weights, they go round a ring: (R - 1)/R of all. sharing.c sends the gradients.
  */
 #include "train/ranks/ranks.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * sharing.c - gradients on their way to their owners, behind the backward pass.
+ * sharing.c - sends gradients to their owners during the backward pass.
  *
- * Of every bucket each rank sends to each other rank the piece that it owns, of each of its nodes: (R - 1)/R of the
- * gradients where a rank's groups make one node. The owner has then all nodes of the tree and joins them in its order.
- * No rank sends or receives less in a step whose state is spread over all (S. Rajbhandari et al., ZeRO,
- * arXiv:1910.02054).
+ * For every bucket, each rank sends to each other rank the piece that the other owns, for each of its own nodes: (R -
+ * 1)/R of the gradients if a rank's groups make one node. The owner then has all nodes of the tree and joins them in
+ * its order. With a state divided among all ranks, no rank can send or receive less in a step (S. Rajbhandari et al.,
+ * ZeRO, arXiv:1910.02054).
  *
- * Buckets go from the last to the first, as the backward pass makes them known. A thread of its own makes the calls
- * while the last run of the rank goes on: MPI makes no progress by itself.
+ * Buckets are sent from the last to the first, in the order in which the backward pass finishes them. A separate thread
+ * makes the calls during the last run of the rank, because MPI makes no progress by itself.
  */
 #include "train/ranks/ranks.h"
 
@@ -17,29 +17,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece of a bucket: so many elements of the flat arrays. */
+/* A piece of a bucket: `count` elements of the flat arrays. */
 struct piece {
     int64_t first, count;
 };
 
 struct weft_sharing {
     const struct weft_learner *t;
-    int *known; /* of each bucket: the step of a run after which its gradients are known */
-    /* All nodes of the tree, in order, with the values of this rank's own piece of a bucket: its own are in its sums,
-     * those of the others arrive in `room`. */
+    int *known; /* per bucket: the step of a run after which its gradients are known */
+    /* All nodes of the tree, in order, with the values of this rank's own piece of a bucket: the rank's own nodes are
+     * in its sums, those of the others are received into `room`. */
     int count;
     struct arrived {
         struct weft_tree_node node;
-        float *values; /* of the piece's first element */
+        float *values; /* value of the piece's first element */
     } * list;
-    int *first_of_rank; /* of the list; and where it ends */
+    int *first_of_rank; /* index of each rank's first node in the list, and the end of the list */
     float *room;
     size_t room_bytes;
-    struct piece mine; /* of the bucket that is shared now */
+    struct piece mine; /* this rank's piece of the bucket being shared */
     int64_t first_span;
 
     /* One run. */
-    int open, joins; /* of the rank's sums: open with the last group, and then joined */
+    int open, joins; /* sums of the rank: open with the last group, and then joined */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int done; /* steps of the run; INT_MAX: all; -1: the run failed */
@@ -72,7 +72,7 @@ static void join_values(void *context, int to)
         sum[i] += more[i];
 }
 
-/* What the rank joins by itself, of one span. */
+/* Joins the rank's own nodes of one span. */
 static void join_own(void *context, int64_t span, int thread)
 {
     (void)thread;
@@ -84,7 +84,7 @@ static void join_own(void *context, int64_t span, int thread)
         join_values(&j, s->open - 2 - i);
 }
 
-/* All that arrived, of one span of this rank's piece. */
+/* Joins the received nodes of one span of this rank's piece. */
 static void join_all(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -117,7 +117,7 @@ static void place_nodes(struct weft_sharing *s)
         }
 }
 
-/* One rank's piece to it, and this rank's from another. */
+/* Sends one rank's piece to it, and receives this rank's piece from a different one. */
 static enum weft_status exchange_pieces(const struct weft_sharing *s, int64_t bucket, int distance)
 {
     struct weft_comm *c = s->t->comm;
@@ -154,7 +154,7 @@ static enum weft_status share_bucket(struct weft_sharing *s, int64_t bucket)
 
 /* ---- a run */
 
-/* Waits until a bucket's gradients are known; false: they never will be. */
+/* Waits until a bucket's gradients are known; returns false if they never will be. */
 static bool wait_for(struct weft_sharing *s, int64_t bucket)
 {
     pthread_mutex_lock(&s->lock);
@@ -165,7 +165,7 @@ static bool wait_for(struct weft_sharing *s, int64_t bucket)
     return known;
 }
 
-/* The thread of a run. It computes on this thread alone: the others are busy. */
+/* The thread of a run. It computes on this thread only, because the others are busy. */
 static void *share_buckets(void *context)
 {
     struct weft_sharing *s = context;
@@ -235,9 +235,9 @@ enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_t
     return end(t->sharing);
 }
 
-/* ---- making it */
+/* ---- creating it */
 
-/* A bucket is known when all weights that have a part in it are. */
+/* A bucket is known when all weights with elements in it are known. */
 static void find_known(struct weft_sharing *s)
 {
     const struct weft_learner *t = s->t;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify_rank.c - a rank whose arithmetic is broken is found: every verify_every steps each rank also computes one
- * group of the next rank, another one every time, and what both have of it must be the same, bit by bit. So a fault
- * that shows in a group is found within (groups of a rank) x verify_every steps, before it changes a weight. It costs
- * one group more in such a step.
+ * verify_rank.c - finds a rank with broken arithmetic: every verify_every steps each rank also computes one group of
+ * the next rank, a different one every time, and both results must have the same bits. So a fault that shows in a group
+ * is found within (groups of a rank) x verify_every steps, before it changes a weight. It costs one additional group in
+ * such a step.
  *
- * Two ranks that differ do not say which of them is wrong: then all ranks compute that group, and most of them are
+ * Two differing ranks do not show which of them is wrong. So all ranks then compute that group, and the majority is
  * right.
  */
 #include "train/ranks/ranks.h"
@@ -36,7 +36,7 @@ void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, cha
     weft_sha256_hex(&sha, hex);
 }
 
-/* How many ranks have the hash of this one. */
+/* Returns the number of ranks with the hash of this one. */
 static int count_same(char (*all)[64], int size, int rank)
 {
     int same = 0;
@@ -45,7 +45,7 @@ static int count_same(char (*all)[64], int size, int rank)
     return same;
 }
 
-/* Names the ranks that differ from what most have; all that differ from each other, where there is no majority. */
+/* Names the ranks that differ from the majority, or without a majority all ranks that differ from each other. */
 static void name_wrong(char (*all)[64], int size, char *text, size_t room)
 {
     int most = 0;
@@ -69,7 +69,7 @@ static enum weft_status gather_hash(const struct weft_learner *t, const char *ha
     return weft_comm_gather(t->comm, *all, sizeof **all);
 }
 
-/* All ranks compute a group, and those that are wrong are named. */
+/* Computes a group on all ranks and names those that are wrong. */
 static enum weft_status find_wrong(struct weft_learner *t, int64_t group, weft_group_fn *sum_group)
 {
     char hash[65], names[256], (*all)[64] = NULL;

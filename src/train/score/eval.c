@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval.c - how well a model does on samples that training never sees.
+ * eval.c - scores a model on samples that training never sees.
  */
 #include "train/score/evaluate.h"
 #include "train/score/items.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the samples of one run, in order. */
+/* The results of one run's samples, in order. */
 struct results {
     int64_t count; /* samples */
     const int32_t *tokens, *targets, *prediction;
@@ -50,8 +50,8 @@ static enum weft_status run(struct scoring *s, int64_t done, int64_t count, stru
     return WEFT_OK;
 }
 
-/* A run on each rank, one behind the other in the order of samples; then all ranks have all results. `all` has room for
- * the four arrays of each. */
+/* Makes a run on each rank, in the order of samples, and gives all results to all ranks. `all` has room for the four
+ * arrays of each. */
 static enum weft_status run_ranks(struct scoring *s, int64_t done, int64_t samples, int32_t *all)
 {
     struct weft_comm *c = s->comm;

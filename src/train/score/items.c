@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * items.c - the costs of a test's items: collected while it is scored, and their file.
+ * items.c - collects the costs of a test's items during scoring, and reads and writes their file.
  *
- * An item is summed in order of the samples, in f64, so its bits depend neither on the batch nor on threads.
+ * An item is summed in f64 in the order of the samples, so its bits depend neither on the batch nor on threads.
  */
 #include "train/score/items.h"
 #include "base/fields.h"
@@ -40,7 +40,7 @@ void weft_items_release(struct weft_items *t)
 
 /* ---- collecting */
 
-/* A few documents would say little about others: then the samples, which are more, are the items. */
+/* Few documents would be poor evidence; then the samples, which are more, are the items. */
 static enum weft_status find_documents(struct weft_items *t, const struct weft_recipe *r, int64_t samples,
                                        int64_t *count)
 {
@@ -112,7 +112,7 @@ enum weft_status weft_items_begin(struct weft_items *t, enum weft_items_kind kin
     return WEFT_OK;
 }
 
-/* Makes one item of every two. */
+/* Merges every two items into one. */
 static void join_neighbours(struct weft_items *t)
 {
     for (int64_t i = 0; i < t->count / 2; i++) {
@@ -130,7 +130,7 @@ void weft_items_append(struct weft_items *t, double nll, double norm, int64_t to
 {
     if (t->sample % t->per_item == 0) {
         if (t->count == WEFT_MOST_ITEMS)
-            join_neighbours(t); /* what there is stays a multiple of what an item is */
+            join_neighbours(t); /* the existing part stays a multiple of an item */
         int64_t next = t->count++;
         t->nll[next] = t->tokens[next] = 0;
         if (t->norm)
@@ -242,19 +242,19 @@ enum weft_status weft_items_load(struct weft_items *t, const char *path)
     return status;
 }
 
-/* ---- of a run */
+/* ---- the items of a run */
 
-/* The file has the items of the last test: a run that was resumed with more steps is tested again. */
+/* The file has the items of the last test: a run that is resumed with more steps is tested again. */
 static bool is_tested_later(const struct weft_record *record)
 {
-    const struct weft_expected_record *e = record->expected; /* the record of this test, which is not yet made */
+    const struct weft_expected_record *e = record->expected; /* the record of this test, which does not exist yet */
     for (e = e ? e->next : NULL; e; e = e->next)
         if (e->kind == WEFT_RECORD_STEP && strstr(e->text, ", \"test_loss\": "))
             return true;
     return false;
 }
 
-/* Where the run was resumed, a later test may have replaced the file, and its record may have been cut. */
+/* If the run was resumed, a later test may have replaced the file, and its record may have been cut. */
 static bool is_resumed_later(const struct weft_record *record)
 {
     for (const struct weft_expected_record *e = record->expected; e; e = e->next)
@@ -287,7 +287,7 @@ enum weft_status weft_items_record(const struct weft_items *t, const struct weft
         return FAIL(WEFT_INVALID, "the path of the run's folder is too long");
     if (!record->replays)
         return t->count ? weft_items_save(t, path) : WEFT_OK;
-    if (is_tested_later(record) || access(path, F_OK)) /* runs of earlier programs have none */
+    if (is_tested_later(record) || access(path, F_OK)) /* runs of earlier releases have none */
         return WEFT_OK;
     return compare(t, path, !is_resumed_later(record));
 }

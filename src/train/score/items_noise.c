@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * items_noise.c - the noise of a test set, from what its items cost one model, or two of them.
+ * items_noise.c - computes the noise of a test set from the costs of its items for one or two models.
  */
 #include "stats/stats.h"
 #include "train/score/items.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * score.c - how likely a model finds given tokens: sequences of any lengths wait until a batch of them is full, then
- * run side by side. A row's bits do not depend on the rows beside it, and a sequence is summed by itself, in order, in
- * f64: so nothing depends on the batch.
+ * score.c - scores given tokens with a model: sequences of any lengths are collected into full batches and run in
+ * parallel. A row's bits do not depend on the other rows, and each sequence is summed by itself, in order, in f64, so
+ * nothing depends on the batch.
  */
 #include "train/score/score.h"
 
@@ -61,7 +61,7 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s)
     return status;
 }
 
-/* tokens[0..count) go in; of the tokens behind them those from tokens[from] on are scored. */
+/* Adds a window with input tokens[0..count); of the targets, those from tokens[from] are scored. */
 static enum weft_status add_window(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
                                    double *nll)
 {

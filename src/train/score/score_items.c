@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * score_items.c - multiple choice and minimal pairs by likelihood. Items are read in blocks: all their texts are scored
- * together, then each item is judged.
+ * score_items.c - scores multiple choice and minimal pairs by likelihood. Items are read in blocks: all their texts are
+ * scored together, then each item is judged.
  *
- * A choice stands behind its query with a space between, and both are encoded apart, so that the same tokens are scored
- * whatever the query. That is how llm.c does it; with GPT-2's way of cutting a space begins a piece anyway.
+ * A choice follows its query after a space, and the two are encoded separately, so that the same tokens are scored for
+ * any query. llm.c does the same; in GPT-2's pre-tokenizer a space begins a new piece anyway.
  */
 #include "text/text.h"
 #include "train/score/items.h"
@@ -20,25 +20,25 @@ enum { BLOCK = 64, MOST_CHOICES = 64 };
 struct item {
     int choices, gold;
     double nll[MOST_CHOICES];
-    double bytes[MOST_CHOICES]; /* of the choices' texts */
+    double bytes[MOST_CHOICES]; /* bytes of the choices' texts */
 };
 
 struct items {
     struct weft_scorer *scorer;
     const struct weft_tokenizer *tokenizer;
-    const char *name; /* of the file, and the line that is read, for messages */
+    const char *name; /* name of the file, and the current line, for messages */
     int64_t line;
     struct weft_items_score *score;
     struct item *block;
     int held;
-    struct weft_ids ids; /* of one text and its query */
-    char *text;          /* with a space before it */
+    struct weft_ids ids; /* token ids of one text and its query */
+    char *text;          /* the text with a space before it */
     size_t room;         /* of it */
 };
 
 /* ---- judging */
 
-/* Whether the golden choice costs less than every other, by the given measure. */
+/* Returns whether the golden choice costs less than every other by the given measure. */
 static bool is_right(const struct item *item, bool per_byte)
 {
     double gold = item->nll[item->gold] / (per_byte ? item->bytes[item->gold] : 1);
@@ -82,8 +82,8 @@ static enum weft_status make_room(struct items *t, size_t room)
     return t->room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", room);
 }
 
-/* The tokens of the query, and behind `from` those of the text. A query begins as the model's texts do; where there is
- * none, the text does, or follows the end-of-text token. */
+/* Encodes the query, followed from `from` by the text. A query begins like the model's texts; without a query, the text
+ * does, or follows the end-of-text token. */
 static enum weft_status encode_choice(struct items *t, const json_t *query, const json_t *text, size_t *from)
 {
     const char *before = json_string_value(query), *words = json_string_value(text);
@@ -103,7 +103,7 @@ static enum weft_status encode_choice(struct items *t, const json_t *query, cons
     return weft_encode(t->tokenizer, t->text, bytes + space, false, !before_bytes, &t->ids);
 }
 
-/* By its texts: what the tokens are is the model's. */
+/* Hashes the item's texts, because the tokens depend on the model. */
 static void identify(struct items *t, const struct item *item, int i, const json_t *query, const json_t *text)
 {
     size_t bytes[] = {json_string_length(query), json_string_length(text), (size_t)i, (size_t)item->gold};
@@ -233,7 +233,8 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
     *score = (struct weft_items_score){0};
     enum weft_status status =
         t.block ? weft_read_jsonl(path, read_item, &t) : FAIL(WEFT_NOMEM, "not enough memory for %d items", BLOCK);
-    enum weft_status last = judge(&t); /* after a failure too: what waits points into memory that is freed here */
+    enum weft_status last =
+        judge(&t); /* also after a failure: waiting sequences point into memory that is freed here */
     status = status == WEFT_OK ? last : status;
     if (status == WEFT_OK && !score->items)
         status = FAIL(WEFT_FORMAT, "%s has no items", path);

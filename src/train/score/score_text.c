@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * score_text.c - streams of tokens, from token files or a text, scored in windows of the context.
+ * score_text.c - scores streams of tokens, from token files or a text, in windows of the context.
  */
 #include "text/text.h"
 #include "train/score/items.h"
@@ -13,11 +13,11 @@ struct stream {
     struct weft_scorer *scorer;
     const struct weft_tokenizer *tokenizer;
     struct weft_text_score *score;
-    int32_t *window; /* the last token scored, and what comes behind it: a context and one */
+    int32_t *window; /* the last scored token, and the ones after it: one plus a context */
     int64_t held, room;
-    struct weft_ids encoded; /* of a piece of text */
-    int32_t end;             /* the last token of a document; -1: windows are the items */
-    double nll;              /* of the item that is open, and how many tokens */
+    struct weft_ids encoded; /* token ids of a piece of text */
+    int32_t end;             /* the token that ends a document; -1: windows are the items */
+    double nll;              /* sum of the current item, and its number of tokens */
     int64_t tokens;
 };
 
@@ -165,7 +165,7 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
 
 /* ---- text */
 
-/* The text begins as the model's texts do. */
+/* The text begins like the model's texts. */
 static enum weft_status put_text(void *context, const char *text, size_t bytes)
 {
     struct stream *t = context;

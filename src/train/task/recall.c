@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/recall - associative recall: S tokens r, all different, then r again; the input is [r;r] without its last token.
- * Scored are inputs S .. 2S-2, where the next token is the one that followed the same token before: the loss can be 0
- * and a model that does not look back guesses one in V.
+ * task/recall - associative recall: S distinct tokens r, then r again; the input is [r;r] without its last token.
+ * Inputs S .. 2S-2 are scored: the next token is the one that followed the same token before, so the loss can be 0, and
+ * a model that does not look back guesses one in V.
  */
 #include "train/task/draw_inl.h"
 
@@ -46,7 +46,7 @@ static double different(const struct weft_spec *spec, const void *opts)
     return draw_ways(spec->vocab, ((const struct recall *)opts)->symbols);
 }
 
-/* The first token follows none. */
+/* The first token of r follows no other, so it is never an answer. */
 static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
 {
     (void)spec;

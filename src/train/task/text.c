@@ -2,8 +2,8 @@
  *
  * task/text - predict the next token of texts, from token files (see docs/data.md). A sample is a window of `context`
  * tokens; training reads all windows of the `train` files in an order drawn for each epoch. Windows of the `val` files
- * stand in one order by chance, the same for every seed. Where there are `test` files the test reads these likewise;
- * where there are none, the first half of `val` is for validation and the second for the test.
+ * are in one random order, the same for every seed. If there are `test` files, the test reads them likewise; otherwise
+ * the first half of `val` is for validation and the second for the test.
  */
 #include "text/text.h"
 #include "train/tasks.h"
@@ -18,7 +18,7 @@
 struct text {
     const char *data;
     int64_t length;
-    struct weft_shards *train, *val, *test; /* test: NULL, half of val is for it */
+    struct weft_shards *train, *val, *test; /* test is NULL if half of val is used for it */
     char *tokenizer;                        /* the bytes of tokenizer.json; NULL: there is none */
     size_t tokenizer_bytes;
     int32_t *window; /* [length + 1] */
@@ -40,7 +40,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     return WEFT_OK;
 }
 
-/* Of all splits, for without a data.json each has its own largest token. */
+/* Returns the vocabulary over all splits, because without a data.json each has its own largest token. */
 static int64_t vocab(const void *opts)
 {
     static const char *const splits[] = {"train", "val", "test"};
@@ -59,7 +59,7 @@ static int64_t vocab(const void *opts)
     return most;
 }
 
-/* Of the first run on these files, if they are large. */
+/* Prints progress of the first run on these files, if they are large. */
 static void note_indexing(void *context, int64_t done, int64_t all)
 {
     char key[32];
@@ -83,7 +83,7 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
     return WEFT_OK;
 }
 
-/* Read once, when the run begins: the folder may be moved while its token files are mapped. */
+/* Reads the tokenizer once, when the run begins, because the folder may be moved while its token files are mapped. */
 static enum weft_status read_tokenizer(struct text *o, const char *path, struct weft_arena *arena)
 {
     char *text;
@@ -163,7 +163,7 @@ static void fingerprint(const void *opts, char hash[65])
     weft_sha256_hex(&sha, hash);
 }
 
-/* The window of a sample, and whose. */
+/* Returns the window of a sample and its shards. */
 static uint64_t find(uint64_t seed, const struct text *o, uint64_t index, const struct weft_shards **s)
 {
     bool test = index >= WEFT_TEST, held = index >= WEFT_HELD_OUT;
