@@ -185,9 +185,8 @@ static int64_t count_scored(const struct weft_learner *t, int64_t first, int64_t
 /* Returns the weight of a scored token in the loss. */
 static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored); }
 
-/* Sums the groups of this rank. Finally *count sums are open, unless there are several ranks, which share the gradients
- * during the last run. If `own` is not NULL, *own is the hash of one group, computed before the gradients are shared.
- */
+/* Sums the groups of this rank; finally *count sums are open. With several ranks, the gradients are shared during the
+ * last run, or if `own` is not NULL after it, when *own is the hash of one group. */
 static enum weft_status sum_groups(struct weft_learner *t, float weight, struct weft_tree_node *open, int *count,
                                    char own[65])
 {

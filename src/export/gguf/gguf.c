@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf.c - opens a GGUF file and checks all of its header: keys, texts, types, shapes, and that every tensor's values
- * lie in the file where the format wants them.
+ * gguf.c - opens a GGUF file and checks its complete header: keys, strings, types, shapes, and that every tensor's
+ * values are in the file where the format requires.
  *
- * No memory is taken by a number that the file gives before the file is known to be large enough for it.
+ * A size from the file allocates memory only after the file is known to be large enough for it.
  */
 #include "export/gguf/gguf.h"
 
@@ -16,7 +16,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are read in memory order");
 
 enum {
-    MAX_COUNT = 1 << 20, /* of keys, and of tensors */
+    MAX_COUNT = 1 << 20, /* maximum number of keys, and of tensors */
     MAX_KEY = 65535,
     MAX_TENSOR = 127,
     LEAST_KEY = 8 + 1 + 4 + 1, /* bytes: name, type, value */
@@ -31,7 +31,7 @@ struct tensor {
 struct weft_gguf {
     char *path;
     const unsigned char *map;
-    size_t bytes, at; /* at: how far the header is read */
+    size_t bytes, at; /* at: position in the header */
     size_t alignment;
     struct weft_arena arena; /* owns the names */
     struct weft_gguf_key *keys;
@@ -75,7 +75,7 @@ static enum weft_status take_text(struct weft_gguf *f, const unsigned char **at,
     return WEFT_OK;
 }
 
-/* A name is of visible ASCII characters, so that it can be printed. */
+/* Reads a name. Only visible ASCII characters are allowed, so that it can be printed. */
 static enum weft_status take_name(struct weft_gguf *f, uint64_t limit, const char **name)
 {
     const unsigned char *at;
@@ -114,7 +114,7 @@ static enum weft_status take_type(struct weft_gguf *f, const char *key, enum wef
     return WEFT_OK;
 }
 
-/* `count` values of a type that is not a list. */
+/* Reads `count` values of a type that is not a list. */
 static enum weft_status take_values(struct weft_gguf *f, const char *key, enum weft_gguf_type type, uint64_t count)
 {
     const unsigned char *at;
@@ -183,7 +183,7 @@ static enum weft_status read_alignment(struct weft_gguf *f)
 
 /* ---- tensors */
 
-/* Names of types by their numbers, for messages. */
+/* Names of types by code, for messages. */
 static const char *const types[] = {
     [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
     [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
@@ -245,7 +245,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct tensor *)a)->entry.name, ((const struct tensor *)b)->entry.name);
 }
 
-/* Each tensor begins where the one before it ends, rounded up to the alignment. */
+/* Checks that each tensor begins where the previous one ends, rounded up to the alignment. */
 static enum weft_status place(struct weft_gguf *f)
 {
     size_t data = (f->at + f->alignment - 1) / f->alignment * f->alignment, next = 0, end = 0;
@@ -340,7 +340,7 @@ void weft_gguf_close(struct weft_gguf *f)
     free(f);
 }
 
-/* ---- what it has */
+/* ---- access */
 
 const char *weft_gguf_path(const struct weft_gguf *f) { return f->path; }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_config.c - the metadata of a GGUF file as settings, by way of the config.json that they mean.
+ * gguf_config.c - converts the metadata of a GGUF file to settings, by way of the equivalent config.json.
  *
- * Keys that begin with the architecture's name are what a model computes with, so each must be understood; the others
- * describe the file or belong to the tokenizer. What a key that is not there stands for is what llama.cpp takes.
+ * Keys that begin with the architecture's name affect the computation, so each must be understood; the others describe
+ * the file or belong to the tokenizer. Missing keys have llama.cpp's defaults.
  */
 #include "export/gguf/gguf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read of a file. */
+/* The state of reading a file. */
 struct reading {
     const struct weft_gguf *f;
     const struct weft_gguf_family *family;
@@ -19,12 +19,12 @@ struct reading {
     json_t *config;
 };
 
-/* Keys that say nothing about what the model computes; the original context belongs to kinds of scaled rotation that
- * are refused, or to rope_freqs.weight (gguf_rope.c). */
+/* Keys that do not affect the computation; the original context belongs to kinds of scaled rotation that are not
+ * supported, or to rope_freqs.weight (gguf_rope.c). */
 static const char *const ignored[] = {"tensor_data_layout", "rope.scaling.finetuned",
                                       "rope.scaling.original_context_length", NULL};
 
-/* Keys that may be there with this value only. */
+/* Keys that are accepted only with this value. */
 static const struct {
     const char *name;
     double value;
@@ -40,7 +40,7 @@ static enum weft_status refuse(const struct reading *r, const struct weft_gguf_k
                 weft_gguf_path(r->f), key->name, value);
 }
 
-/* The key of config.json for an option. */
+/* Returns the key of config.json for an option. */
 static const char *theirs(const struct reading *r, const char *ours)
 {
     const struct weft_hf_size *s = r->hf->sizes;
@@ -49,7 +49,7 @@ static const char *theirs(const struct reading *r, const char *ours)
     return s->theirs;
 }
 
-/* A key of the architecture by the rest of its name; NULL: it is not there. */
+/* Finds a key of the architecture by the rest of its name; NULL: missing. */
 static const struct weft_gguf_key *find(const struct reading *r, const char *rest)
 {
     char name[256];
@@ -59,7 +59,7 @@ static const struct weft_gguf_key *find(const struct reading *r, const char *res
 
 /* ---- one key */
 
-/* Sizes are above 0: that is how options say that they are not given. */
+/* Sizes must be above 0, because 0 means that an option is not set. */
 static enum weft_status read_size(struct reading *r, const struct weft_gguf_key *key, const char *ours)
 {
     int64_t whole = 0;
@@ -73,7 +73,7 @@ static enum weft_status read_size(struct reading *r, const struct weft_gguf_key 
     return WEFT_OK;
 }
 
-/* Without a kind, a factor is of the linear one, and 0 means 1. */
+/* Without a kind, a factor is for linear scaling, and 0 means 1. */
 static enum weft_status read_scaling(struct reading *r, const struct weft_gguf_key *key)
 {
     const struct weft_gguf_key *kind = find(r, "rope.scaling.type"), *factor = find(r, "rope.scaling.factor");
@@ -117,7 +117,7 @@ static enum weft_status read_keys(struct reading *r)
     return WEFT_OK;
 }
 
-/* ---- what must be there, and what belongs together */
+/* ---- required and related keys */
 
 static enum weft_status check_needed(const struct reading *r)
 {
@@ -134,7 +134,7 @@ static int64_t size_of(const struct reading *r, const char *ours)
     return json_integer_value(json_object_get(r->config, theirs(r, ours)));
 }
 
-/* A key that may only repeat what others say. */
+/* Checks a redundant key against the value implied by others. */
 static enum weft_status check_same(const struct reading *r, const char *rest, int64_t wanted)
 {
     int64_t n;
@@ -165,8 +165,8 @@ static enum weft_status check_heads(struct reading *r)
     return WEFT_OK;
 }
 
-/* The sizes that the tensors have. A block has several of them, so that a file that has fewer tensors than blocks is
- * refused before a list of its weights is made. */
+/* Reads the sizes given by tensors. Because a block has several tensors, a file with fewer tensors than blocks is
+ * rejected before a list of its weights is made. */
 static enum weft_status read_tensors(struct reading *r)
 {
     int at = weft_gguf_find(r->f, "token_embd.weight");
@@ -184,7 +184,7 @@ static enum weft_status read_tensors(struct reading *r)
     return WEFT_OK;
 }
 
-/* Llama has biases everywhere, or only where Qwen2 has them, or none: the tensors say so. */
+/* Llama has biases everywhere, only where Qwen2 has them, or nowhere; the tensors determine which. */
 static enum weft_status read_biases(const struct reading *r, struct weft_settings *settings)
 {
     bool llama = strcmp(r->family->names.type, "llama") == 0;
@@ -212,7 +212,7 @@ static enum weft_status read_all(struct reading *r, struct weft_settings *settin
     return WEFT_OK;
 }
 
-/* What the file is: one whole model of a known architecture. */
+/* Finds the family. The file must contain one complete model of a known architecture. */
 static enum weft_status find_family(struct reading *r)
 {
     const struct weft_gguf_key *key = weft_gguf_key_find(r->f, "general.architecture");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_export.c - a model as a GGUF file.
+ * gguf_export.c - writes a model as a GGUF file.
  *
- * Values are converted while they are written, so a model of any size takes no more memory than it has already.
+ * Values are converted while they are written, so exporting needs no more memory than the model.
  */
 #include "export/gguf/gguf.h"
 #include "export/hf/own_parts.h"
@@ -16,7 +16,7 @@ const char *const weft_gguf_weight_names[] = {"f32", "f16", "bf16", "q8_0", NULL
 
 enum { BLOCK = 32 /* elements with one scale, in q8_0 */ };
 static const struct {
-    uint32_t number, file; /* of a tensor, and of a file whose matrices have it (general.file_type) */
+    uint32_t number, file; /* code of the tensor type, and of a file with such matrices (general.file_type) */
     int64_t elements, bytes;
 } types[] = {[WEFT_GGUF_WEIGHT_F32] = {0, 0, 1, 4},
              [WEFT_GGUF_WEIGHT_F16] = {1, 1, 1, 2},
@@ -28,11 +28,11 @@ struct exporting {
     const struct weft_gguf_family *family;
     enum weft_gguf_weight weight;
     struct weft_gguf_out keys, tensors;
-    uint64_t offset; /* of the next tensor's values */
+    uint64_t offset; /* offset of the next tensor's values */
     struct weft_file file;
-    unsigned char *buffer; /* of values that are not written yet */
+    unsigned char *buffer; /* values that are not written yet */
     size_t used, room;
-    uint64_t written; /* bytes of the file, with those */
+    uint64_t written; /* bytes of the file, including the buffer */
 };
 
 /* ---- one tensor: our weight, and those that follow it in one of theirs */
@@ -40,11 +40,11 @@ struct exporting {
 struct tensor {
     const struct weft_hf_name *rule;
     char name[128];
-    struct weft_hf_place place; /* of the first of our weights */
+    struct weft_hf_place place; /* place of the first of our weights */
     enum weft_gguf_weight weight;
 };
 
-/* False: the weight lies in a tensor together with one before it. */
+/* Sets *first to false if the weight is in a tensor with a previous one. */
 static enum weft_status find_tensor(const struct exporting *x, const struct weft_param *w, struct tensor *t,
                                     bool *first)
 {
@@ -64,7 +64,7 @@ static enum weft_status find_tensor(const struct exporting *x, const struct weft
 
 static uint64_t round_up(uint64_t n) { return (uint64_t)weft_round_up((int64_t)n, WEFT_GGUF_ALIGNMENT); }
 
-/* The description of a tensor whose values come next. */
+/* Writes the description of the tensor whose values come next. */
 static void put_tensor(struct exporting *x, const char *name, int dims, const int64_t *dim,
                        enum weft_gguf_weight weight)
 {
@@ -102,7 +102,7 @@ static enum weft_status describe(struct exporting *x, const struct weft_param *w
 
 /* ---- values */
 
-/* A scale, and 32 elements in units of it. */
+/* Encodes a block: a scale, and 32 elements in units of it. */
 static void encode_block(const float *from, unsigned char *to)
 {
     float most = 0;
@@ -135,7 +135,7 @@ static bool encode(enum weft_gguf_weight weight, const float *from, int64_t n, u
     return within;
 }
 
-/* Room for so many bytes in the buffer. */
+/* Reserves space for `bytes` bytes in the buffer. */
 static enum weft_status reserve(struct exporting *x, size_t bytes, unsigned char **at)
 {
     if (x->used + bytes > x->room) {
@@ -157,7 +157,7 @@ static enum weft_status pad(struct exporting *x)
     return WEFT_OK;
 }
 
-/* One of our weights, in the order of their rows. */
+/* Writes one of our weights in the order of their rows. */
 static enum weft_status write_piece(struct exporting *x, const struct weft_param *w, const struct tensor *t)
 {
     const float *from = x->model->params.weights + w->offset;
@@ -174,7 +174,7 @@ static enum weft_status write_piece(struct exporting *x, const struct weft_param
     return WEFT_OK;
 }
 
-/* Our weight that a rule means in the block of another one. */
+/* Returns our weight of a rule in the same block as a given weight. */
 static const struct weft_param *beside(const struct weft_params *p, const struct weft_param *w,
                                        const struct weft_hf_name *rule)
 {
@@ -198,7 +198,7 @@ static enum weft_status write_values(struct exporting *x, const struct weft_para
     return WEFT_OK;
 }
 
-/* The last of all tensors. */
+/* Writes the last of all tensors. */
 static enum weft_status write_rope(struct exporting *x)
 {
     const struct weft_spec *spec = x->model->spec;
@@ -214,7 +214,7 @@ static enum weft_status write_rope(struct exporting *x)
 
 /* ---- metadata */
 
-/* What config.json has under another name. */
+/* Adds the sizes that config.json has under different names. */
 static void add_sizes(struct exporting *x, const struct weft_hf_family *hf, const json_t *config)
 {
     char name[128];
@@ -277,7 +277,7 @@ static enum weft_status write_file(struct exporting *x, const char *keys, size_t
     return WEFT_OK;
 }
 
-/* The header is made in memory, since its counts come first. */
+/* Makes the header in memory, because its counts come first. */
 static enum weft_status write_all(struct exporting *x, const struct weft_hf_family *hf,
                                   const struct weft_tokenizer *tokenizer, const char *path)
 {

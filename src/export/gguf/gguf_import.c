@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_import.c - the weights of a GGUF file.
+ * gguf_import.c - loads the weights of a GGUF file.
  */
 #include "export/gguf/gguf.h"
 
@@ -32,7 +32,7 @@ static enum weft_status read_weight(struct weft_nn *model, const struct weft_ggu
     return WEFT_OK;
 }
 
-/* No memory is taken before all weights are known to be in the file: it is no more than that has. */
+/* Allocates no memory before all weights are known to be in the file, so it needs no more than the file's size. */
 static enum weft_status read_all(struct weft_nn *model, const struct weft_gguf_family *family,
                                  const struct weft_gguf *f, bool *used)
 {

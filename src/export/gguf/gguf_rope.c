@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_rope.c - rotary positions for extended contexts in GGUF files: linear as two keys, llama3 as a tensor of the
- * factors by which each pair turns more slowly.
+ * gguf_rope.c - converts rotary positions for extended contexts in GGUF files: linear as two keys, llama3 as a tensor
+ * of the factors by which each pair is slowed down.
  *
- * Which llama3 the factors are of, the file does not say: Llama's own low and high, the largest of the factors, and the
- * original context, if there is a key for it, must give all of them.
+ * The file does not contain the parameters of llama3: Llama's own low and high, the largest of the factors, and the
+ * original context, if there is a key for it, must reproduce all factors.
  */
 #include "export/gguf/gguf.h"
 #include "nn/part.h"

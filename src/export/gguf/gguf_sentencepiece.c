@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_sentencepiece.c - tokenizers of SentencePiece in GGUF files ("llama"), by way of the tokenizer.json that they
- * mean.
+ * gguf_sentencepiece.c - converts SentencePiece tokenizers in GGUF files ("llama") to the equivalent tokenizer.json.
  *
- * There, two pieces become the token with the highest score that they make. So the merges of a token are all pairs of
- * tokens that it can be cut into, and tokens with higher scores come first.
+ * SentencePiece merges the two pieces that form the token with the highest score. So the merges of a token are all
+ * pairs of tokens into which it can be cut, and tokens with higher scores come first.
  */
 #include "export/gguf/gguf.h"
 #include "text/text.h"
@@ -13,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKEN = 512 }; /* bytes; every cut of a token is looked up */
+enum { MAX_TOKEN = 512 }; /* bytes, limited because every cut of a token is looked up */
 #define SPACE "\xe2\x96\x81"
 
 struct merge {
     float score;
     json_int_t token, left, right;
-    const char *text; /* of the token */
-    int cut;          /* bytes of the left one */
+    const char *text; /* text of the token */
+    int cut;          /* bytes of the left piece */
 };
 
 struct reading {
@@ -103,7 +102,7 @@ static enum weft_status add_merge(struct reading *r, struct merge m)
     return WEFT_OK;
 }
 
-/* All cuts of a token into two between characters. */
+/* Adds all cuts of a token into two between characters. */
 static enum weft_status cut_token(struct reading *r, const char *text, json_int_t token)
 {
     char left[MAX_TOKEN + 1];
@@ -113,7 +112,7 @@ static enum weft_status cut_token(struct reading *r, const char *text, json_int_
         return FAIL(WEFT_FORMAT, "%s: the score of token %lld is not finite", weft_gguf_path(r->f), (long long)token);
     for (int n = 1; text[n]; n++) {
         snprintf(left, sizeof left, "%.*s", n, text);
-        if (((unsigned char)text[n] & 0xc0) == 0x80) /* inside of a character */
+        if (((unsigned char)text[n] & 0xc0) == 0x80) /* inside a character */
             continue;
         const json_t *a = json_object_get(r->vocab, left), *b = a ? json_object_get(r->vocab, text + n) : NULL;
         m.left = json_integer_value(a);
@@ -156,7 +155,7 @@ static enum weft_status make_merges(struct reading *r, json_t *merges)
 
 /* ---- the whole */
 
-/* Whether a switch is on, or what it is if the file does not say. */
+/* Returns whether a switch is on, or its default if the file does not have it. */
 static bool is_on(const struct weft_gguf *f, const char *name, bool unsaid)
 {
     double x;
@@ -164,7 +163,7 @@ static bool is_on(const struct weft_gguf *f, const char *name, bool unsaid)
     return key ? !weft_gguf_number(key, &x) || x != 0 : unsaid;
 }
 
-/* Only what tokenizer.json has here, too. */
+/* Accepts only settings that tokenizer.json also has. */
 static enum weft_status check_kind(const struct weft_gguf *f)
 {
     static const char *const off[] = {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.remove_extra_whitespaces",
@@ -177,7 +176,7 @@ static enum weft_status check_kind(const struct weft_gguf *f)
     return WEFT_OK;
 }
 
-/* The token that a text begins with, as a template; null: none. */
+/* Returns the token that begins a text, as a template; null: none. */
 static json_t *template(const struct reading *r)
 {
     const struct weft_gguf_key *key = weft_gguf_key_find(r->f, "tokenizer.ggml.bos_token_id");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_tokenizer.c - tokenizers in GGUF files, by way of the tokenizer.json that they mean.
+ * gguf_tokenizer.c - converts tokenizers in GGUF files, by way of the equivalent tokenizer.json.
  *
- * Byte-level BPE with GPT-2's pre-tokenizer is "gpt2" with "gpt-2" there, and so are bytes, which are BPE without
- * merges. Characters are the same without merges and with a few bytes only, as long as all are ASCII. Tokens that the
- * model has beyond the tokenizer's get a name and are marked as unused.
+ * Byte-level BPE with GPT-2's pre-tokenizer is "gpt2" with "gpt-2" in GGUF, and so are bytes, which are BPE without
+ * merges. Characters are the same without merges and with only some bytes, as long as all are ASCII. Tokens of the
+ * model beyond the tokenizer's get a name and are marked as unused.
  */
 #include "export/gguf/gguf.h"
 #include "text/text.h"
@@ -14,7 +14,7 @@
 
 enum { ASCII = 128 };
 
-/* The name of an ASCII character among GPT-2's names of bytes: itself if it is visible, else a character from 256 on.
+/* The name of an ASCII character in GPT-2's encoding of bytes: itself if it is visible, else a character from 256 on.
  */
 struct name {
     char text[4];
@@ -29,12 +29,12 @@ static struct name name_of(unsigned char c)
 
 /* ---- export */
 
-/* Tokens by id, as they are collected. */
+/* Tokens by id, under construction. */
 struct tokens {
     const char **name;
     int32_t *type;
     int64_t vocab;
-    char (*own)[32]; /* names that are made here */
+    char (*own)[32]; /* generated names */
 };
 
 static const char *kind_of(const json_t *root, const char *part)
@@ -43,7 +43,7 @@ static const char *kind_of(const json_t *root, const char *part)
     return type ? type : "";
 }
 
-/* All tokens of tokenizer.json; false: one is a character that is not ASCII. */
+/* Lists all tokens of tokenizer.json; returns false if one is a character that is not ASCII. */
 static bool list_tokens(const json_t *root, bool chars, struct tokens *k)
 {
     const char *name;
@@ -83,7 +83,7 @@ static enum weft_status name_unused(const json_t *root, struct tokens *k)
     return WEFT_OK;
 }
 
-/* Without an id, other programs take a token of their own for the end of a text; an unused one is better. */
+/* Without an id, other programs choose a token as the end of a text; an unused one is better. */
 static void add_end(struct weft_gguf_out *o, const struct weft_tokenizer *t, int64_t vocab)
 {
     int64_t end = weft_tokenizer_end(t) >= 0 ? weft_tokenizer_end(t) : weft_tokenizer_vocab(t);
@@ -164,8 +164,8 @@ enum weft_status weft_gguf_add_tokenizer(struct weft_gguf_out *o, const struct w
 struct reading {
     const struct weft_gguf *f;
     const struct weft_gguf_key *tokens, *types, *merges;
-    uint64_t used; /* tokens before the unused ones at the end */
-    bool special;  /* it has control tokens */
+    uint64_t used; /* number of tokens before the unused ones at the end */
+    bool special;  /* whether it has control tokens */
     json_t *vocab, *added, *lines;
 };
 
@@ -177,7 +177,7 @@ static int32_t type_at(const struct reading *r, uint64_t i)
     return type;
 }
 
-/* Only what stands for the same text without an option that tokenizer.json would have in other words. */
+/* Accepts only settings that tokenizer.json represents without further options. */
 static enum weft_status check_kind(const struct weft_gguf *f)
 {
     static const char *const off[] = {"add_bos_token", "add_eos_token", "add_space_prefix"};
@@ -268,7 +268,7 @@ static enum weft_status read_lists(struct reading *r)
     return WEFT_OK;
 }
 
-/* The tokenizer of a tokenizer.json, which is released. */
+/* Makes the tokenizer of a tokenizer.json, which it releases. */
 static enum weft_status parse(const struct weft_gguf *f, json_t *root, struct weft_tokenizer **t)
 {
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
@@ -295,7 +295,7 @@ static enum weft_status make_sentencepiece(const struct weft_gguf *f, struct wef
     return parse(f, root, t);
 }
 
-/* Whether the tokens are some ASCII characters in their order, as a tokenizer of characters has them; their text. */
+/* Returns whether the tokens are ASCII characters in order, as in a tokenizer of characters; writes their text. */
 static bool is_chars(const struct reading *r, char text[ASCII])
 {
     const unsigned char *at = r->tokens->at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_value.c - the values of a GGUF file's keys.
+ * gguf_value.c - reads the values of a GGUF file's keys.
  */
 #include "export/gguf/gguf.h"
 

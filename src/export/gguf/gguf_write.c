@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_write.c - keys and their values as GGUF writes them.
+ * gguf_write.c - writes keys and their values in GGUF's format.
  */
 #include "export/gguf/gguf.h"
 

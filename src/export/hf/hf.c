@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf.c - the families: GPT-2; and Llama with Qwen2 (biases of queries, keys and values) and Qwen3 (norms of queries and
- * keys), which differ from it in that.
+ * hf.c - the families: GPT-2; and Llama with its variants Qwen2 (biases of queries, keys and values) and Qwen3 (norms
+ * of queries and keys).
  */
 #include "export/hf/hf.h"
 #include "nn/part.h"
@@ -102,12 +102,12 @@ static const struct weft_hf_family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Options that change no result of a trained model. */
+/* Options that do not change results of a trained model. */
 static const char *const harmless[] = {"dtype",     "batch",     "dropout",  "logits_z", "aux",
                                        "recompute", "seed",      "init_key", "detach",   "learn_alpha",
                                        "ra_window", "mup_width", "mup_head", NULL};
 
-/* ---- which family */
+/* ---- choosing the family */
 
 struct comparing {
     const struct weft_hf_family *family;
@@ -130,7 +130,7 @@ static bool is_among(const char *const *list, const char *name)
     return *list;
 }
 
-/* Every option must be as the family needs it, or else have its default: so an option that is added later is not
+/* Every option must have the family's value, or else its default, so that an option that is added later is not
  * forgotten here. */
 static void compare(void *context, const struct weft_opt *opt, const char *value)
 {
@@ -181,7 +181,7 @@ enum weft_status weft_hf_family_find(const char *type, const char *where, const 
 
 /* ---- names */
 
-/* Puts the layer where the pattern has %d. */
+/* Replaces %d in the pattern by the layer. */
 static void fill(const char *pattern, int layer, char name[128])
 {
     const char *at = strstr(pattern, "%d");
@@ -207,7 +207,7 @@ const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, con
     return NULL;
 }
 
-/* Pieces lie one behind the other in the outputs: rows of a matrix, or columns if it is transposed. */
+/* Pieces are contiguous in the outputs: rows of a matrix, or columns if it is transposed. */
 struct weft_hf_place weft_hf_place(const struct weft_hf_name *rule, const struct weft_param *w)
 {
     int64_t pieces = rule->pieces ? rule->pieces : 1, out = w->dim[0], in = w->count / out;

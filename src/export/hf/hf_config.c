@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_config.c - config.json of Hugging Face: made of a model's options, and read as settings.
+ * hf_config.c - converts a model's options to and from Hugging Face's config.json.
  *
  */
 #include "base/opt.h"
@@ -17,7 +17,7 @@ struct making {
     json_t *config;
 };
 
-/* What an option that leaves it open comes to. */
+/* Returns the resolved value of an option that leaves it open. */
 static json_t *resolved(const struct making *m, const char *name)
 {
     const struct weft_spec *s = m->spec;
@@ -84,7 +84,7 @@ enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const 
 
 /* ---- reading */
 
-/* Keys that say nothing about what a model computes, or only how it was trained. */
+/* Keys that do not affect the computation, or only described training. */
 static const char *const ignored[] = {"architectures",
                                       "model_type",
                                       "dtype",
@@ -123,7 +123,7 @@ static const char *const ignored[] = {"architectures",
                                       "gradient_checkpointing",
                                       NULL};
 
-/* Keys that may be there with this value, as JSON, only. */
+/* Keys that are accepted only with this value, as JSON. */
 static const struct {
     const char *key, *value;
 } fixed[] = {{"activation_function", "\"gelu_new\""},
@@ -156,7 +156,7 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
     return status;
 }
 
-/* A size is above 0, which would mean that an option is not given. */
+/* Sizes must be above 0, because 0 means that an option is not set. */
 static enum weft_status add_size(struct weft_settings *s, const char *name, const json_t *value, const char *where)
 {
     if (json_is_number(value) && !(json_number_value(value) > 0))
@@ -164,7 +164,7 @@ static enum weft_status add_size(struct weft_settings *s, const char *name, cons
     return weft_hf_setting(s, name, value, where);
 }
 
-/* A key that is there with the one value that Weft has. */
+/* Checks that a key has the only value that Weft supports. */
 static enum weft_status check_fixed(const json_t *config, const char *key, const json_t *value, const char *where)
 {
     for (int i = 0; fixed[i].key; i++) {
@@ -196,13 +196,13 @@ static enum weft_status read_key(const struct weft_hf_family *f, const json_t *c
         if (json_is_false(value) && !both)
             return WEFT_OK;
         if (strcmp(f->type, "qwen2") == 0)
-            return WEFT_OK; /* it has those of queries, keys and values in any case */
+            return WEFT_OK; /* it always has the biases of queries, keys and values */
         return both && strcmp(f->type, "llama") == 0 ? weft_settings_add(s, "bias=yes") : refuse(where, key, value);
     }
     return check_fixed(config, key, value, where);
 }
 
-/* What transformers takes where a key is missing is not what Weft takes. */
+/* The defaults of transformers for missing keys differ from Weft's. */
 static enum weft_status add_defaults(const struct weft_hf_family *f, const json_t *config, struct weft_settings *s)
 {
     bool gpt2 = strcmp(f->type, "gpt2") == 0;
@@ -221,7 +221,7 @@ static enum weft_status add_defaults(const struct weft_hf_family *f, const json_
     return WEFT_OK;
 }
 
-/* Sizes that transformers would take from its own defaults are not guessed. */
+/* Requires the sizes for which transformers has defaults instead of guessing them. */
 static enum weft_status check_sizes(const struct weft_hf_family *f, const json_t *config, const char *where)
 {
     static const char *const needed[] = {"layers", "width", "heads", "context", "vocab"};

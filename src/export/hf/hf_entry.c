@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_entry.c - one weight in a file of another program: its type, its shape and its values.
+ * hf_entry.c - reads one weight in a file of a different program: its type, shape and values.
  */
 #include "export/hf/hf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_export.c - a model as a folder of Hugging Face.
+ * hf_export.c - writes a model as a Hugging Face folder.
  */
 #include "ckpt/ckpt.h"
 #include "export/hf/hf.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Their tensors, made one after the other of our weights. */
+/* Their tensors, created one after the other from our weights. */
 struct tensors {
     struct weft_entry *entry;
     char (*name)[128];

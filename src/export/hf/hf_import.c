@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_import.c - the weights of a folder of Hugging Face: one file, or several with an index.
+ * hf_import.c - loads the weights of a Hugging Face folder: one file, or several with an index.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
@@ -41,7 +41,7 @@ static enum weft_status open_file(struct files *f, const char *folder, const cha
     return WEFT_OK;
 }
 
-/* The files that an index names, which are beside it. */
+/* Opens the files that an index names, in the same folder. */
 static enum weft_status open_index(struct files *f, const char *folder, const char *path, const json_t *index)
 {
     const char *key;
@@ -84,7 +84,7 @@ static void close_all(struct files *f)
         weft_safetensors_close(f->list[i]);
 }
 
-/* GPT-2's files have names with and without their first part. */
+/* GPT-2's files have names with or without their first part. */
 static const struct weft_entry *find(const struct files *f, const char *name, const struct weft_safetensors **in)
 {
     const struct weft_entry *e = NULL;
@@ -126,9 +126,9 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
     return WEFT_OK;
 }
 
-/* ---- what is left */
+/* ---- unused weights */
 
-/* Masks and tables that programs once saved with the weights, and an output layer that is the embedding. */
+/* Accepts masks and tables that programs once saved with the weights, and an output layer that is the embedding. */
 static bool may_be_left(const struct weft_nn *model, const char *name)
 {
     return weft_ends_in(name, ".attn.bias") || weft_ends_in(name, ".attn.masked_bias") ||
@@ -157,7 +157,7 @@ static enum weft_status check_left(const struct weft_nn *model, const struct wef
     return WEFT_OK;
 }
 
-/* No memory is taken before all weights are known to be in the files: it is no more than they have. */
+/* Allocates no memory before all weights are known to be in the files, so it needs no more than their size. */
 static enum weft_status read_all(struct weft_nn *model, const struct weft_hf_family *family, const struct files *f)
 {
     struct weft_params *p = &model->params;

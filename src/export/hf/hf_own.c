@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_own.c - models that no architecture of transformers is: their own architecture, with its code in the folder
- * (hf_code.c) and all of Weft's options in config.json.
+ * hf_own.c - writes and reads models of no architecture of transformers: as an architecture of Weft's own, with its
+ * code in the folder (hf_code.c) and all of Weft's options in config.json.
  *
- * Weights have our names with PyTorch's endings: wq and wq_bias are wq.weight and wq.bias of a Linear, and gain is the
- * weight of a norm.
+ * Weights have Weft's names with PyTorch's endings: wq and wq_bias are wq.weight and wq.bias of a Linear, and gain is
+ * the weight of a norm.
  */
 #include "export/hf/hf.h"
 #include "nn/part.h"
@@ -47,7 +47,7 @@ struct making {
     json_t *config, *options;
 };
 
-/* Options that the code of a model reads, under their own names. */
+/* Returns whether the code of a model reads the option under its own name. */
 static bool is_read(const char *name)
 {
     static const char *const read[] = {"ra_alpha", "ra_window", "m1_alpha", "m1_width", "m2_alpha", "m2_rank",
@@ -72,7 +72,7 @@ static void make_one(void *context, const struct weft_opt *opt, const char *valu
         json_object_set_new(m->config, opt->name, json_real(real));
 }
 
-/* Sizes that follow from the options. */
+/* Returns the sizes that follow from the options. */
 static json_t *sizes(const struct weft_nn *model)
 {
     const struct weft_spec *s = model->spec;
@@ -94,7 +94,7 @@ static json_t *sizes(const struct weft_nn *model)
     return c;
 }
 
-/* The angle of each pair per token. */
+/* Returns the angle of each pair per token. */
 static json_t *frequencies(const struct weft_spec *s)
 {
     const struct weft_rope_turns *t = s->part[WEFT_POS].options;
@@ -104,7 +104,7 @@ static json_t *frequencies(const struct weft_spec *s)
     return list;
 }
 
-/* Widths that a weight has. */
+/* Adds a width given by a weight. */
 static void add_width(json_t *config, const char *key, const struct weft_nn *model, const char *weight, int dim)
 {
     int i = weft_params_find(&model->params, weight);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_rope.c - rotary positions in config.json of Hugging Face.
+ * hf_rope.c - converts rotary positions in Hugging Face's config.json.
  *
- * transformers 5 has all about them in rope_parameters; earlier versions had the base in rope_theta and the rest in
- * rope_scaling, whose kind was once called type. The first is written, and rope_theta beside it; either is read.
+ * transformers 5 has everything in rope_parameters; earlier versions had the base in rope_theta and the rest in
+ * rope_scaling, whose kind was once called type. The new form is written, with rope_theta in addition; both are read.
  */
 #include "export/hf/hf.h"
 #include "nn/part.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Their names of our options, for each kind that Weft has. */
+/* Their names of our options, for each kind supported by Weft. */
 static const struct kind {
     const char *name; /* rope_scaling is "none" for the first */
     struct {
@@ -55,7 +55,7 @@ static bool is_known(const struct kind *kind, const char *key)
     return known;
 }
 
-/* What one of the two objects says. */
+/* Reads one of the two objects. */
 static enum weft_status read_object(const json_t *rope, const char *where, struct weft_settings *s)
 {
     const json_t *type = json_object_get(rope, "rope_type"), *once = json_object_get(rope, "type");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_setting.c - a value of config.json as a setting.
+ * hf_setting.c - converts a value of config.json to a setting.
  */
 #include "export/hf/hf.h"
 

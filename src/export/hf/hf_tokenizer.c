@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_tokenizer.c - a tokenizer in a folder of Hugging Face: tokenizer.json; tokenizer_config.json, by which
+ * hf_tokenizer.c - writes a tokenizer into a Hugging Face folder: tokenizer.json; tokenizer_config.json, in which
  * transformers finds the class that reads it, and the tokens that begin and end a text; and generation_config.json, so
  * that generate() ends where a text does.
  */
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* The text of a token, under a name. */
+/* Adds the text of a token under a name. */
 static enum weft_status add_token(json_t *config, const char *name, const struct weft_tokenizer *t, int32_t token)
 {
     char text[256];

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The parts that onnx_*.c and modeling_weft.py compute. */
+/* Parts that onnx_*.c and modeling_weft.py implement. */
 static const char *const parts[WEFT_KINDS][6] = {
     [WEFT_GEOM] = {"dot", "w2", "overlap"},
     [WEFT_ATTN] = {"full", "latent"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * binding.c - what binds the files of a checkpoint to each other and to the log: their hashes, and the chain's head
- * when it was saved. Both safetensors files have all of it, so that none of them can be exchanged for another step's.
+ * binding.c - binds the files of a checkpoint to each other and to the log by their hashes and the chain's head when it
+ * was saved. Both safetensors files contain all of it, so neither can be replaced by the file of a different step.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
@@ -33,7 +33,7 @@ static const struct {
 
 struct digests {
     const struct weft_learner *t;
-    unsigned char (*of)[2][32]; /* each span's moments */
+    unsigned char (*of)[2][32]; /* hashes of each span's moments */
 };
 
 static void digest_span(void *context, int64_t tile, int thread)
@@ -49,7 +49,7 @@ static void digest_span(void *context, int64_t tile, int thread)
     }
 }
 
-/* The weights' names and dimensions, the hashes of all moments, span by span, and the masks where there are any. */
+/* Hashes the weights' names and dimensions, the hashes of all moments, span by span, and the masks if there are any. */
 static enum weft_status hash_moments(const struct weft_learner *t, char hex[65])
 {
     const struct weft_params *p = &t->model->params;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * chain.c - the hash chain of log.jsonl: every record ends with "chain", the SHA-256 of the chain of the record before
- * (64 zeros before the first) and of its own text up to there. Who changes, removes or inserts a record must write all
- * later ones again, and their chain is then not the one that checkpoints and the study's ledger have.
+ * chain.c - computes the hash chain of log.jsonl: every record ends with "chain", the SHA-256 of the chain of the
+ * previous record (64 zeros before the first) and of its own text up to there. Changing, removing or inserting a record
+ * requires rewriting all later ones, and their chain then differs from that in checkpoints and the study's ledger.
  */
 #define _GNU_SOURCE
 #include "train/record/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * changed_options.c - what may change when a run is resumed, and the text that the log has of it: "steps 6 -> 10, keep
- * 2 -> 5".
+ * changed_options.c - defines the options that may change when a run is resumed, and converts changes to and from the
+ * text in the log: "steps 6 -> 10, keep 2 -> 5".
  */
 #include "train/record/internal.h"
 
@@ -38,7 +38,7 @@ enum weft_status weft_change_add(struct weft_record *record, const char *name, c
     return WEFT_OK;
 }
 
-/* Copies a word up to the text `end`; gives where it goes on, or NULL: it has no such end, or is none. */
+/* Copies a word up to the text `end`; returns where the text continues, or NULL if there is no such end or no word. */
 static const char *read_word(const char *from, const char *end, char word[80])
 {
     const char *to = strstr(from, end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * checkpoint_compare.c - when a run is repeated: a checkpoint of its folder against the one that would be saved now,
- * bit by bit.
+ * checkpoint_compare.c - compares a checkpoint of the folder of a replayed run, bit by bit, with the one that would be
+ * saved now.
  */
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
@@ -61,8 +61,7 @@ static enum weft_status compare(const struct weft_learner *t, const char *folder
     return status;
 }
 
-/* A run that was stopped and resumed at one step, without a step between, has saved its checkpoint twice: the folder
- * has the last. */
+/* A run that was stopped and resumed at the same step has saved its checkpoint twice: the folder has the last one. */
 static enum weft_status is_of_this_record(const char *folder, const struct weft_binding *binding, bool *is)
 {
     char path[ROOM + 32];

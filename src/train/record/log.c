@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - log.jsonl, a record a line: the head (step 0), losses, scores, diagnoses, hashes of the weights.
+ * log.c - writes and reads log.jsonl, one record per line: the head (step 0), losses, scores, diagnoses, hashes of the
+ * weights.
  *
  * Every record begins with its step, is a function of the run's definition and that step, and ends with the chain
- * (chain.c). What else is worth knowing, program, machine, times and what changed when a run was resumed, stands in
- * records with "environment", which are in the chain but differ between runs of one definition. So the log of a run
- * that was killed and resumed is, but for those, that of one never killed. What is cut off when a run is resumed must
- * come again as it was. A record "change" directly follows that of the checkpoint which the run was resumed from.
+ * (chain.c). Additional information (program, machine, times and changes when a run was resumed) is in records with
+ * "environment", which are in the chain but differ between runs of one definition. So apart from those, the log of a
+ * run that was killed and resumed equals that of an uninterrupted one. Records cut off when a run is resumed must recur
+ * unchanged. A record "change" directly follows that of the checkpoint from which the run was resumed.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -20,11 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A record while it is made. Its numbers are also events for TensorBoard, "train/loss" and the like. */
+/* A record under construction. Its numbers are also events for TensorBoard, "train/loss" and the like. */
 struct draft {
     struct weft_record *record;
     int64_t step;
-    bool compared; /* with what is expected */
+    bool compared; /* with the expected records */
     struct weft_result *r;
     enum weft_status status; /* of the events */
 };
@@ -64,7 +65,7 @@ static void add_int(struct draft *draft, const char *group, const char *name, in
     add_event(draft, group, name, (double)value);
 }
 
-/* ---- what was cut off */
+/* ---- records that were cut off */
 
 static enum weft_record_kind find_kind(const char *text)
 {
@@ -78,7 +79,7 @@ static enum weft_record_kind find_kind(const char *text)
     return strncmp(of, "change\"", 7) == 0 ? WEFT_RECORD_CHANGE : WEFT_RECORD_OTHER;
 }
 
-/* Takes up what comes behind a checkpoint. */
+/* Adds a record after a checkpoint to the expected ones. */
 static enum weft_status expect(struct weft_record *record, struct weft_expected_record found, size_t bytes)
 {
     struct weft_expected_record *e = weft_arena_alloc(&record->arena, sizeof *e);
@@ -100,8 +101,8 @@ static enum weft_status comes_otherwise(const struct weft_record *record, int64_
                 (long long)step, record->folder, before ? before : "nothing", before ? "}" : "", now);
 }
 
-/* The same definition gives the same numbers, on any machine. With other options other steps may be recorded; another
- * engine computes other numbers. */
+/* The same definition gives the same numbers on any machine. With different options, different steps may be recorded; a
+ * different engine computes different numbers. */
 static enum weft_status compare_expected(struct weft_record *record, const char *text, int64_t step)
 {
     struct weft_expected_record *e = record->may_differ ? NULL : record->expected;
@@ -119,7 +120,7 @@ static enum weft_status compare_expected(struct weft_record *record, const char 
 
 /* ---- a record */
 
-/* The text without the closing brace, to be freed. */
+/* Makes the text without the closing brace; the caller frees it. */
 static enum weft_status print(const struct draft *draft, char **text, size_t *bytes)
 {
     FILE *memory = open_memstream(text, bytes);
@@ -134,7 +135,7 @@ static enum weft_status print(const struct draft *draft, char **text, size_t *by
     return WEFT_OK;
 }
 
-/* A log that was removed or replaced while it is written would be lost without a word. */
+/* Fails if the log was removed or replaced during writing; the records would be lost silently. */
 static enum weft_status is_there(const struct weft_record *record)
 {
     struct stat open, named;
@@ -168,7 +169,7 @@ static enum weft_status finish(struct draft *draft)
     return WEFT_OK;
 }
 
-/* So the chain also binds the record of the gates. */
+/* In this way the chain also binds the record of the gates. */
 static void add_gates_hash(struct draft *draft)
 {
     if (*draft->record->gates_sha256)
@@ -205,7 +206,7 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     return finish(&draft);
 }
 
-/* The hash shows whoever undoes the changes, to find the options of before, that they were read rightly. */
+/* The hash lets a reader who undoes the changes to find the previous options verify the result. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
     struct draft draft = begin_environment(record, step, "change");
@@ -301,9 +302,9 @@ enum weft_status weft_log_checkpoint(struct weft_record *record, const struct we
     return WEFT_OK;
 }
 
-/* ---- where a run is resumed */
+/* ---- resuming a run */
 
-/* The record of the checkpoint itself must have its hashes. */
+/* Returns whether the record of the checkpoint has its hashes. */
 static bool has_binding(const char *line, const struct weft_binding *b)
 {
     const char *const hashes[] = {b->weights, b->optimizer, b->stream, b->losses};
@@ -313,12 +314,12 @@ static bool has_binding(const char *line, const struct weft_binding *b)
     return true;
 }
 
-/* What is read of the log: up to the checkpoint's record, and from there on. */
+/* The state of reading the log: up to the checkpoint's record, and from there on. */
 struct reading {
     struct weft_record *record;
     const struct weft_binding *from; /* the checkpoint; NULL: from the start */
     int64_t kept;
-    bool found, whole; /* the checkpoint's record; all that comes behind it */
+    bool found, whole; /* whether the checkpoint's record was found; whether everything after it is complete */
     struct weft_chain behind;
 };
 
@@ -336,7 +337,7 @@ static enum weft_status read_kept(struct reading *r, const char *line, size_t by
     return WEFT_OK;
 }
 
-/* What is cut off may have been made with options, or by an engine, that are not those of now. */
+/* Records that are cut off may have been made with options, or by an engine, that differ from the current ones. */
 static bool note_other(void *context, const char *name, const char *before, const char *now)
 {
     struct weft_record *record = context;
@@ -345,7 +346,7 @@ static bool note_other(void *context, const char *name, const char *before, cons
     return true;
 }
 
-/* Behind what is kept: records that must come again, as far as they are whole. */
+/* Reads what follows the kept records: records that must recur, as far as they are complete. */
 static enum weft_status read_behind(struct reading *r, const char *line, size_t bytes)
 {
     struct weft_record *record = r->record;
@@ -365,7 +366,7 @@ static enum weft_status read_behind(struct reading *r, const char *line, size_t 
     return WEFT_OK;
 }
 
-/* Reads a log: up to the checkpoint's record, and from there on what must come again. */
+/* Reads a log: up to the checkpoint's record, and from there on the records that must recur. */
 static enum weft_status read_log(struct reading *r, FILE *log, int64_t step)
 {
     struct weft_record *record = r->record;

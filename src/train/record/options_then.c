@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * options_then.c - the options that a run had from change to change. The log has what changed, and the newest
- * checkpoint has a config: the options of before follow from undoing the changes one by one. A change must fit the
- * options on that side of it which is known, so that none can be made up alone.
+ * options_then.c - reconstructs the options of a run between changes. The log has the changes, and the newest
+ * checkpoint has a config: earlier options follow from undoing the changes one by one. A change must match the known
+ * options on one side of it, so a single forged change is detected.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
@@ -20,7 +20,7 @@ void weft_eras_release(struct weft_eras *eras)
     *eras = (struct weft_eras){0};
 }
 
-/* ---- where they begin */
+/* ---- where eras begin */
 
 static bool is_checkpoint(const struct weft_expected_record *e)
 {
@@ -28,7 +28,7 @@ static bool is_checkpoint(const struct weft_expected_record *e)
            (e->kind == WEFT_RECORD_STEP && strstr(e->text, ", \"optimizer_sha256\": \"") != NULL);
 }
 
-/* Training is resumed from a checkpoint; earlier programs also recorded changes before the first step. */
+/* Training is resumed from a checkpoint; earlier releases also recorded changes before the first step. */
 static enum weft_status check_position(const struct weft_record *record, const struct weft_expected_record *before,
                                        const struct weft_expected_record *e)
 {
@@ -46,7 +46,7 @@ static enum weft_status check_position(const struct weft_record *record, const s
     return WEFT_OK;
 }
 
-/* The hash of a config that a record has; "": none. */
+/* Reads the hash of a config in a record; "": none. */
 static void read_config_hash(const char *text, char hash[65])
 {
     static const char mark[] = ", \"config_sha256\": \"";
@@ -82,9 +82,9 @@ static enum weft_status make_list(struct weft_eras *eras)
     return WEFT_OK;
 }
 
-/* ---- what they had */
+/* ---- the options of eras */
 
-/* One side of a change is known, the other follows. */
+/* One side of a change is known; the other follows from it. */
 struct undoing {
     struct weft_eras *eras;
     const struct weft_settings *settings;
@@ -109,7 +109,7 @@ static bool take_change(void *context, const char *name, const char *before, con
     return u->other->value[i];
 }
 
-/* The options of an era from those of the next, or of the one before. */
+/* Derives the options of an era from those of the next, or of the previous one. */
 static enum weft_status derive(struct weft_eras *eras, const char *folder, const struct weft_settings *settings, int i,
                                bool back)
 {

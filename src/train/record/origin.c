@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * origin.c - where a run comes from, besides its config: data, the definition of its numbers, instruction set, program,
- * and how many checks of its gates failed. Checkpoints keep it, so that a run that is resumed elsewhere, or on other
- * data, is noticed.
+ * origin.c - finds the origin of a run apart from its config: data, the definition of its numbers, instruction set,
+ * program, and the number of failed checks of its gates. Checkpoints store it to detect a run that is resumed elsewhere
+ * or on different data.
  */
 #include "dnn/dnn.h"
 #include "train/record/internal.h"

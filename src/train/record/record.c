@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.c - a run's folder: who may write into it, and resuming what is there.
+ * record.c - manages a run's folder: locks it against other writers, and resumes the run in it.
  *
- * A run is its config: to resume it takes the same, except for options that change nothing in what is learned by a
- * given step, and for `steps`. Such changes are recorded, and so are another program or instruction set; other data are
- * refused.
+ * A run is defined by its config: resuming it requires the same, except for options that do not change what is learned
+ * by a given step, and for `steps`. Such changes are recorded, as are a different program or instruction set; different
+ * data is an error.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -44,7 +44,7 @@ static enum weft_status check_empty(const char *folder)
     return WEFT_OK;
 }
 
-/* The log is the lock: the system lets go of it however the process ends. */
+/* The log is the lock: the system releases it however the process ends. */
 static enum weft_status open_log(struct weft_record *record)
 {
     const char *path = weft_record_path(record, "log.jsonl");
@@ -89,10 +89,10 @@ enum weft_status weft_record_config(const struct weft_settings *settings, char *
     return WEFT_OK;
 }
 
-/* The folder's config against the settings. */
+/* Comparison of the folder's config with the settings. */
 struct comparison {
     struct weft_record *record;
-    const char *names[WEFT_MAX_SETTINGS]; /* that the folder's config has */
+    const char *names[WEFT_MAX_SETTINGS]; /* names in the folder's config */
     int count;
     enum weft_status status;
 };
@@ -123,8 +123,8 @@ static enum weft_status compare_entry(void *context, const char *name, const cha
     return WEFT_OK;
 }
 
-/* An option that the folder's config does not have, because the program that wrote it did not, must be at its default.
- * What was asked for is compared, not the value as it is: that may be resolved from others. */
+/* Compares an option that is missing in the folder's config, because the program that wrote it did not have it: it must
+ * be at its default. Compares the value as set, because the current value may be resolved from other options. */
 static void compare_new(void *context, const struct weft_opt *opt, const char *value)
 {
     struct comparison *c = context;
@@ -140,7 +140,7 @@ static void compare_new(void *context, const struct weft_opt *opt, const char *v
         c->status = differ(c->record, opt->name, opt->initial, value);
 }
 
-/* A kill may have come before the config was written; then no checkpoint was either. */
+/* The process may have been killed before it wrote the config; then it wrote no checkpoint either. */
 static enum weft_status compare_config(struct weft_record *record, const char *path)
 {
     struct comparison c = {.record = record};
@@ -156,7 +156,7 @@ static enum weft_status compare_config(struct weft_record *record, const char *p
     return WEFT_OK;
 }
 
-/* Whether a run can go on from its newest checkpoint, before time is spent on it. */
+/* Checks that a run can continue from its newest checkpoint before time is spent on it. */
 static enum weft_status check_newest(const struct weft_record *record, int64_t steps)
 {
     char newest[4096];
@@ -167,7 +167,7 @@ static enum weft_status check_newest(const struct weft_record *record, int64_t s
         return FAIL(WEFT_INVALID, "the run in %s is at step %" PRId64 " already: steps=%" PRId64 " is too few",
                     record->folder, step, steps);
     if (step < 0 || weft_state_origin(newest, &origin) != WEFT_OK) {
-        weft_error_clear(); /* a damaged one is not the one to go on from */
+        weft_error_clear(); /* a damaged checkpoint is not the one to continue from */
         return WEFT_OK;
     }
     if (*origin.text[WEFT_ORIGIN_PROGRAM] && strcmp(origin.text[WEFT_ORIGIN_NUMBERS], WEFT_NUMBERS) != 0)
@@ -187,7 +187,7 @@ static enum weft_status other_data(const struct weft_record *record)
                 record->folder);
 }
 
-/* Other data are refused, other changes noted. */
+/* Different data is an error; other differences are recorded. */
 enum weft_status weft_record_compare_origin(struct weft_record *record, const struct weft_origin *before)
 {
     for (int i = 0; i < WEFT_ORIGINS; i++) {
@@ -202,7 +202,7 @@ enum weft_status weft_record_compare_origin(struct weft_record *record, const st
     return WEFT_OK;
 }
 
-/* A run without a checkpoint begins again; the log's head has the hash of its data. */
+/* A run without a checkpoint starts over; the log's head has the hash of its data. */
 static enum weft_status check_first_data(const struct weft_record *record)
 {
     const struct weft_expected_record *head = record->expected;
@@ -236,7 +236,7 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_learn
     const char *path = weft_record_path(record, "config.json"), *initial = weft_record_path(record, "initial.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
     TRY(weft_state_load(t, record->folder, from, &before, &binding));
-    if (*from) /* the one config that hashes vouch for */
+    if (*from) /* the only config protected by hashes */
         TRY(compare_config(record, weft_arena_print(&record->arena, "%s/config.json", from)));
     TRY(weft_record_compare_origin(record, &before));
     if (t->step == 0 && initial)
@@ -267,7 +267,7 @@ enum weft_status weft_record_ungated(const char *folder)
 void weft_record_close(struct weft_record *record)
 {
     struct stat st;
-    /* Where nothing was ever written no folder is left behind. */
+    /* If nothing was ever written, removes the folder. */
     if (record->log && !record->replays && fstat(fileno(record->log), &st) == 0 && st.st_size == 0) {
         unlink(weft_record_path(record, "log.jsonl"));
         rmdir(record->folder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * replay.c - a run that is in a folder, again: what is recorded must be what its log has.
+ * replay.c - replays a run in a folder: everything recorded must match its log.
  */
 #include "train/record/internal.h"
 

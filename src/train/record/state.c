@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * state.c - checkpoints, from which a run is resumed: RUN/step-STEP with
+ * state.c - writes checkpoints, from which a run is resumed: RUN/step-STEP with
  *
  *     config.json            every option, as the run had it
  *     model.safetensors      the weights; metadata: the binding (binding.c)
@@ -8,10 +8,10 @@
  *     masks.safetensors      if weights are pruned: the masks (prune_file.c); metadata: the binding
  *     tokenizer.json         if the task's data have one
  *
- * Nothing else carries over from step to step: samples, masks and learning rates are functions of the step.
+ * Nothing else carries over from step to step, because samples, masks and learning rates are functions of the step.
  *
- * The files are the same for any number of ranks. Rank 0 makes the folder and the files' headers; then each rank writes
- * the values that it owns into them, from where they are in memory; rank 0 makes the folder a checkpoint when all are
+ * The files are the same for any number of ranks. Rank 0 creates the folder and the files' headers; then each rank
+ * writes the values that it owns directly from memory; rank 0 turns the folder into a checkpoint when all ranks are
  * done.
  */
 #include "ckpt/ckpt.h"
@@ -27,15 +27,15 @@
 
 enum { ROOM = 4096, NUMBER = 40, ARRAYS = 3 };
 
-/* What a checkpoint is made of, besides the trainer's state. Only rank 0 has the texts. */
+/* The contents of a checkpoint in addition to the trainer's state. Only rank 0 has the texts. */
 struct saving {
     const struct weft_learner *t;
-    const char *config, *tokenizer; /* their texts; tokenizer: NULL: there is none */
+    const char *config, *tokenizer; /* contents of the files; tokenizer NULL: none */
     size_t tokenizer_bytes;
     const struct weft_origin *origin;
     struct weft_binding binding;
     char folder[ROOM];
-    uint64_t (*sums)[ARRAYS]; /* weft_checksum_piece of each span's weights and moments; NULL: alone */
+    uint64_t (*sums)[ARRAYS]; /* weft_checksum_piece of each span's weights and moments; NULL: no other ranks */
     struct weft_arena arena;
 };
 
@@ -43,7 +43,7 @@ struct saving {
 
 struct values {
     const char *name;
-    int first, end; /* of the arrays: weights, moments, moments */
+    int first, end; /* range of the arrays: weights, moments, moments */
 };
 static const struct values model = {"model.safetensors", 0, 1}, optimizer = {"optimizer.safetensors", 1, 3};
 static const char *const prefixes[ARRAYS] = {"", "moments.0.", "moments.1."};
@@ -58,7 +58,8 @@ static size_t span_bytes(const struct weft_learner *t, int64_t span)
     return (size_t)t->spans[span].count * sizeof(float);
 }
 
-/* A weight's sum, from those of its spans, of which *span is the first; then it is the first of the next weight's. */
+/* Returns a weight's checksum from those of its spans, of which *span is the first; then advances *span to the next
+ * weight. */
 static uint64_t sum_of(const struct saving *s, const struct weft_param *w, int array, int64_t *span)
 {
     uint64_t sum = 0;
@@ -67,7 +68,7 @@ static uint64_t sum_of(const struct saving *s, const struct weft_param *w, int a
     return sum;
 }
 
-/* Every weight's part of each array, under its name behind a prefix. */
+/* Lists every weight's part of each array, under its name with a prefix. */
 static enum weft_status list_entries(struct saving *s, const struct values *v, struct weft_entry **entries)
 {
     const struct weft_params *p = &s->t->model->params;
@@ -93,7 +94,7 @@ static enum weft_status list_entries(struct saving *s, const struct values *v, s
     return WEFT_OK;
 }
 
-/* What this rank owns of them. */
+/* Lists the parts that this rank owns. */
 static enum weft_status list_pieces(struct saving *s, const struct values *v, struct weft_piece **pieces,
                                     int64_t *count)
 {
@@ -134,7 +135,7 @@ static enum weft_status fill_file(struct saving *s, const struct values *v)
     return WEFT_OK;
 }
 
-/* ---- the files: by rank 0 */
+/* ---- the files, written by rank 0 */
 
 static enum weft_status write_file(struct saving *s, const struct values *v, const char *const *metadata)
 {
@@ -173,7 +174,7 @@ static enum weft_status write_optimizer(struct saving *s)
     return WEFT_OK;
 }
 
-/* Every rank has all of them. */
+/* Every rank has all masks. */
 static enum weft_status write_masks(const struct saving *s)
 {
     char path[ROOM + 32];
@@ -200,7 +201,7 @@ static enum weft_status write_files(struct saving *s)
     return WEFT_OK;
 }
 
-/* ---- the whole, by all ranks */
+/* ---- the checkpoint, written by all ranks */
 
 struct summing {
     const struct weft_learner *t;
@@ -268,7 +269,7 @@ static enum weft_status begin_saving(struct saving *s, const struct weft_learner
     return WEFT_OK;
 }
 
-/* The log comes to disk before the checkpoint, which is of no use without its record. */
+/* Flushes the log to disk before the checkpoint, which is useless without its record. */
 static enum weft_status record_checkpoint(const struct weft_learner *t, struct weft_record *record,
                                           struct weft_binding *binding, bool due)
 {

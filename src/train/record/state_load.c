@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * state_load.c - checkpoints are loaded, or looked at: state.c has what is in them.
+ * state_load.c - loads and inspects checkpoints; state.c describes their contents.
  *
- * A rank reads what it owns; the weights then come from the others. To verify a checkpoint is to load it: each byte is
- * read once, and its hashes are those of all that was read.
+ * A rank reads the parts that it owns and receives the other weights from their owners. Verifying a checkpoint means
+ * loading it: each byte is read once, and the hashes are those of everything that was read.
  */
 #include "base/fields.h"
 #include "base/opt.h"
@@ -19,7 +19,8 @@
 
 enum { ROOM = 4096, NAME = 256 };
 
-static const int64_t MOST = 1000000000000; /* of steps and of samples; training's are below WEFT_HELD_OUT */
+static const int64_t MOST =
+    1000000000000; /* limit of steps and of samples; those of training are below WEFT_HELD_OUT */
 
 /* ---- loading */
 
@@ -29,7 +30,7 @@ struct loading {
     struct weft_binding *binding;
 };
 
-/* The whole of a weight's part of an array: its checksum is verified, too. */
+/* Reads a weight's complete part of an array and verifies its checksum. */
 static enum weft_status read_whole(const struct weft_safetensors *f, const struct weft_param *w, const char *name,
                                    float *to)
 {
@@ -49,8 +50,8 @@ static enum weft_status find_values(const struct weft_safetensors *f, const stru
     return WEFT_OK;
 }
 
-/* Every weight's part of an array, under its name behind a prefix: alone the whole, else what this rank owns of it.
- * In a compact array that is one behind the other. */
+/* Reads every weight's part of an array, under its name with a prefix: all of it, or with other ranks the parts that
+ * this rank owns. In a compact array these are contiguous. */
 static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_learner *t, float *array,
                                    bool compact, const char *prefix)
 {
@@ -93,7 +94,7 @@ static enum weft_status read_count(const struct weft_safetensors *f, const char 
     return WEFT_OK;
 }
 
-/* Checkpoints of before it was kept have none. */
+/* Older checkpoints have no origin. */
 static void read_origin(const struct weft_safetensors *f, struct weft_origin *origin)
 {
     for (int i = 0; i < WEFT_ORIGINS; i++) {
@@ -126,7 +127,7 @@ static enum weft_status read_optimizer(const struct loading *l, const struct wef
     TRY(read_count(f, "samples", &samples));
     TRY(read_number(f, "loss", &t->loss));
     TRY(read_number(f, "seconds", &t->seconds));
-    if (samples % each || samples / each != step) /* a product might not fit */
+    if (samples % each || samples / each != step) /* avoids the overflow of a product */
         return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
                     step, each);
     TRY(read_binding(f, "optimizer.safetensors", l->binding));
@@ -187,7 +188,7 @@ static enum weft_status check_hashes(const struct loading *l, const char *folder
 
 void (*weft_state_loaded)(struct weft_learner *t);
 
-/* All ranks together. */
+/* All ranks call it together. */
 enum weft_status weft_state_load_from(struct weft_learner *t, const char *folder, struct weft_origin *origin,
                                       struct weft_binding *binding)
 {
@@ -209,7 +210,7 @@ enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpo
     return WEFT_OK;
 }
 
-/* Rank 0 looks for the newest that is good; the others load what it tries. "" ends it. */
+/* Rank 0 finds the newest valid checkpoint; the others load each one that it tries. "" ends the search. */
 static enum weft_status share_folder(struct weft_comm *c, char *folder)
 {
     if (c->size == 1)
@@ -263,11 +264,11 @@ enum weft_status weft_state_follow(struct weft_learner *t)
         if (!*folder)
             return WEFT_OK;
         if (weft_state_load_from(t, folder, &origin, &binding) != WEFT_OK)
-            weft_error_clear(); /* rank 0 says so, and tries the one before */
+            weft_error_clear(); /* rank 0 prints it and tries the previous one */
     }
 }
 
-/* False: there is no such file, or it is not bound. */
+/* Sets *bound to false if there is no such file, or it has no binding. */
 static enum weft_status find_binding(const char *folder, const char *name, struct weft_binding *binding, bool *bound)
 {
     char path[ROOM + 32];
@@ -311,7 +312,7 @@ static enum weft_status verify_model(const char *folder, void *context)
     return WEFT_OK;
 }
 
-/* Step and hash in the metadata of the weights' file; -1: it has none. */
+/* Reads step and hash in the metadata of the weights' file; step -1: it has none. */
 static enum weft_status read_found(const char *path, int64_t *step, char hash[65])
 {
     struct weft_safetensors *f;
