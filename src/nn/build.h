@@ -31,7 +31,7 @@ struct weft_build {
         int group; /* group of nodes, saved while a mechanism acts */
     } scope;
     struct weft_instance *mechanism; /* the mechanisms of the model's spec, in the same order */
-    struct weft_attention attention; /* of this layer */
+    struct weft_attention attention; /* attention of this layer */
     struct weft_value *lse;          /* log-sum-exps of its scores */
 };
 

@@ -92,8 +92,8 @@ struct weft_params {
     const struct weft_part *part;
     struct weft_param *list;
     int count, room;
-    int64_t elements; /* of all weights, without gaps */
-    int64_t total;    /* of a flat array, including the gaps, which stay 0 */
+    int64_t elements; /* number of elements of all weights, without gaps */
+    int64_t total;    /* number of elements of a flat array, including the gaps, which stay 0 */
     float *weights;
     struct weft_safetensors *file; /* not NULL: the weights are mapped from it, read-only until weft_params_alloc */
 };

@@ -118,10 +118,9 @@ struct weft_hidden; /* build.h */
 /* A mechanism in a graph under construction. */
 struct weft_instance {
     const struct weft_mechanism *mechanism;
-    const void *options; /* in this layer; NULL: the layer does not have it */
-    void *state;         /* state_bytes: passed from hook to hook and to the next layer */
-    struct weft_value *matrix,
-        *read; /* of this layer: the result of reads(), and the base multiplied by it (hidden.c) */
+    const void *options;              /* in this layer; NULL: the layer does not have it */
+    void *state;                      /* state_bytes: passed from hook to hook and to the next layer */
+    struct weft_value *matrix, *read; /* in this layer: the result of reads(), and its product with the base */
 };
 
 struct weft_mechanism {

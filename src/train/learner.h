@@ -57,14 +57,14 @@ struct weft_learner {
         int64_t span, moment; /* span: index; moment: where its moments begin */
     } * own;
     int64_t own_count;
-    float *moments[2]; /* of its own spans; without other ranks, in the order of the weights */
+    float *moments[2]; /* moments of its own spans; without other ranks, in the order of the weights */
     int64_t moment_count;
-    uint32_t *mask;               /* of pruned weights, see prune.h; NULL: no pruning */
+    uint32_t *mask;               /* mask of pruned weights, see prune.h; NULL: no pruning */
     struct weft_smaller *units;   /* [WEFT_UNITS], for pruning, see prune.h; NULL likewise */
     int64_t pruned;               /* number of pruned weights */
     int64_t verify_every;         /* interval in steps, on several ranks, see verify_rank.c; 0: never */
     struct weft_sharing *sharing; /* exchange of gradients with other ranks; NULL: no other ranks */
-    char (*digests)[64];          /* of a step's samples, for `next_stream`; the same capacity for each rank */
+    char (*digests)[64];          /* digests of a step's samples, for `next_stream`; the same capacity for each rank */
     int64_t digest_room;
     float weight;           /* weight of a scored token in the loss of the step */
     int64_t step;           /* number of steps done */

@@ -68,7 +68,7 @@ static enum weft_status read_size(struct reading *r, const struct weft_gguf_key 
     if (is_real ? key->type != WEFT_GGUF_F32 || !weft_gguf_number(key, &real) || !(real > 0)
                 : !weft_gguf_whole(key, &whole) || whole < 1)
         return FAIL(WEFT_FORMAT, "%s: %s is not a %s above 0", weft_gguf_path(r->f), key->name,
-                    is_real ? "number of type f32" : "whole number");
+                    is_real ? "number of type f32" : "integer");
     json_object_set_new(r->config, theirs(r, ours), is_real ? json_real(real) : json_integer(whole));
     return WEFT_OK;
 }

@@ -14,7 +14,7 @@
 
 enum { ASCII = 128 };
 
-/* The name of an ASCII character in GPT-2's encoding of bytes: itself if it is visible, else a character from 256 on.
+/* The name of an ASCII character in GPT-2's encoding of bytes: itself if it is visible, else a character above 255.
  */
 struct name {
     char text[4];

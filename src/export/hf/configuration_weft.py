@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The config of a model that was made with Weft.
+"""The config of a model trained with Weft.
 
-config.json has its sizes under the usual names. The parts of the model are not chosen here: modeling_weft.py was written
-for exactly this model. The key "weft" has all of Weft's own options, so that `weft import` gives the same model back.
+config.json has its sizes under the usual names. It does not choose the model's parts, because modeling_weft.py was
+generated for exactly this model. The key "weft" has all of Weft's own options, so that `weft import` restores the same model.
 """
 from transformers import PretrainedConfig
 

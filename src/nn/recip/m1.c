@@ -22,7 +22,7 @@ struct m1 {
     int64_t width;
 };
 
-/* What a layer passes to the next one. */
+/* Passed from a layer to the next one. */
 struct gate {
     struct weft_value *value; /* f32 [M, H] */
     struct weft_value *alpha;

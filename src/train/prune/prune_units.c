@@ -52,7 +52,7 @@ struct masking {
     const struct weft_smaller *units;
 };
 
-/* Of one weight. */
+/* The mask and values of one weight. */
 struct masked {
     uint32_t *mask;
     float *values;

@@ -27,7 +27,7 @@ struct draft {
     int64_t step;
     bool compared; /* with the expected records */
     struct weft_result *r;
-    enum weft_status status; /* of the events */
+    enum weft_status status; /* status of writing the events */
 };
 
 static struct draft begin(struct weft_record *record, int64_t step)

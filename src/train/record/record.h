@@ -112,7 +112,7 @@ enum { WEFT_CHANGES = 8 }; /* number of options that may change */
 struct weft_era {
     int64_t step;                    /* it begins after this step */
     const char *value[WEFT_CHANGES]; /* NULL: as in the config of the newest checkpoint */
-    const char *text;                /* of its first record; NULL: the first era */
+    const char *text;                /* text of its first record; NULL: the first era */
     char config_sha256[65];          /* according to the log; "": not logged */
 };
 struct weft_eras {

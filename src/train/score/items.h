@@ -16,11 +16,11 @@ enum { WEFT_MOST_ITEMS = 65536, WEFT_LEAST_DOCUMENTS = 20 };
 
 struct weft_items {
     int64_t count;
-    double *nll;           /* of all scored tokens of an item; for a question: 1 if the answer is wrong, else 0 */
+    double *nll;           /* cost of all scored tokens of an item; for a question: 1 if the answer is wrong, else 0 */
     double *norm;          /* NULL, or for a question: the same by cost per byte */
     int32_t *tokens;       /* number of scored tokens, at least one; for a question: 1 */
     const char *kind;      /* one word, plural */
-    char items_sha256[65]; /* of the samples and their assignment to items: equal hashes, equal items */
+    char items_sha256[65]; /* hash of the samples and their assignment to items: equal hashes, equal items */
     /* During the count: */
     struct weft_sha256 sha;
     int64_t per_item;  /* number of documents or samples that count as one item */

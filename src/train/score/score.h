@@ -52,7 +52,7 @@ enum { WEFT_POSITION_RANGES = 40 };
 struct weft_text_score {
     int64_t tokens; /* number of scored tokens */
     int64_t bytes;  /* bytes of text; 0: unknown */
-    double nll;     /* of all scored tokens */
+    double nll;     /* total cost of the scored tokens */
     /* By position in the window, counted from 0: range 0 is position 0, range r the positions 2^(r-1) .. 2^r - 1. */
     struct weft_position_range {
         int64_t tokens;

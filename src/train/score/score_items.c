@@ -33,7 +33,7 @@ struct items {
     int held;
     struct weft_ids ids; /* token ids of one text and its query */
     char *text;          /* the text with a space before it */
-    size_t room;         /* of it */
+    size_t room;         /* capacity of `text` */
 };
 
 /* ---- judging */
