@@ -4,8 +4,9 @@
     parity.py FORMAT PATH FILE LENGTH VOCAB
 
 FILE has the tokens, int32 [LENGTH], their logits by Weft, float32 [LENGTH, VOCAB], and the change of each token's logits,
-relative to the largest logit, when the weights are rounded differently, float32 [LENGTH]. Tokens that change by more than half
-the limit are not compared. Prints one JSON object. If the other program is not installed, prints what is missing and exits with 77.
+relative to the largest logit, when the weights are rounded differently, float32 [LENGTH]. Tokens that change by more than
+half the limit are not compared. Prints one JSON object. If the other program is not installed, prints what is missing and
+exits with 77.
 """
 import sys
 
@@ -62,7 +63,8 @@ def gguf(path, tokens):
     return "llama-cpp-python " + llama_cpp.__version__, np.array(model.scores[: len(tokens)])
 
 
-PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}  # with the limit of a logit's difference, relative to the largest logit if that is above 1
+# with the limit of a logit's difference, relative to the largest logit if that is above 1
+PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}
 
 
 def compare(program, theirs, ours, change, limit):

@@ -15,7 +15,7 @@ static const char *const scalings[] = {
 #define AT(field) offsetof(struct weft_rope_turns, field)
 static const struct weft_opt options[] = {
     {"rope_base", WEFT_OPT_REAL, AT(base), "10000", 2, 1e12,
-     .help = "base of the rotation frequencies: the slowest pair completes a turn in about 2 pi times as many tokens"},
+     .help = "base of the rotation frequencies: the slowest pair turns once in about 2 pi times this many tokens"},
     {"rope_scaling", WEFT_OPT_CHOICE, AT(scaling), "none", .choices = scalings,
      .help =
          "slower rotation for a context longer than the original: of all pairs, or of the slow pairs as in Llama 3.1"},

@@ -171,7 +171,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_fuzzy = {
     .name = "fuzzy",
-    .summary = "answer n queries by keys of m tokens, some of them substituted",
+    .summary = "match n noisy queries to their keys of m tokens",
     .owner = WEFT_OWNER("task=fuzzy", options),
     .options_bytes = sizeof(struct fuzzy),
     .resolve = resolve,
