@@ -47,11 +47,10 @@ enum weft_side { WEFT_QUERY, WEFT_KEY };
 struct weft_qk_raw {
     enum weft_side side;
     int64_t heads;
-    struct weft_value *mean;   /* [M, heads * mean] */
-    struct weft_value *raw;    /* [M, heads * spread], input of weft_build_spread; NULL: `spread` is given */
-    struct weft_value *spread; /* [M, spread_heads * spread], positive. Both are NULL if the geometry has no spread. */
-    struct weft_value
-        *rotated; /* [M, rotated_heads * R]: further columns of the mean; NULL: positions rotate the mean itself */
+    struct weft_value *mean;    /* [M, heads * mean] */
+    struct weft_value *raw;     /* [M, heads * spread], input of weft_build_spread; NULL: `spread` is given */
+    struct weft_value *spread;  /* [M, spread_heads * spread], positive. Both are NULL if the geometry has no spread. */
+    struct weft_value *rotated; /* [M, rotated_heads * R]: more columns of the mean; NULL: the mean itself is rotated */
     int64_t spread_heads, rotated_heads;
 };
 

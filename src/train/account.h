@@ -26,10 +26,9 @@ struct weft_account {
      * single weights belong to units that are pruned later. */
     int64_t pruned;     /* number of pruned weights at the end of training */
     int64_t cut_params; /* parameters of the model without the pruned units */
-    int64_t weight_bytes,
-        kept_bytes; /* all weights in f32; the remaining weights, with one bit each for masks of single ones */
-    double flops_cut,
-        flops_pruned; /* per decoded token: without the pruned units; without multiplications by any weight that is 0 */
+    /* All weights in f32; the remaining weights, with one bit each for masks of single ones. */
+    int64_t weight_bytes, kept_bytes;
+    double flops_cut, flops_pruned; /* per decoded token, without the pruned units; without any weight that is 0 */
 };
 /* Fills in the account. Without a recipe, the state is that of one micro-batch per step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,

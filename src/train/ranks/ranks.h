@@ -39,8 +39,8 @@ enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_t
 
 typedef enum weft_status weft_group_fn(struct weft_learner *t, int64_t group, struct weft_sum *sum);
 bool weft_neighbour_due(const struct weft_learner *t);
-int64_t weft_neighbour_group(const struct weft_learner *t,
-                             int rank); /* the group of that rank that is computed twice */
+/* Returns the group of a rank that is computed twice. */
+int64_t weft_neighbour_group(const struct weft_learner *t, int rank);
 void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, char hex[65]);
 /* Compares the hash of the rank's own group with the one that the previous rank computed of it; destroys all sums if
  * they differ. */

@@ -24,8 +24,8 @@ enum weft_status weft_record_compare_origin(struct weft_record *record, const st
 
 /* Writes the file: an entry per weight, its name and "SHAPE RULE key KEY: SHA-256 of its values". */
 enum weft_status weft_initial_save(const struct weft_nn *model, const char *path);
-enum weft_status weft_initial_check(const struct weft_nn *model,
-                                    const char *path); /* the weights must be the initial ones */
+/* Checks the file; the model must have its initial weights. */
+enum weft_status weft_initial_check(const struct weft_nn *model, const char *path);
 
 /* ---- the hashes that bind a checkpoint (binding.c) */
 

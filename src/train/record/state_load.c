@@ -19,8 +19,8 @@
 
 enum { ROOM = 4096, NAME = 256 };
 
-static const int64_t MOST =
-    1000000000000; /* limit of steps and of samples; those of training are below WEFT_HELD_OUT */
+/* Maximum number of steps and of samples; those of training are below WEFT_HELD_OUT. */
+static const int64_t MOST = 1000000000000;
 
 /* ---- loading */
 

@@ -233,8 +233,7 @@ enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_token
     *score = (struct weft_items_score){0};
     enum weft_status status =
         t.block ? weft_read_jsonl(path, read_item, &t) : FAIL(WEFT_NOMEM, "not enough memory for %d items", BLOCK);
-    enum weft_status last =
-        judge(&t); /* also after a failure: waiting sequences point into memory that is freed here */
+    enum weft_status last = judge(&t); /* also after a failure: waiting sequences point into memory freed here */
     status = status == WEFT_OK ? last : status;
     if (status == WEFT_OK && !score->items)
         status = FAIL(WEFT_FORMAT, "%s has no items", path);
