@@ -116,7 +116,7 @@ void weft_params_add(struct weft_params *p, struct weft_param w);
 /* Declares a linear layer: the matrix [out, in], both of whose sides grow with the model's width, and, in models with
  * biases, `name`_bias [out]. */
 void weft_params_linear(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in);
-/* The same, with or without a bias whatever the model has. */
+/* The same, with or without a bias regardless of the model's. */
 void weft_params_biased(struct weft_params *p, const struct weft_spec *spec, const char *name, int64_t out, int64_t in,
                         bool bias);
 /* The same for a projection into the residual stream: its standard deviation decreases with depth. */

@@ -4,9 +4,9 @@
  *
  *     "GGUF", version (u32), number of tensors and of keys (u64)
  *     each key: its name, its type (u32), its value; a list has the type of its elements (u32) and their number (u64)
- *     each tensor: its name, the number of its dimensions (u32), these starting with the innermost (u64), its type
- * (u32), and where its values begin (u64), counted from the first of all the values, each tensor at a multiple of
- * general.alignment
+ *     each tensor: its name, the number of its dimensions (u32), these from the innermost outwards (u64), its type
+ *         (u32), and the offset of its values (u64) from the first of all
+ *     the values, each tensor at a multiple of general.alignment
  *
  * Strings are their length (u64) and their bytes. All numbers are little-endian. The families of hf.h also serve GGUF,
  * because its keys are those of config.json under different names.

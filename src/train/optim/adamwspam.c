@@ -5,7 +5,7 @@
  * uncorrected:
  *
  *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else it is cut to that, before the norm is taken
- *     n mod dT = 0:                m = v = 0, and the correction of the moments counts from 1 again
+ *     n mod dT = 0:                m = v = 0, and the bias correction counts from 1 again
  *     s steps after that, s < W:   the update, not the decay, times 1 - 0.99 (1 + cos(pi s / (W + 1))) / 2
  *
  * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient stays as it is, so

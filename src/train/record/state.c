@@ -6,7 +6,7 @@
  *     model.safetensors      the weights; metadata: the binding (binding.c)
  *     optimizer.safetensors  the moments; metadata: the binding, samples (the next to read), loss, seconds, the origin
  *     masks.safetensors      if weights are pruned: the masks (prune_file.c); metadata: the binding
- *     tokenizer.json         if the task's data have one
+ *     tokenizer.json         if the task's data has one
  *
  * Nothing else carries over from step to step, because samples, masks and learning rates are functions of the step.
  *

@@ -3,9 +3,9 @@
  * task/fuzzy - recall by noisy keys: n keys of m tokens, then n queries, each a key of which every token was
  * substituted with probability p; the index of its key is scored after every token of a query.
  *
- *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         a query is of any key, whatever the others are of
+ *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         each query is of a random key, independently
  *     ki: one of the K codes (i-1)K .. iK-1, as a product quantiser gives one for each part of a vector
- *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is the most noise there is
+ *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is maximum noise
  *     the answers: mK for the first key .. mK+n-1 for the last
  *
  * The information in i tokens of a query is how many of them each key has in common with it: h of the right key is

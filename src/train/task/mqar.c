@@ -4,9 +4,9 @@
  * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key occurs again; its value is the scored answer
  * there.
  *
- *     keys: n different of 1 .. V/2-1        values: n different of V/2 .. V-1
- *     key m stands at 2n + 2 g_m, the target there is value m; the g_m are drawn one after another out of
- *     0 .. (T-2n)/2 - 1 without replacement, g with a weight of (g+1)^(0.01-1): most queries come soon
+ *     keys: n distinct of 1 .. V/2-1        values: n distinct of V/2 .. V-1
+ *     key m recurs at 2n + 2 g_m, the target there is value m; the g_m are drawn in turn from 0 .. (T-2n)/2 - 1
+ *     without replacement, g with weight (g+1)^(0.01-1), so most queries come early
  *
  * The other slots are 0, or uniform over the vocabulary.
  */
