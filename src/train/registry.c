@@ -53,7 +53,7 @@ static enum weft_status place(const char *const *names, const char *name, int *a
         if (strcmp(names[*at], name) == 0)
             return FAIL(WEFT_INVALID, "there is a task or optimiser named %s already: choose another name", name);
     if (*at == WEFT_MAX_TASKS)
-        return FAIL(WEFT_INVALID, "%s is one too many: there can be %d", name, WEFT_MAX_TASKS);
+        return FAIL(WEFT_INVALID, "%s is one too many: there can be at most %d", name, WEFT_MAX_TASKS);
     return WEFT_OK;
 }
 

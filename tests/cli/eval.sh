@@ -98,18 +98,18 @@ fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
 fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
 fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
 fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
-fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
+fails 1 "token ids up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
 fails 1 "no token files for val" gpt2 --data "$scratch/folder"
 fails 1 "not a regular file" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
-fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
+fails 1 "fewer than two tokens" "${model[@]}" --data "$scratch/short"
 
 # refused TEXT LINE: a third line that is none
 refused() {
     { head -n 2 "$scratch/choices" && echo "$2"; } >"$scratch/items"
     fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
 }
-refused " the field \"answer\" is not known" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
+refused " unknown field \"answer\"" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
 refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": 2}'
 refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": "0"}'
 refused " query must be" '{"query": "a", "choices": ["b"], "gold": 0}'

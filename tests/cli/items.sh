@@ -64,7 +64,7 @@ result $? "with another number of threads the file is the same"
 "$weft" audit text >out 2>&1
 result $? "an audit repeats the items"
 cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
-! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors is not what the model of this run gives' out
+! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors does not match what this run.s model gives' out
 result $? "and finds one that was changed"
 "$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^over the test items \([0-9]+ documents, paired\): B - A is [-+]' out &&
     "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^over the test items' out
@@ -172,8 +172,8 @@ begin && head -c 5000 /dev/urandom >"bad/$file" && broken "random bytes" items.s
 begin && items set "bad/$file" 'nll[3] = math.nan' && broken "a NaN" 'its cost is not finite'
 begin && items set "bad/$file" 'nll[3], nll[4] = 1e308, 1e308' && broken "a cost that overflows" 'is not the test loss'
 begin && items set "bad/$file" 'tokens[3] = 0' && broken "no tokens" 'an item has no tokens'
-begin && items set "bad/$file" 'tokens.append(1)' && broken "another number of tokens" 'two lists of as many items'
-begin && items set "bad/$file" 'nll[:] = []; tokens[:] = []' && broken "no items" 'two lists of as many items'
+begin && items set "bad/$file" 'tokens.append(1)' && broken "another number of tokens" 'lists of equal length'
+begin && items set "bad/$file" 'nll[:] = []; tokens[:] = []' && broken "no items" 'lists of equal length'
 begin && items set "bad/$file" 'metadata["kind"] = "<script>"' && broken "an unknown kind" 'lacks the kind'
 begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "another kind of file" 'not a file of items'
 begin && items set "bad/$file" 'metadata["items_sha256"] = "0" * 64' && broken "other items" 'with seed 2 it was not scored on the same items as dot'

@@ -117,7 +117,7 @@ refused_training() { # NAME WORDS ARGUMENT...
 refused_training "heads of alibi" "prune_heads=0.5: pos=alibi" gpt2 --set pos=alibi --set prune_heads=0.5
 refused_training "channels of ws" "prune_channels=0.5: ffn=ws" ws --set prune_channels=0.5
 refused_training "ranks where there are none" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
-refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 is none" gpt2 --set prune_heads=0.1
+refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 rounds to none" gpt2 --set prune_heads=0.1
 
 # ---- what is refused
 
@@ -128,8 +128,8 @@ refused() { # NAME WORDS ARGUMENT...
     result $? "refused: $name"
 }
 refused "nothing to leave out" "nothing to prune" run --out x
-refused "less than one head" "is none" run --heads 0.1 --out x
-refused "all heads" "is all" run --heads 1 --out x
+refused "less than one head" "rounds to none" run --heads 0.1 --out x
+refused "all heads" "rounds to all" run --heads 1 --out x
 refused "a folder that is a model" "already has a config.json" run --heads 0.5 --out less
 refused "a model without weights" "not a folder" gpt2 --heads 0.5 --out x
 train gpt2 --set steps=1 --set layers=1 --set eval_samples=1 --out plain

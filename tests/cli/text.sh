@@ -27,7 +27,7 @@ small=(--set task=text --set data=data --set layers=1 --set width=32 --set heads
 refuses 'task=text needs data=FOLDER' train gpt2 --set task=text
 refuses "go up to $top: set vocab=$((top + 1)) or more, not 3" train gpt2 "${small[@]}" --set vocab=3 --out run
 refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set context=1000 --out run
-refuses 'data=data/train_000000.bin is not a folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
+refuses 'data=data/train_000000.bin is not a folder: set data to a folder with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
 refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
 result $? "a command that fails leaves no folder behind"
@@ -61,7 +61,7 @@ result $? "a run with a long data path can be resumed"
 cp -r data other
 "$weft" train gpt2 "${small[@]}" --set data=other --set steps=1 --out swapped >/dev/null 2>&1
 rev input.txt >reversed.txt && rm -r other && "$weft" data prepare reversed.txt --out other --tokenizer char >/dev/null 2>&1
-refuses 'the data are not those that the run in swapped was trained on' train swapped --resume --set steps=2
+refuses 'the data is not the data that the run in swapped was trained on' train swapped --resume --set steps=2
 changes() { grep -c '"changed":' "$1/log.jsonl"; }
 cp -r long extended
 "$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]] &&

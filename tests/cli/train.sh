@@ -132,7 +132,7 @@ result $? "what is refused leaves no folder behind"
 refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
     --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
-refuses 'another process trains in' train "$run" --resume
+refuses 'another process is training in' train "$run" --resume
 exec 9>&-
 diff -r "$run" "$scratch/before"
 result $? "what is refused changes nothing"

@@ -178,7 +178,7 @@ refuses 'pass --long' --out none --set steps=1000000000
 
 cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/runs.jsonl && exec 9>>failing/runs/dot/lr-0.001-seed-1/log.jsonl &&
     flock 9
-refuses '1 of 4 runs failed; the first is arm dot, seed 1: weft: another process trains in' --out failing
+refuses '1 of 4 runs failed; the first is arm dot, seed 1: weft: another process is training in' --out failing
 exec 9>&-
 study --out failing >out 2>err && timeless failing | cmp -s - ledger
 result $? "the same command tries it again"

@@ -83,29 +83,29 @@ result $? "a log that was written again as it was passes"
 forge && changed 'steps 6' 'steps 7'
 found "another number of steps before a change" 'after step 0 do not match'
 forger head forged steps=7 log_every=1 eval_every=0 keep=1 recompute=false eval_samples=8
-found "another number of steps before a change, with the right hash," 'step 3 of .* does not come out.*"lr"'
+found "another number of steps before a change, with the right hash," 'step 3 of .* does not match its log.*"lr"'
 forge && changed ', log_every 1 -> 2' '' && forger head forged steps=6 eval_every=0 keep=1 recompute=false eval_samples=8
-found "a change that was left out of a record" 'step 2 of .* does not come out'
+found "a change that was left out of a record" 'step 2 of .* does not match its log'
 forge && forger all forged 'r.pop("config_sha256") if "changed" in r else 0' && audit forged
 result $? "changes as earlier programs recorded them are understood"
 changed ', log_every 1 -> 2' '' && forger head forged steps=6 eval_every=0 keep=1 recompute=false eval_samples=8
-found "a change that was left out of such a record" 'step [12] of .* does not come out'
+found "a change that was left out of such a record" 'step [12] of .* does not match its log'
 forge && changed '10 -> 14' '10 -> 13'
-found "another number of steps after a change" 'does not fit the options after it'
+found "another number of steps after a change" 'does not match the options after it'
 forge && changed '6 -> 10' '6 -> 9'
-found "a change that does not lead to the next" 'does not fit the options after it'
+found "a change that does not lead to the next" 'does not match the options after it'
 forge && changed 'steps 6 -> 10' 'lr 0.002 -> 0.001'
-found "a change of an option that may not change" 'has a change that is not possible'
+found "a change of an option that may not change" 'has a change that is impossible'
 forge && changed 'steps 6 -> 10' 'numbers 1 -> 2'
-found "a change of what numbers mean" 'has a change that is not possible'
+found "a change of what numbers mean" 'has a change that is impossible'
 forge && changed 'steps 6 -> 10' 'steps 6 -> 10, steps 8 -> 10'
-found "an option that changed twice" 'has a change that is not possible'
+found "an option that changed twice" 'has a change that is impossible'
 forge && changed 'steps 6 -> 10' 'steps 6 -> 10, keep 1 -> 1'
-found "a change to the same value" 'has a change that is not possible'
+found "a change to the same value" 'has a change that is impossible'
 forge && changed 'log_every 1 -> 2' 'log_every 1 -'
-found "a record of changes that was cut" 'has a change that is not possible'
+found "a record of changes that was cut" 'has a change that is impossible'
 forge && sed -i '/"step": 6, "environment": "change"/d' forged/log.jsonl && forger head forged steps=10 eval_every=0 keep=1 recompute=false eval_samples=8
-found "a change without its record" 'step 2 of .* does not come out'
+found "a change without its record" 'step 2 of .* does not match its log'
 # move STEP KEY: the first change to behind another record
 move() {
     local line
@@ -116,25 +116,25 @@ move() {
 forge && move 8 weights
 found "a change that was moved to a later checkpoint" 'was at step 8, but it was at step 0 of 6'
 forge && move 4 weights
-found "a change that was moved to an earlier checkpoint" 'step [56] of .* does not come out'
+found "a change that was moved to an earlier checkpoint" 'step [56] of .* does not match its log'
 forge && move 5 total
 found "a change where there was no checkpoint" 'change at step 5, where there was no checkpoint'
 forge && sed -i '/"step": 4, "weights/{p;s/.*/{"step": 4, "environment": "change", "changed": "steps 7 -> 6", "chain": "1"}/}' forged/log.jsonl &&
     forger head forged steps=7 log_every=1 eval_every=0 keep=1 recompute=false eval_samples=8
-found "a change that was made up" 'step 3 of .* does not come out'
+found "a change that was made up" 'step 3 of .* does not match its log'
 forge && sed -i '/"step": 6, "environment": "change"/{p;s/"chain": "./"chain": "x/}' forged/log.jsonl && forger all forged pass
 found "a change that was recorded twice" 'two changes in a row'
 any=$(printf '1%.0s' {1..64})
 forge && sed -i '/"step": 5, "total/{p;s/.*/{"step": 5, "environment": "stopped", "weights_sha256": "'"$any"'", "optimizer_sha256": "'"$any"'", "chain": "1"}/}' forged/log.jsonl && forger all forged pass
-found "a stop that was made up" 'step 5 of .* does not come out'
+found "a stop that was made up" 'step 5 of .* does not match its log'
 for step in 3 8 12; do
     forge && forger records forged "r.update(grad_norm=1) if r['step'] == $step and 'lr' in r else 0"
-    ((step == 3)) || { found "another gradient norm at step $step" "step $step of .* does not come out" && continue; }
+    ((step == 3)) || { found "another gradient norm at step $step" "step $step of .* does not match its log" && continue; }
     forger records forged 'r.update(losses_sha256="3" * 64) if r["step"] == 6 and "losses_sha256" in r else 0'
-    found "another gradient norm, and other losses, before the first change" 'step 3 of .* does not come out'
+    found "another gradient norm, and other losses, before the first change" 'step 3 of .* does not match its log'
 done
 forge && forger records forged 'r.update(test_loss=0.5) if r["step"] == 6 and "test_loss" in r else 0'
-found "a better test loss at the end of the first part" 'step 6 of .* does not come out' --segments 3
+found "a better test loss at the end of the first part" 'step 6 of .* does not match its log' --segments 3
 forge && forger config forged lr 0.002
 found "configs with another learning rate" 'after step (0|6|10) do not match'
 
@@ -143,19 +143,19 @@ found "configs with another learning rate" 'after step (0|6|10) do not match'
 forge && sed -i 's/"steps": 14/"steps": 15/' forged/config.json
 found "another config of the run" 'config.json does not match the newest checkpoint'
 forge && forger saved forged 10 steps 12
-found "another config of a checkpoint" 'config_sha256 of .*step-000000010/model.safetensors is not what comes'
-found "another config of a checkpoint that a segment begins at" 'was saved with other options|config_sha256 of' --segments 3
+found "another config of a checkpoint" 'config_sha256 of .*step-000000010/model.safetensors does not match what'
+found "another config of a checkpoint that a segment begins at" 'was saved with options that differ|config_sha256 of' --segments 3
 forge && forger weights forged 12 1000 >/dev/null && cp run/log.jsonl forged && forger metadata forged 12 chain "$(sed -n 's/{"step": 12, "weights.*chain": "\(.*\)"}/\1/p' run/log.jsonl)" &&
     forger metadata forged 14 chain "$(tail -n 1 run/log.jsonl | sed 's/.*chain": "\(.*\)"}/\1/')"
-found "another weight in a checkpoint that the log knows nothing of" 'weights_sha256 of .*step-000000012/model.safetensors is not what comes'
+found "another weight in a checkpoint that the log knows nothing of" 'weights_sha256 of .*step-000000012/model.safetensors does not match what'
 forge && sed -i '/"step": 14, "weights/d' forged/log.jsonl
 found "a log that ends before the newest checkpoint" 'does not have the record of'
 forge && cp -r forged/step-000000012 forged/step-000000013
 found "a checkpoint that was added" 'checkpoints up to step 14 that its log has no record of'
 forge && forger metadata forged 12 isa amx-onednn && forger records forged 'r.update(total=1.5) if r["step"] == 14 and "total" in r else 0'
-found "a record of an engine that may have other bits" 'cannot be decided' --segments 3
+found "a record of an engine that may have other bits" 'cannot check them' --segments 3
 forge stopped && last=$(ls -d forged/step-* | sed -n '1s/.*-0*//p') && forger weights forged "$last" 1000 >/dev/null
-found "another weight in a checkpoint that was saved when training was stopped" "step $last of .* does not come out"
+found "another weight in a checkpoint that was saved when training was stopped" "step $last of .* does not match its log"
 new short --set steps=6 --set log_every=1 --set checkpoint_every=2 --set keep=1 && forge && cp short/items.safetensors forged
-found "the items of an earlier test" 'items.safetensors is not what the model of this run gives'
+found "the items of an earlier test" 'items.safetensors does not match what this run.s model gives'
 finish

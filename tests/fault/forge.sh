@@ -112,7 +112,7 @@ for line in open(sys.argv[1]):
     lines.append(f'{text}, "chain": "{head}"}}\n')
 open(sys.argv[1], "w").writelines(lines)
 END
-! "$weft" train forged --resume >json 2>err && grep -q 'step 25 of forged does not come out as its log says' err
+! "$weft" train forged --resume >json 2>err && grep -q 'step 25 of forged does not match its log' err
 result $? "$name is noticed at that step"
 
 # ---- checkpoints
@@ -131,16 +131,16 @@ refused 'holds step 30, which is not the step in its name'
 forge "a checkpoint with a flipped bit" && printf '\001' | dd of="forged/${new#*/}/model.safetensors" bs=1 seek=9000 conv=notrunc 2>/dev/null
 skipped 'skipping the damaged checkpoint'
 forge "weights with a flipped bit and no checksums" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; d[1000] ^= 1"
-unusable 'are not those that were saved: their hash is another'
-skipped 'are not those that were saved: their hash is another'
+unusable 'do not match their saved hash'
+skipped 'do not match their saved hash'
 forge "moments with a flipped bit and no checksums" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; d[1000] ^= 1"
-skipped 'the moments in forged/step-000000030 are not those that were saved'
+skipped 'the moments in forged/step-000000030 do not match their saved hash'
 forge "weights without any metadata" && metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
 unusable 'are of different checkpoints: step differs'
-skipped 'model.safetensors has not all of the hashes that bind it to the run'
+skipped 'model.safetensors lacks some of the hashes that bind it to the run'
 forge "weights without any metadata, and no moments" && rm "forged/${new#*/}/optimizer.safetensors" &&
     metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
-"$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: nothing shows' err
+"$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: its weights cannot be verified' err
 result $? "$name: weft eval says that nothing vouches for them"
 forge "weights and hashes to match in one file" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; m['weights_sha256'] = '1' * 64"
 skipped 'are of different checkpoints: weights_sha256 differs'

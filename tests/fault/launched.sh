@@ -107,7 +107,7 @@ exec 9>&-
 exec "$@"
 END
 launched ./keeps --out locked.d
-[[ $? == 1 ]] && ! grep -q 'restarted' err && grep -q 'FAILED: weft: another process trains in' err
+[[ $? == 1 ]] && ! grep -q 'restarted' err && grep -q 'FAILED: weft: another process is training in' err
 result $? "nor is a run that fails by itself"
 exec 9>&-
 
@@ -119,7 +119,7 @@ setsid flock "$3/log.jsonl" sleep 20 </dev/null >/dev/null 2>&1 & # as the run w
 exit 255
 END
 launched ./forgets --out forgotten.d --seeds 1 --set arms='dot: geom=dot' &&
-    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'restarted: weft: another process trains in' err
+    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'restarted: weft: another process is training in' err
 result $? "a run that was given up, but still has the folder, is waited for"
 
 { cat "$weft" && echo; } >other && chmod +x other

@@ -39,7 +39,7 @@ for version in tests/fixtures/*/; do
     result $? "$version: weft compare reads a finished and an unfinished run"
 
     cp -r run-unfinished kept && ! "$weft" train run-unfinished --resume --json >new 2>err &&
-        grep -q 'trained by another release, whose results had other bits' err && diff -r run-unfinished kept
+        grep -q 'trained by a different release, whose results had different bits' err && diff -r run-unfinished kept
     result $? "$version: weft train --resume is refused, and changes nothing"
 
     figures=(params lr seeds loss_mean diff_mean)

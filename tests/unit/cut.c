@@ -265,8 +265,8 @@ static void what_depends_on_places_is_refused(void **state)
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_HEADS, 0.5, WEFT_UNSUPPORTED, "m3"},
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_CHANNELS, 0.5, WEFT_UNSUPPORTED, "m3"},
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_M3, 0.5, WEFT_UNSUPPORTED, "no ranks"},
-        {"gpt2", "", WEFT_UNITS_HEADS, 0.1, WEFT_INVALID, "is none"},
-        {"gpt2", "", WEFT_UNITS_HEADS, 0.9, WEFT_INVALID, "is all"}};
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.1, WEFT_INVALID, "rounds to none"},
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.9, WEFT_INVALID, "rounds to all"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct weft_spec spec;
         struct weft_nn *m;

@@ -344,7 +344,7 @@ static void counts_are_checked(void **state)
     static int32_t tokens[WEFT_MOST_ITEMS + 1];
     char hash[65];
     struct weft_items found, t = made(nll, tokens, WEFT_MOST_ITEMS + 1);
-    refused(&t, "two lists of as many items");
+    refused(&t, "lists of equal length");
     memset(hash, 'a', 64);
     hash[64] = 0;
     const char *metadata[] = {"weft.items", "1", "kind", "samples", "items_sha256", hash, NULL};
@@ -357,7 +357,7 @@ static void counts_are_checked(void **state)
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         check(weft_safetensors_write(in_scratch("items"), entries[i], 2, metadata));
-        check_error(weft_items_load(&found, in_scratch("items")), WEFT_FORMAT, "two lists of as many items");
+        check_error(weft_items_load(&found, in_scratch("items")), WEFT_FORMAT, "lists of equal length");
         weft_items_release(&found);
     }
     metadata[1] = "2";

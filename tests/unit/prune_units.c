@@ -244,8 +244,8 @@ static void what_cannot_be_cut_is_refused_by_name(void **state)
     refused("gpt2", "m3=yes m3_tying=per_head_scalar prune_channels=0.5", WEFT_UNSUPPORTED, "prune_channels=0.5: m3_");
     refused("gpt2", "m3=yes m3_tying=per_head_scalar prune_ranks=0.5", WEFT_UNSUPPORTED, "prune_ranks=0.5: m3_tying");
     refused("gpt2", "prune_ranks=0.5", WEFT_INVALID, "prune_ranks=0.5: no mechanism");
-    refused("gpt2", "prune_heads=0.1", WEFT_INVALID, "prune_heads=0.1: 0.1 of 4 is none");
-    refused("gpt2", "prune_heads=0.9", WEFT_INVALID, "prune_heads=0.9: 0.9 of 4 is all");
+    refused("gpt2", "prune_heads=0.1", WEFT_INVALID, "prune_heads=0.1: 0.1 of 4 rounds to none");
+    refused("gpt2", "prune_heads=0.9", WEFT_INVALID, "prune_heads=0.9: 0.9 of 4 rounds to all");
     struct weft_settings settings = {0};
     struct weft_spec spec;
     struct weft_recipe recipe;

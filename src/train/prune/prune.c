@@ -64,8 +64,8 @@ static enum weft_status check_chosen(const struct weft_recipe *r, const struct w
         any |= weft_prunes(r, &model->params.list[i]);
     return any ? WEFT_OK
                : FAIL(WEFT_INVALID,
-                      "prune=%g, but none of the weights that it may take is in this model: see prune_attention, "
-                      "prune_ffn, prune_mechanisms and prune_embedding",
+                      "prune=%g selects no weight of this model: see prune_attention, prune_ffn, prune_mechanisms and "
+                      "prune_embedding",
                       r->prune.target);
 }
 
@@ -210,7 +210,7 @@ void weft_masks_grow(struct weft_learner *t)
 enum weft_status weft_pruning_resolve(const struct weft_recipe *r)
 {
     if (r->prune.begin > r->prune.end)
-        return FAIL(WEFT_INVALID, "prune_begin=%g is after prune_end=%g: give the first a smaller share of the steps",
-                    r->prune.begin, r->prune.end);
+        return FAIL(WEFT_INVALID, "prune_begin=%g is after prune_end=%g: make prune_begin smaller", r->prune.begin,
+                    r->prune.end);
     return WEFT_OK;
 }

@@ -37,7 +37,7 @@ enum weft_status weft_ranks_count(struct weft_learner *t, int64_t *count)
         return WEFT_OK;
     int64_t *all = calloc((size_t)c->size, sizeof *all);
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks count", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for the counts of %d ranks", c->size);
     all[c->rank] = *count;
     c->phase = "counting the tokens of a step";
     enum weft_status status = weft_comm_gather(c, all, sizeof *all);
@@ -116,7 +116,7 @@ enum weft_status weft_ranks_spans(const struct weft_learner *t, void *records, s
     size_t room = (size_t)weft_partition_most(p) * bytes;
     char *all = calloc((size_t)c->size, room), *list = records;
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks know of the weights", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for the records of %d ranks", c->size);
     for (int64_t i = 0; i < t->own_count; i++)
         memcpy(all + (size_t)c->rank * room + (size_t)i * bytes, list + (size_t)t->own[i].span * bytes, bytes);
     enum weft_status status = weft_comm_gather(c, all, room);

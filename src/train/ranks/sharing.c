@@ -217,7 +217,7 @@ enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree
     pthread_t thread;
     begin(s, nodes, open, 0);
     if (weft_thread_create(&thread, share_buckets, s))
-        return FAIL(WEFT_NOMEM, "no thread for the messages between ranks could be started");
+        return FAIL(WEFT_NOMEM, "cannot start a thread for messages between ranks");
     enum weft_status status = weft_exec_run_watched(t->exec, note_step, s);
     note_done(s, status == WEFT_OK ? INT_MAX : -1);
     double start = weft_seconds();

@@ -81,9 +81,9 @@ static enum weft_status find_wrong(struct weft_learner *t, int64_t group, weft_g
     if (status == WEFT_OK) {
         name_wrong(all, t->comm->size, names, sizeof names);
         status = FAIL(WEFT_CHECK,
-                      "step %lld: the gradient of group %lld has other bits on rank %s: its computer makes errors, or "
-                      "its program is another. No weight was changed by this step: continue without it",
-                      (long long)t->step + 1, (long long)group, *names ? names : "(now on none: it was once)");
+                      "step %lld: the gradient of group %lld has different bits on rank %s: its host makes errors, or "
+                      "runs a different build. This step changed no weight: continue without that rank",
+                      (long long)t->step + 1, (long long)group, *names ? names : "(none when it was recomputed)");
     }
     free(all);
     return status;

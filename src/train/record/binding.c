@@ -147,7 +147,9 @@ enum weft_status weft_binding_check_weights(const struct weft_binding *b, const 
     char hex[65];
     weft_params_hash(p, hex);
     if (strcmp(hex, b->weights) != 0)
-        return FAIL(WEFT_FORMAT, "the weights in %s are not those that were saved: their hash is another", folder);
+        return FAIL(WEFT_FORMAT,
+                    "the weights in %s do not match their saved hash: the checkpoint is damaged or was modified",
+                    folder);
     return WEFT_OK;
 }
 
@@ -157,6 +159,8 @@ enum weft_status weft_binding_check_moments(const struct weft_binding *b, const 
     char hex[65];
     TRY(hash_moments(t, hex));
     if (strcmp(hex, b->optimizer) != 0)
-        return FAIL(WEFT_FORMAT, "the moments in %s are not those that were saved: their hash is another", folder);
+        return FAIL(WEFT_FORMAT,
+                    "the moments in %s do not match their saved hash: the checkpoint is damaged or was modified",
+                    folder);
     return WEFT_OK;
 }

@@ -23,7 +23,7 @@ static enum weft_status compare_array(const struct weft_safetensors *f, const st
         const struct weft_entry *e = weft_safetensors_find(f, name);
         size_t bytes = (size_t)w->count * sizeof *array;
         if (!e || e->foreign || e->dtype != WEFT_F32 || e->bytes != bytes || memcmp(e->data, array + w->offset, bytes))
-            return FAIL(WEFT_CHECK, "%s in %s is not what comes of training again", name, path);
+            return FAIL(WEFT_CHECK, "%s in %s does not match what training again gives", name, path);
     }
     return WEFT_OK;
 }
@@ -35,15 +35,15 @@ static enum weft_status compare_file(const struct weft_learner *t, const struct 
     const struct weft_params *p = &t->model->params;
     double loss;
     if (!weft_binding_read(f, &found))
-        return FAIL(WEFT_FORMAT, "%s has not all of the hashes that bind it to the run", path);
+        return FAIL(WEFT_FORMAT, "%s lacks some of the hashes that bind it to the run", path);
     const char *differs = weft_binding_differs(binding, &found);
     if (differs)
-        return FAIL(WEFT_CHECK, "%s of %s is not what comes of training again", differs, path);
+        return FAIL(WEFT_CHECK, "%s of %s does not match what training again gives", differs, path);
     if (!optimizer)
         return compare_array(f, p, p->weights, "", path);
     const char *text = weft_safetensors_metadata(f, "loss");
     if (!text || !weft_text_real(text, &loss) || loss != t->loss)
-        return FAIL(WEFT_CHECK, "the loss in %s is not what comes of training again", path);
+        return FAIL(WEFT_CHECK, "the loss in %s does not match what training again gives", path);
     TRY(compare_array(f, p, t->moments[0], "moments.0.", path));
     TRY(compare_array(f, p, t->moments[1], "moments.1.", path));
     return WEFT_OK;

@@ -81,7 +81,7 @@ static enum weft_status add(struct weft_record *record, int64_t step, int field,
     put(&framed, event.data, event.count);
     put_number(&framed, masked_crc(event.data, event.count), 4);
     if (fwrite(framed.data, 1, framed.count, record->events) != framed.count || fflush(record->events))
-        return FAIL(WEFT_IO, "%s/%s cannot be written: is the disk full?", record->folder, WEFT_EVENTS);
+        return FAIL(WEFT_IO, "%s/%s cannot be written: the disk may be full", record->folder, WEFT_EVENTS);
     return WEFT_OK;
 }
 

@@ -88,7 +88,7 @@ enum weft_status weft_initial_check(const struct weft_nn *model, const char *pat
     if (status == WEFT_OK)
         status = weft_slurp(path, (size_t)1 << 28, &found, &found_bytes);
     if (status == WEFT_OK && (bytes != found_bytes || memcmp(text, found, bytes) != 0))
-        status = FAIL(WEFT_CHECK, "%s is not of the weights that this run begins with", path);
+        status = FAIL(WEFT_CHECK, "%s does not match the initial weights of this run", path);
     free(text);
     free(found);
     return status;

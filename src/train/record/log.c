@@ -96,8 +96,8 @@ static enum weft_status comes_otherwise(const struct weft_record *record, int64_
                                         const char *now)
 {
     return FAIL(WEFT_CHECK,
-                "step %lld of %s does not come out as its log says: the log was edited, or one of the computers made "
-                "an error. The log has %s%s, now it is %s}",
+                "step %lld of %s does not match its log: the log was edited, or one of the hosts made an error. The "
+                "log has %s%s, now it is %s}",
                 (long long)step, record->folder, before ? before : "nothing", before ? "}" : "", now);
 }
 
@@ -145,8 +145,8 @@ static enum weft_status is_there(const struct weft_record *record)
                             open.st_ino == named.st_ino && open.st_dev == named.st_dev))
         return WEFT_OK;
     return FAIL(WEFT_IO,
-                "%s was removed or replaced while the run was writing to it. Its records up to here are lost; the "
-                "checkpoints are not enough to resume from. Train it again",
+                "%s was removed or replaced while the run was writing to it. Its records so far are lost, and the "
+                "checkpoints alone are not enough to resume. Train it again",
                 path);
 }
 
@@ -159,7 +159,7 @@ static enum weft_status finish(struct draft *draft)
     if (status == WEFT_OK && draft->compared)
         status = compare_expected(record, text, draft->step);
     if (status == WEFT_OK && !weft_chain_write(&record->chain, text, bytes, record->log))
-        status = FAIL(WEFT_IO, "%s/log.jsonl cannot be written: is the disk full?", record->folder);
+        status = FAIL(WEFT_IO, "%s/log.jsonl cannot be written: the disk may be full", record->folder);
     if (status == WEFT_OK)
         status = is_there(record);
     free(text);
@@ -410,7 +410,7 @@ enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const st
     TRY(read_log(&r, log, step));
     if (!r.whole)
         return FAIL(WEFT_FORMAT,
-                    "%s/log.jsonl is not what was written there behind step %" PRId64 ": its chain is broken",
+                    "%s/log.jsonl is not what was written there after step %" PRId64 ": its chain is broken",
                     record->folder, step);
     weft_chain_start(&record->chain);
     return WEFT_OK;

@@ -35,7 +35,7 @@ static enum weft_status check_position(const struct weft_record *record, const s
     if (before && before->kind == WEFT_RECORD_CHANGE)
         return FAIL(WEFT_INVALID,
                     "%s/log.jsonl has two changes in a row at step %" PRId64
-                    ", as earlier programs wrote them: it cannot be decided which options the run continued with",
+                    ", as earlier releases wrote them: the options with which the run continued are unknown",
                     record->folder, e->step);
     bool head = before && before == record->expected && e->step == 0;
     if (!head && (!before || !is_checkpoint(before) || before->step != e->step))
@@ -119,8 +119,8 @@ static enum weft_status derive(struct weft_eras *eras, const char *folder, const
     memcpy(other->value, known->value, sizeof other->value);
     if (!weft_change_read(change->text, take_change, &u))
         return FAIL(WEFT_CHECK,
-                    "%s/log.jsonl has a change that is not possible, or that does not fit the options %s it: the log "
-                    "or a config was edited. It is %s}",
+                    "%s/log.jsonl has a change that is impossible, or does not match the options %s it: the log or a "
+                    "config was edited. It is %s}",
                     folder, back ? "after" : "before", change->text);
     return WEFT_OK;
 }
@@ -135,7 +135,7 @@ static enum weft_status read_chain(const char *checkpoint, char chain[65])
     bool bound = weft_binding_read(f, &binding);
     weft_safetensors_close(f);
     if (!bound)
-        return FAIL(WEFT_FORMAT, "%s has not all of the hashes that bind it to the run", path);
+        return FAIL(WEFT_FORMAT, "%s lacks some of the hashes that bind it to the run", path);
     memcpy(chain, binding.chain, sizeof binding.chain);
     return WEFT_OK;
 }

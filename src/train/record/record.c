@@ -39,7 +39,7 @@ static enum weft_status check_empty(const char *folder)
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     closedir(dir);
     if (!empty)
-        return FAIL(WEFT_INVALID, "%s is not empty: pass --resume to continue the run in it, or give another folder",
+        return FAIL(WEFT_INVALID, "%s is not empty: pass --resume to continue the run in it, or a different folder",
                     folder);
     return WEFT_OK;
 }
@@ -50,15 +50,14 @@ static enum weft_status open_log(struct weft_record *record)
     const char *path = weft_record_path(record, "log.jsonl");
     int fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
     if (fd < 0 && errno == ELOOP)
-        return FAIL(WEFT_INVALID, "%s/log.jsonl is a symbolic link: what it points to is not written to",
-                    record->folder);
+        return FAIL(WEFT_INVALID, "%s/log.jsonl is a symbolic link: Weft does not write to its target", record->folder);
     if (fd < 0)
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be opened: %s", record->folder, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB)) {
         int error = errno;
         close(fd);
         if (error == EWOULDBLOCK)
-            return FAIL(WEFT_INVALID, "another process trains in %s: wait for it, or give another folder",
+            return FAIL(WEFT_INVALID, "another process is training in %s: wait for it, or pass a different folder",
                         record->folder);
         return FAIL(WEFT_IO, "%s/log.jsonl cannot be locked: %s", record->folder, strerror(error));
     }
@@ -103,10 +102,10 @@ static enum weft_status differ(struct weft_record *record, const char *name, con
         record->may_differ = true;
         return weft_change_add(record, name, before, now);
     }
-    return FAIL(WEFT_INVALID,
-                "the run in %s has %s=%s, this is %s: to continue it, run `weft train %s --resume`, or give another "
-                "folder",
-                record->folder, name, before, now, record->folder);
+    return FAIL(
+        WEFT_INVALID,
+        "the run in %s has %s=%s, not %s: run `weft train %s --resume` to continue it, or pass a different folder",
+        record->folder, name, before, now, record->folder);
 }
 
 static enum weft_status compare_entry(void *context, const char *name, const char *value)
@@ -172,8 +171,8 @@ static enum weft_status check_newest(const struct weft_record *record, int64_t s
     }
     if (*origin.text[WEFT_ORIGIN_PROGRAM] && strcmp(origin.text[WEFT_ORIGIN_NUMBERS], WEFT_NUMBERS) != 0)
         return FAIL(WEFT_INVALID,
-                    "the run in %s was trained by another release, whose results had other bits: it can be scored and "
-                    "compared but not resumed. Train it again in another folder",
+                    "the run in %s was trained by a different release, whose results had different bits: it can be "
+                    "scored and compared but not resumed. Train it again in a new folder",
                     record->folder);
     return WEFT_OK;
 }
@@ -182,9 +181,10 @@ static enum weft_status check_newest(const struct weft_record *record, int64_t s
 
 static enum weft_status other_data(const struct weft_record *record)
 {
-    return FAIL(WEFT_INVALID,
-                "the data are not those that the run in %s was trained on: bring those back, or give another folder",
-                record->folder);
+    return FAIL(
+        WEFT_INVALID,
+        "the data is not the data that the run in %s was trained on: restore that data, or pass a different folder",
+        record->folder);
 }
 
 /* Different data is an error; other differences are recorded. */
@@ -259,8 +259,8 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_learn
 enum weft_status weft_record_ungated(const char *folder)
 {
     return FAIL(WEFT_CHECK,
-                "the gates of the run in %s were not run (WEFT_TEST_SKIP_GATES was set): nothing is known about its "
-                "model. Train it again without that variable",
+                "the gates of the run in %s were not run (WEFT_TEST_SKIP_GATES was set), so its model was not checked. "
+                "Train it again without that variable",
                 folder);
 }
 

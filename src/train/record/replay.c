@@ -18,12 +18,12 @@ static enum weft_status load(struct weft_record *record, const char *checkpoint,
     record->changes = "";
     TRY(weft_record_compare_origin(record, &before));
     if (record->may_differ)
-        return FAIL(WEFT_INVALID,
-                    "%s was made by an engine whose results have other bits (%s): on this one (%s) it cannot be "
-                    "decided whether they are right",
-                    checkpoint, before.text[WEFT_ORIGIN_ISA], record->origin.text[WEFT_ORIGIN_ISA]);
+        return FAIL(
+            WEFT_INVALID,
+            "%s was made by an engine whose results have different bits (%s), so this one (%s) cannot check them",
+            checkpoint, before.text[WEFT_ORIGIN_ISA], record->origin.text[WEFT_ORIGIN_ISA]);
     if (strcmp(binding->config, record->config_sha256) != 0)
-        return FAIL(WEFT_CHECK, "%s was saved with other options than its log says", checkpoint);
+        return FAIL(WEFT_CHECK, "%s was saved with options that differ from its log", checkpoint);
     return WEFT_OK;
 }
 
@@ -35,7 +35,7 @@ static enum weft_status begin(struct weft_record *record, const char *checkpoint
     record->log = tmpfile();
     record->events = tmpfile();
     if (!record->log || !record->events)
-        return FAIL(WEFT_IO, "no temporary file could be made: %s", strerror(errno));
+        return FAIL(WEFT_IO, "cannot create a temporary file: %s", strerror(errno));
     TRY(weft_origin_find(&record->origin, t->recipe, 0));
     if (checkpoint)
         TRY(load(record, checkpoint, t, &binding));
@@ -89,7 +89,7 @@ enum weft_status weft_record_replayed(const struct weft_record *record, int64_t 
 {
     const struct weft_expected_record *e = record->expected;
     if (e && e->step <= step)
-        return FAIL(WEFT_CHECK, "%s/log.jsonl has a record of step %" PRId64 " that does not come: %s}", record->folder,
-                    e->step, e->text);
+        return FAIL(WEFT_CHECK, "%s/log.jsonl has a record of step %" PRId64 " that training again does not give: %s}",
+                    record->folder, e->step, e->text);
     return WEFT_OK;
 }

@@ -275,7 +275,7 @@ static enum weft_status record_checkpoint(const struct weft_learner *t, struct w
 {
     TRY(weft_log_checkpoint(record, t, binding, due));
     if (fsync(fileno(record->log)) || fsync(fileno(record->events)))
-        return FAIL(WEFT_IO, "the log in %s could not be brought to disk: %s", record->folder, strerror(errno));
+        return FAIL(WEFT_IO, "cannot flush the log in %s to disk: %s", record->folder, strerror(errno));
     return WEFT_OK;
 }
 

@@ -106,7 +106,7 @@ static void read_origin(const struct weft_safetensors *f, struct weft_origin *or
 static enum weft_status read_binding(const struct weft_safetensors *f, const char *name, struct weft_binding *binding)
 {
     if (!weft_binding_read(f, binding))
-        return FAIL(WEFT_FORMAT, "%s has not all of the hashes that bind it to the run", name);
+        return FAIL(WEFT_FORMAT, "%s lacks some of the hashes that bind it to the run", name);
     return WEFT_OK;
 }
 
@@ -246,7 +246,7 @@ enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *
     TRY(weft_ckpt_latest(run, load, &loading, &good, folder, ROOM));
     TRY(share_folder(t->comm, none));
     if (any >= 0 && good < 0)
-        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: start again, in another folder", run);
+        return FAIL(WEFT_FORMAT, "no checkpoint in %s can be used: start again in a different folder", run);
     if (good >= 0 && good != t->step)
         return FAIL(WEFT_FORMAT, "%s holds step %" PRId64 ", which is not the step in its name", folder, t->step);
     if (good < 0)
@@ -290,8 +290,7 @@ enum weft_status weft_state_verify(const char *checkpoint, const struct weft_par
     TRY(find_binding(checkpoint, "model.safetensors", &binding, &bound));
     TRY(find_binding(checkpoint, "optimizer.safetensors", &other, &both));
     if (!bound)
-        weft_note_once("binding", "%s has no hashes: nothing shows that its weights are as they were saved",
-                       checkpoint);
+        weft_note_once("binding", "%s has no hashes: its weights cannot be verified", checkpoint);
     if (both)
         TRY(compare_bindings(&binding, &other));
     if (!bound)

@@ -219,7 +219,7 @@ static enum weft_status read_items(struct weft_items *t, const struct weft_safet
     TRY(read_metadata(t, f, path));
     if (!is_column(nll, WEFT_F64) || !is_column(tokens, WEFT_I32) || nll->dim[0] != tokens->dim[0] || nll->dim[0] < 1 ||
         nll->dim[0] > WEFT_MOST_ITEMS || (norm && (!is_column(norm, WEFT_F64) || norm->dim[0] != nll->dim[0])))
-        return wrong(path, "nll and tokens are not two lists of as many items");
+        return wrong(path, "nll and tokens are not lists of equal length");
     t->count = nll->dim[0];
     TRY(make_room(t, t->count, norm != NULL));
     TRY(weft_safetensors_read(f, "nll", &(struct weft_tensor){t->nll, WEFT_F64, 1, {t->count}}));
@@ -271,10 +271,10 @@ static enum weft_status compare(const struct weft_items *t, const char *path, bo
                 memcmp(found.nll, t->nll, (size_t)t->count * sizeof *t->nll) == 0 &&
                 memcmp(found.tokens, t->tokens, (size_t)t->count * sizeof *t->tokens) == 0;
     if (status == WEFT_OK && !same)
-        status = decided ? FAIL(WEFT_CHECK, "%s is not what the model of this run gives", path)
+        status = decided ? FAIL(WEFT_CHECK, "%s does not match what this run's model gives", path)
                          : FAIL(WEFT_INVALID,
-                                "%s is not of the last test in the log: it cannot be decided whether it is of a later "
-                                "one, or was edited. Resume the run until it is finished",
+                                "%s is not of the last test in the log: it is of a later one, or was edited. Resume "
+                                "the run until it is finished",
                                 path);
     weft_items_release(&found);
     return status;

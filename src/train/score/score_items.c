@@ -169,7 +169,7 @@ static enum weft_status check_fields(const struct items *t, const json_t *object
         if (known[i])
             continue;
         char what[80];
-        snprintf(what, sizeof what, "the field \"%.40s\" is not known here", name);
+        snprintf(what, sizeof what, "unknown field \"%.40s\"", name);
         return wrong(t, what);
     }
     return WEFT_OK;
@@ -182,7 +182,7 @@ static enum weft_status read_pair(struct items *t, const json_t *object, struct 
     const json_t *texts[] = {json_object_get(object, "sentence_good"), json_object_get(object, "sentence_bad")};
     TRY(check_fields(t, object, pair_fields));
     if (!is_words(texts[0]) || !is_words(texts[1]))
-        return wrong(t, "sentence_good and sentence_bad must be texts that are not empty");
+        return wrong(t, "sentence_good and sentence_bad must be non-empty strings");
     *item = (struct item){.choices = 2};
     for (int i = 0; i < 2; i++)
         TRY(add_choice(t, item, i, NULL, texts[i]));
@@ -196,12 +196,11 @@ static enum weft_status read_choices(struct items *t, const json_t *object, stru
     size_t count = json_array_size(choices), i;
     TRY(check_fields(t, object, choice_fields));
     if (!json_is_string(query) || count < 2 || count > MOST_CHOICES)
-        return wrong(t, "query must be a text, and choices a list of 2 to 64 texts");
-    json_array_foreach(choices, i, text) if (!is_words(text)) return wrong(t,
-                                                                           "a choice must be a text that is not empty");
+        return wrong(t, "query must be a string, and choices a list of 2 to 64 strings");
+    json_array_foreach(choices, i, text) if (!is_words(text)) return wrong(t, "a choice must be a non-empty string");
     double number = json_is_number(gold) ? json_number_value(gold) : -1;
     if (!(number >= 0 && number < (double)count && number == floor(number)))
-        return wrong(t, "gold must be the number of a choice, counted from 0");
+        return wrong(t, "gold must be the index of a choice, counted from 0");
     *item = (struct item){.choices = (int)count, .gold = (int)number};
     json_array_foreach(choices, i, text) TRY(add_choice(t, item, (int)i, query, text));
     return WEFT_OK;

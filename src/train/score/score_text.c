@@ -111,7 +111,7 @@ static enum weft_status finish(struct stream *t, const char *what)
     TRY(weft_scorer_finish(t->scorer));
     TRY(finish_items(t));
     if (!t->score->tokens)
-        return FAIL(WEFT_INVALID, "%s has less than two tokens: there is nothing to score", what);
+        return FAIL(WEFT_INVALID, "%s has fewer than two tokens: there is nothing to score", what);
     return WEFT_OK;
 }
 
@@ -150,8 +150,8 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
     int64_t vocab = s->model->spec->vocab, top = weft_shards_max_token(shards);
     if (top >= vocab)
         return FAIL(WEFT_INVALID,
-                    "the data have tokens up to %lld, but the model's vocabulary is %lld: were they made "
-                    "with another tokenizer?",
+                    "the data has token ids up to %lld, but the model's vocabulary is %lld: encode the data with the "
+                    "model's tokenizer",
                     (long long)top, (long long)vocab);
     bool documents = weft_shards_documents(shards) >= WEFT_LEAST_DOCUMENTS;
     enum weft_status status = begin(&t, s, documents ? weft_shards_end(shards) : -1, score);

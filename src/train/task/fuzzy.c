@@ -50,7 +50,8 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
         return FAIL(WEFT_INVALID, "%lld tokens of %lld codes and %lld answers need vocab=%lld or more, not %lld",
                     (long long)o->tokens, (long long)o->codes, (long long)o->keys, least, (long long)spec->vocab);
     if (o->noise > most)
-        return FAIL(WEFT_INVALID, "fuzzy_noise=%g is more than %g, where queries say nothing about keys of %lld codes",
+        return FAIL(WEFT_INVALID,
+                    "fuzzy_noise=%g is more than %g, at which queries have no information about keys of %lld codes",
                     o->noise, most, (long long)o->codes);
     return WEFT_OK;
 }

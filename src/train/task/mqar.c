@@ -42,10 +42,10 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     struct mqar *o = opts;
     long long length = o->length, pairs = o->pairs;
     if (length % 2)
-        return FAIL(WEFT_INVALID, "mqar_length=%lld is odd: keys and values come in pairs, give %lld", length,
+        return FAIL(WEFT_INVALID, "mqar_length=%lld is odd, but keys and values come in pairs: set %lld", length,
                     length + 1);
     if (4 * pairs > length)
-        return FAIL(WEFT_INVALID, "mqar_pairs=%lld need mqar_length=%lld or more, not %lld", pairs, 4 * pairs, length);
+        return FAIL(WEFT_INVALID, "mqar_pairs=%lld needs mqar_length=%lld or more, not %lld", pairs, 4 * pairs, length);
     if (spec->vocab <= length)
         return FAIL(WEFT_INVALID, "mqar_length=%lld needs a larger vocabulary than vocab=%lld: 8192 is usual", length,
                     (long long)spec->vocab);

@@ -22,7 +22,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     (void)arena;
     const struct recall *o = opts;
     if (o->symbols > spec->vocab)
-        return FAIL(WEFT_INVALID, "recall_length=%lld different tokens need vocab=%lld or more, not %lld",
+        return FAIL(WEFT_INVALID, "recall_length=%lld distinct tokens need vocab=%lld or more, not %lld",
                     (long long)o->symbols, (long long)o->symbols, (long long)spec->vocab);
     return WEFT_OK;
 }

@@ -74,12 +74,13 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
 {
     TRY(weft_shards_open(s, o->data, split));
     if (weft_shards_max_token(*s) >= spec->vocab)
-        return FAIL(WEFT_INVALID, "tokens of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
+        return FAIL(WEFT_INVALID, "token ids of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
                     weft_shards_max_token(*s), (long long)weft_shards_max_token(*s) + 1, (long long)spec->vocab);
     TRY(weft_shards_index(*s, note_indexing, (void *)o->data));
     if (weft_shards_windows(*s, o->length) == 0)
-        return FAIL(WEFT_INVALID, "%s has %lld tokens for %s, too few for a sequence of context=%lld and its end",
-                    o->data, (long long)weft_shards_tokens(*s), split, (long long)o->length);
+        return FAIL(WEFT_INVALID,
+                    "%s has %lld tokens for %s, too few for a sequence of context=%lld and the token after it", o->data,
+                    (long long)weft_shards_tokens(*s), split, (long long)o->length);
     return WEFT_OK;
 }
 
@@ -104,8 +105,8 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
     struct text *o = opts;
     struct stat info;
     if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* one file would be train, val and test at once */
-        return FAIL(WEFT_INVALID, "data=%s is not a folder: give one with token files train*.bin and val*.bin",
-                    o->data);
+        return FAIL(WEFT_INVALID,
+                    "data=%s is not a folder: set data to a folder with token files train*.bin and val*.bin", o->data);
     char *tokenizer = weft_arena_print(arena, "%s/tokenizer.json", o->data);
     o->window = weft_arena_alloc(arena, ((size_t)o->length + 1) * sizeof *o->window);
     o->failure = weft_arena_alloc(arena, sizeof *o->failure);
