@@ -4,16 +4,16 @@
 #   make build              the libraries and the program alone
 #   make defconfig-NAME     write .config from configs/NAME
 #   make menuconfig         change .config
-#   make savedefconfig      write what .config has besides defaults to defconfig
-#   make SET="steps=50"     run the study with other settings than its .config has
-#   make BUDGET=60          run it with as many steps as fit into so many minutes
-#   make LONG=1             run it although it takes more than a day
+#   make savedefconfig      write the values of .config that are not defaults to defconfig
+#   make SET="steps=50"     run the study with settings that override its .config
+#   make BUDGET=60          run it with as many steps as fit into this many minutes
+#   make LONG=1             run it even if it takes more than a day
 #   make STAND_IN=PATH      run it on this text, or folder of token files, instead of the data it names; see docs/data.md
 #   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
-#   make ONEDNN=yes         the program with oneDNN besides (libdnnl): benches compare with it; see src/dnn/dnn.h
+#   make ONEDNN=yes         the program with oneDNN (libdnnl), for comparison in benches; see src/dnn/dnn.h
 #   make check              run every quick test: some 7 minutes on 2 cores
 #   make check-quick        run those that take at most 2 s each: for use while editing
-#   make check-long         run the slow tests too, in order; long-NAME runs one of them
+#   make check-long         also run the slow tests, in order; long-NAME runs one of them
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run tests under AddressSanitizer, or ThreadSanitizer; long-asan and long-tsan run all
 #   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512
@@ -67,7 +67,7 @@ OPT_tsan := -O1 -g1 -fsanitize=thread
 OPT_emulated := -O2 -g -DWEFT_EMULATE_AMX -Itests/emulated
 OPT_aarch64 := -O1
 OPT_coverage := -O1 -g --coverage
-# What forks after threads ran is tested too; and threads that race must be several.
+# Forks after threads have run are also tested, and a race needs several threads.
 ifeq ($(FLAVOUR),tsan)
 TEST_ENV := TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=3
 endif
@@ -79,7 +79,7 @@ endif
 ifeq ($(FLAVOUR),aarch64)
 override CC := aarch64-linux-gnu-gcc
 override AR := aarch64-linux-gnu-ar
-# The loader and the libraries of Debian's arm64: those of the cross compiler are of another version, and threads hang.
+# Uses the loader and libraries of Debian's arm64: the cross compiler's have a different version, and threads hang.
 TEST_ENV := WEFT_WRAP=qemu-aarch64
 endif
 
@@ -284,8 +284,8 @@ STUDY_OPTIONS := $(strip $(SET:%=--set %) $(BUDGET:%=--budget %) $(LONG:%=--long
 study: build
 	$(PROGRAM) ablate --config .config --out studies/$(STUDY) $(STUDY_OPTIONS)
 
-# Kconfig takes what it cannot use for nothing and is content: the program checks what it was asked for, and what it made
-# of that. What is refused leaves no .config, so that `make` does not run the study before it instead.
+# Kconfig silently ignores values that it cannot use, so the program checks the request and the result. An invalid
+# request leaves no .config, so that `make` does not run the previous study instead.
 defconfig-%: build
 	@test -f configs/$* || { echo "there is no configs/$*; there are: $(filter-out Kconfig,$(notdir $(wildcard configs/*)))" && false; } >&2
 	@command -v kconfig-conf >/dev/null || { echo "kconfig-conf is missing: run tools/deps.sh" && false; } >&2
@@ -302,7 +302,7 @@ menuconfig: build
 savedefconfig: build
 	@$(PROGRAM) config .config >/dev/null
 	@$(KCONFIG)-conf --savedefconfig=defconfig configs/Kconfig >/dev/null
-	@echo "defconfig holds what .config has besides defaults: name it configs/NAME"
+	@echo "defconfig contains the values of .config that are not defaults: name it configs/NAME"
 
 # ---- checking
 

@@ -14,7 +14,7 @@ static void is_noticed(void **state)
 {
     const struct weft_mutant *m = *state;
     struct weft_mutant_result result;
-    /* What an earlier gate may hide runs with all of them, as before training. */
+    /* Mutants that an earlier gate may hide run with all gates, as before training. */
     unsigned gates = m->gate == WEFT_GATE_ACCOUNTED ? WEFT_GATES_ALL : 1u << m->gate;
     assert_int_equal(weft_mutant_run(m, gates, &result), WEFT_OK);
     print_message("%s\n", result.message);

@@ -66,7 +66,7 @@ def run(*command, **more):
 
 
 def object_code(file):
-    """What a source file of the copy compiles to, without debugging information; None if it does not compile."""
+    """Returns the object code of a source file of the copy without debugging information; None if it does not compile."""
     object_file = f"build/release/{file.with_suffix('.o')}".replace("/src/", "/obj/")
     if run("make", "-C", COPY, "WERROR=", object_file).returncode:
         return None
@@ -76,7 +76,7 @@ def object_code(file):
 
 
 class Coverage:
-    """Which tests execute a line. The folder has gcov's counters of each test: TEST/PATH-OF-THE-OBJECT.gcda."""
+    """Finds the tests that execute a line. The folder has gcov's counters of each test: TEST/PATH-OF-THE-OBJECT.gcda."""
 
     def __init__(self, folder):
         self.root = pathlib.Path(folder).resolve()
@@ -129,7 +129,7 @@ def check(tests, environment):
 
 
 def copy_tree(tree):
-    """Copies what git knows of the tree, with dates, and removes what the copy has besides."""
+    """Copies the files tracked by git, with their dates, and removes all others from the copy."""
     listed = run("git", "-C", tree, "ls-files", "-co", "--exclude-standard").stdout.split("\n")
     for name in filter(None, listed):
         source, target = pathlib.Path(tree, name), COPY / name
@@ -163,7 +163,7 @@ def main():
     parser.add_argument("--only", type=int, nargs="*", help="test these defects, by number, and only print the others")
     parser.add_argument("--skip-clean", action="store_true", help="do not test the tree without a defect first")
     parser.add_argument("--coverage", metavar="DIR", help="run only tests that execute the changed line, see above")
-    parser.add_argument("--tree", default=".", help="test another version of the tree")
+    parser.add_argument("--tree", default=".", help="folder of the tree to test")
     args = parser.parse_args()
 
     files = [f for f in sorted(pathlib.Path("src").rglob("*.c")) if not f.stem.endswith("_amx")]

@@ -54,7 +54,7 @@ def documents(args):
 
 
 def learn(args, folder):
-    """A tokenizer of as many tokens as asked for, from the first documents."""
+    """Trains a tokenizer with --vocab tokens on the first documents and returns its path."""
     sample, tokenizer = os.path.join(folder, "sample.txt"), os.path.join(folder, "tokenizer.json")
     with open(sample, "w", encoding="utf-8") as f:
         for (text, _), _ in zip(documents(args), range(LEARNED_FROM)):
@@ -65,7 +65,7 @@ def learn(args, folder):
 
 
 def prepare(args, tokenizer):
-    """What the shards count."""
+    """Runs `weft data prepare` on the documents and returns their counts."""
     command = [args.weft, "data", "prepare", "-", "--field", "text", "--val", VALIDATION, "--tokenizer", tokenizer,
                "--out", args.out]
     print(*command, flush=True)

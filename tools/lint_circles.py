@@ -5,7 +5,7 @@
 # functions, directly or through others, and headers that include each other. It reads only the sources, so it needs no
 # build.
 #
-# A .c file uses another one if it names a function that is defined there, as a call or as a pointer. An _inl.h file is
+# A .c file uses another if it names a function defined there, as a call or as a pointer. An _inl.h file is
 # code, used by every file that includes it. Descriptors are data, so naming a table or an object does not count as use.
 import os
 import re
@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 # At the beginning of a line: what it returns, the name, the parameters and the body's brace.
 DEFINITION = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(weft_\w+)[ \t]*\(([^;{}]*)\)\s*\{", re.M)
 NAME = re.compile(r"\bweft_\w+")
-# An op's cases may be made of any op, also of one that uses this op: that is a test.
+# An op's cases are tests, so they may use any op, even one that uses this op.
 CASES = re.compile(r"^static void build\(struct weft_graph \*\w+, const struct weft_case \*\w+\)\n\{.*?^\}", re.S | re.M)
 TAG = re.compile(r"\b(?:struct|enum|union)\s+weft_\w+") # may have the name of a function
 

@@ -7,7 +7,7 @@ Each test declares in a comment where it runs and how many CPU seconds it takes 
     run-tests: 3 s, asan 10 s, tsan 20 s
 
 This one takes 3 s in `make check` and also runs under the two sanitizers. `make long-asan` and `long-tsan` run the C tests
-and tests/cli whatever they declare, except those with `once`. The number of concurrent tests is one more than that of cores,
+and tests/cli whatever they declare, except those with `once`. The number of concurrent tests is the number of cores plus one,
 because some tests wait (WEFT_JOBS sets the number). The longest start first. Each gets its share of the cores, because
 threads that wait for one another are slow when other tests run.
 
@@ -45,7 +45,7 @@ SLOWEST = 20
 
 
 class Declared:
-    """What the comment in a test's source says."""
+    """The declarations in the comment of a test's source."""
 
     def __init__(self, source):
         self.source, self.seconds, self.once = source, {}, False
@@ -242,7 +242,7 @@ def slowest_command(args):
 
 
 def declare_command(args):
-    """Rewrites the declarations of the tests of a file of times: half as much again as measured, for slower machines."""
+    """Declares 1.5 times the measured seconds for the tests in a file of times, to allow for slower machines."""
     measured = {}
     for flavour, source, _, cpu, _ in read_times(args.file):
         measured[flavour, source] = max(cpu, measured.get((flavour, source), 0))
@@ -262,8 +262,8 @@ def main():
     run.set_defaults(function=run_command)
     listing = commands.add_parser("list", help="print the tests of a flavour")
     listing.add_argument("flavour")
-    listing.add_argument("--all", action="store_true", help="also those that do not declare it, but can run there")
-    listing.add_argument("--quick", action="store_true", help=f"only those that declare at most {QUICK} s")
+    listing.add_argument("--all", action="store_true", help="also tests that can run there without declaring it")
+    listing.add_argument("--quick", action="store_true", help=f"only tests that declare at most {QUICK} s")
     listing.set_defaults(function=list_command)
     commands.add_parser("budget", help="check all declarations").set_defaults(function=budget_command)
     declare = commands.add_parser("declare", help="rewrite declarations after a file of times")

@@ -43,7 +43,8 @@ struct weft_call {
     size_t local_stride;
 };
 
-/* What plan() books. Allocate `plan` with weft_arena_alloc(arena, ...): it lives as long as the executable graph. */
+/* Memory that plan() requests. Allocate `plan` with weft_arena_alloc(arena, ...): it lives as long as the executable
+ * graph. */
 struct weft_booking {
     struct weft_arena *arena;
     size_t scratch; /* bytes */

@@ -38,7 +38,7 @@ double weft_effect_resolved(int64_t seeds, double alpha);
 
 /* ---- several looks at one study (looks.c) */
 
-/* What a plan fixes before the first run. A verdict needs WEFT_LEAST_SEEDS seeds: with two, the estimated noise is a
+/* Constants fixed before the first run. A verdict needs WEFT_LEAST_SEEDS seeds: with two, the estimated noise is a
  * matter of chance. */
 #define WEFT_FAMILY_ALPHA 0.05
 enum { WEFT_MAX_LOOKS = 16, WEFT_LEAST_SEEDS = 3 };

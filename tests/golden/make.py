@@ -6,7 +6,7 @@ Written from the documented definitions alone, never from Weft's kernels: a refe
 the author's mistake. Where PyTorch has the function it is used as is; attention is spelled out one query at a time,
 routing on the whole matrix of probabilities.
 
-    python3 tests/golden/make.py     writes the .json files beside itself; the same bytes every time
+    python3 tests/golden/make.py     writes the .json files to its own folder; the same bytes every time
 
 README.md says what a file holds.
 """
@@ -243,7 +243,7 @@ def rope():
 
 def heads():
     def split(x, own, heads):
-        """[M, heads, width] of x in `own` heads, each repeated for those that share it."""
+        """Returns [M, heads, width] from x in `own` heads, each repeated for the heads that share it."""
         return x.unflatten(1, (own, -1)).repeat_interleave(heads // own, 1)
 
     def join(a, b, a_heads, b_heads, heads):
@@ -358,7 +358,7 @@ def score_keys(
 
 
 def packed(*lengths):
-    """Sequences one behind the other, the call's own rows being the key store."""
+    """Consecutive sequences; the call's own rows are the key store."""
     tiles, first = [], 0
     width = -(-max(lengths) // KEY_TILE)
     for n in lengths:
@@ -410,11 +410,11 @@ def attention():
     go("everything", packed(5, 7), 4, 2, 4, 3, **everything)
     go("two_tiles", packed(67, 3), 2, 1, 3, 2, scale=(2,), key_bias=per_key(2), pos_bias=(2, 66))
     go("continued", CONTINUED, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=())
-    # The log-sum-exp has a derivative too: with that of the values, and alone.
+    # The log-sum-exp also has a derivative: with the derivative of the values, and alone.
     go("both", packed(5, 7), 4, 2, 4, 3, seeded=(0, 1), **everything)
     go("both_tiles", packed(66), 1, 1, 2, 2, seeded=(0, 1))
     go("lse", packed(6, 4), 4, 2, 3, 2, seeded=(1,), **everything)
-    # Reciprocal scores. The last has the queries of its whole key store beside its own.
+    # Reciprocal scores. The last case has its own queries and the queries of its whole key store.
     biases = dict(key_bias=per_key(2), q_bias=per_key(2))
     go("ra", packed(9), 2, 2, 4, 4, ra=(0.5, 3))
     go("ra_grouped", packed(5, 8), 4, 2, 3, 2, ra=(-0.75, 1), scale=(4,))
@@ -432,7 +432,7 @@ def attention():
 
 
 def absorbed(heads, d, latent, ra):
-    """Keys are c A_h. What is stored is c, so queries come as A_h q, and a row's own key, as it is, beside them."""
+    """Keys are c A_h. The cache stores c, so queries are passed as A_h q, together with the row's own key, unchanged."""
     name, n, m = "ra_absorbed", CONTINUED_KEYS, len(CONTINUED["seq"])
     c = draw(f"{name}/c", n, latent, unit=2.0**-3)
     q = draw(f"{name}/q", m, heads, d, unit=2.0**-3)
@@ -495,7 +495,7 @@ def select(row, mode, topk, rms_factor):
 
 
 def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, mode, topk, rms_factor, **terms):
-    """What the rows gather of u, and of v as attention does."""
+    """Returns the sums over u that the rows gather, and attention's sums over v."""
     q, k, v = q.view(len(q), heads, -1), *(x.view(len(x), kv_heads, -1) for x in (k, v))
     k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     y, o = [], []

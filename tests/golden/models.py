@@ -5,7 +5,7 @@
 Written from the definitions of the parts alone, never from Weft's code: dense, one T x T matrix per head, nothing fused
 and nothing cancelled by hand (the scores of w2 and overlap are the whole distances).
 
-    python3 tests/golden/models.py     writes models.json beside itself; the same bytes every time
+    python3 tests/golden/models.py     writes models.json to its own folder; the same bytes every time
 
 README.md says what the file holds. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
 width, F feed-forward width, V vocabulary, N layers, R decoupled-rope width, G gate width, r cross-token rank.
@@ -167,7 +167,7 @@ def m3_shapes(o, first, last):
 
 
 def shapes(o):
-    """Of all weights, by name."""
+    """Returns the shapes of all weights, by name."""
     s = dict(wte=(o.V, o.C))
 
     def add(scope, part):
@@ -308,7 +308,7 @@ def scores(o, w, q, k, sigma_q, sigma_k):
 
 
 def attention(o, w, m3, x, gate, e):
-    """What attention adds, its probabilities [B, H, T, T], and the key latent. gate [B, T, H] and e [B, T, L] come from
+    """Returns attention's output, its probabilities [B, H, T, T], and the key latent. gate [B, T, H] and e [B, T, L] come from
     the layer before; None in the first."""
     mean, raw, value, c = keys_latent(o, w, x, e) if o.latent else keys_full(o, w, m3, x, e)
     mean_q = split(w.linear(x, "wq"), o.H)
@@ -419,7 +419,7 @@ def head_gate(o, w, h):
 
 
 def buckets(o):
-    """Which latent a hidden element belongs to, as a matrix [F, L], and which head a latent does, [L]."""
+    """Returns the latent of each hidden element, as a matrix [F, L], and the head of each latent, [L]."""
     bucket = torch.tensor([f * o.L // o.F for f in range(o.F)])
     head = [next(h for h in range(o.H) if h * o.L // o.H <= l < (h + 1) * o.L // o.H) for l in range(o.L)]
     return F.one_hot(bucket, o.L).double(), torch.tensor(head)
@@ -453,7 +453,7 @@ def hidden(o, w, x):
 
 
 def feed_forward(o, w, x, P, c, last):
-    """What the feed-forward adds, the next layer's gate and context, and the losses on z."""
+    """Returns the feed-forward's output, the next layer's gate and context, and the losses on z."""
 
     def alpha(name, fixed):
         return w.under(name)["alpha"] if o.learn_alpha else fixed

@@ -5,7 +5,7 @@
 AdamW is PyTorch's own, given the learning rate and the clipped gradient of every step. AdamWSPAM is written here from
 its definition alone, and never from Weft's code.
 
-    python3 tests/golden/optim.py     writes optim.json beside itself; the same bytes every time
+    python3 tests/golden/optim.py     writes optim.json to its own folder; the same bytes every time
 
 README.md says what the file holds.
 """

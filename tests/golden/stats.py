@@ -34,7 +34,7 @@ def t_cdf(t, v):
 
 
 def root(f, low, high):
-    """Of a rising or falling f, by halving."""
+    """Returns the root of a monotonic f, by bisection."""
     rising = f(high) > f(low)
     for _ in range(100):
         middle = (low + high) / 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# tokenizer.py - writes tokenizer.json and tokenizer_vectors.jsonl beside itself: a small byte-level BPE tokenizer and
+# tokenizer.py - writes tokenizer.json and tokenizer_vectors.jsonl to its own folder: a small byte-level BPE tokenizer and
 # what it makes of texts. Everything in the plainest way there is, from the published definitions: pieces by a walk over
 # characters instead of a pattern, merges by looking through the whole list again for every merge.
 import json

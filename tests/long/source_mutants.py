@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """source_mutants.py - breaks one line of the source at a time, and checks that the named check notices it.
 
-`weft verify --mutants` replaces parts and ops of a running program. What is not in their tables, such as the queue and the
-report, is broken here: each mutant is applied in a copy of the tree (build/source-mutants), built, and its command is run,
+`weft verify --mutants` replaces parts and ops of a running program. Code outside their tables, such as the queue and the
+report, is mutated here: each mutant is applied in a copy of the tree (build/source-mutants), built, and its command is run,
 which must fail and name the check. Before, the command must pass in the sound copy. Prints a TAP line for each mutant.
 
     tests/long/source_mutants.py                 all mutants
@@ -548,7 +548,7 @@ def restore(before):
 
 
 def try_mutant(mutant, environment):
-    """What is wrong; "" if the mutant was caught."""
+    """Returns an error message; "" if the mutant was caught."""
     try:
         before = apply(mutant)
     except ValueError as error:

@@ -60,7 +60,7 @@ for kind in openmpi mpich; do
     "$weft" train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
     same "3 ranks with $kind, resumed alone" "$scratch/${kind}3"
 
-    # A damaged checkpoint is left out by all ranks, whoever owns what is damaged.
+    # All ranks skip a damaged checkpoint, whichever rank owns the damaged part.
     rm -r "$scratch/${kind}3/step-000000012"
     printf 'damage' | dd of="$scratch/${kind}3/step-000000008/optimizer.safetensors" bs=1 seek=40000 conv=notrunc 2>/dev/null
     ranks $kind 2 train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
@@ -74,19 +74,19 @@ for kind in openmpi mpich; do
 done
 
 if has openmpi && has mpich; then
-    # A launcher of another MPI: each process is alone in its world.
+    # With a launcher of a different MPI, each process is alone in its world.
     mkdir "$scratch/modules"
     cp "$(dirname "$(readlink -f "$weft")")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
     WEFT_MODULES=$scratch/modules ranks mpich 2 train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q "the launcher started 2 processes, but MPI sees 1" "$scratch/err"
-    result $? "a launcher of another MPI is refused"
+    result $? "a launcher of a different MPI is an error"
 fi
 if has openmpi; then
     # Ranks that do not ask for the same.
     WEFT_RANKS='' mpirun.openmpi --oversubscribe --bind-to none -n 1 "$weft" train gpt2 "${small[@]}" : \
         -n 1 "$weft" train gpt2 "${small[@]}" --set lr=0.5 >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q "rank 1 of 2: its config differs from rank 0's" "$scratch/err"
-    result $? "ranks with other options are refused"
+    result $? "ranks with different options are an error"
 fi
 if has openmpi; then
     # A study whose runs have two ranks each, and its array job.

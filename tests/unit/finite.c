@@ -17,7 +17,7 @@ static float *find_weight(const struct stage *s, const char *name)
     return p->weights + p->list[i].offset;
 }
 
-/* Cutting a spike must not hide that it was infinite. What is bad in the sum alone is named by its weight. */
+/* Cutting a spike must not hide that it was infinite. If only the sum is non-finite, the message names its weight. */
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void a_bad_weight_is_named(void **state)
     close_stage(&s);
 }
 
-/* Finite weights whose products are not, with everything behind them bad as well, in every dtype and with whatever is
+/* Finite weights whose products are not finite, and then everything after them, in every dtype and with whatever is
  * made twice. */
 static void what_overflows_is_named(void **state)
 {

@@ -114,7 +114,7 @@ static void samples_keep_the_rules(void **state)
     close_stage(&s);
 }
 
-/* Of so many samples all keys come that there are. */
+/* This many samples contain every possible key. */
 static void different_keys_are_counted(void **state)
 {
     (void)state;
@@ -136,8 +136,8 @@ static void different_keys_are_counted(void **state)
     close_stage(&s);
 }
 
-/* What an observer gets who counts by the rules: the sums over all scored tokens of its loss, of the loss' square and
- * of how often it is right, by the probabilities of all keys, one factor for each token. */
+/* Scores an ideal observer that knows the rules: sums over all scored tokens its loss, the square of its loss and
+ * its correct answers, from the probabilities of all keys, one factor for each token. */
 static void observe(const struct stage *s, double noise, double sums[3])
 {
     for (int64_t q = 0; q < s->n; q++) {

@@ -84,7 +84,7 @@ static void chosen_matrices_alone_are_pruned(void **state)
     }
 }
 
-/* Without a learning rate the weights are those that the mask was made of. */
+/* With a learning rate of 0, the weights are still those from which the mask was computed. */
 static void the_smallest_go_and_of_equal_ones_the_first(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void the_smallest_go_and_of_equal_ones_the_first(void **state)
     close_stage(&s);
 }
 
-/* Weights that are 0 for another reason do not bring back what is pruned. */
+/* Weights that are 0 for a different reason do not restore pruned ones. */
 static void masks_only_grow(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void weights_that_are_0_anyway_are_pruned_in_their_turn(void **state)
     close_stage(&s);
 }
 
-/* Whatever it does with gradients that are 0. */
+/* An optimiser that changes weights even if their gradients are 0. */
 static void push(const void *options, const struct weft_update *u, const struct weft_span *span)
 {
     (void)options;

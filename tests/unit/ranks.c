@@ -14,7 +14,7 @@
 
 enum { STEPS = 4 };
 
-/* What a rank has in the end. */
+/* A rank's final state. */
 struct result {
     char weights[65], stream[65], losses[65];
     double norm;
@@ -134,8 +134,8 @@ static _Thread_local bool broken_here; /* the rank of this thread */
 static struct fault {
     enum weft_op_id op;
     bool backward;
-    int bit;      /* of an f32, or bf16 */
-    int64_t from; /* the fault is of elements from there on */
+    int bit;      /* bit that is flipped in an f32 or bf16 */
+    int64_t from; /* first element that the fault affects */
 } fault;
 
 static void flip(const struct weft_tensor *t)
@@ -161,7 +161,7 @@ enum { VERIFY_EVERY = 2, RANKS = 4, GROUPS_EACH = 2 };
 
 struct verified {
     int broken;          /* rank */
-    int64_t step[RANKS]; /* of each rank in the end */
+    int64_t step[RANKS]; /* final step of each rank */
 };
 
 static enum weft_status train_verified(struct weft_comm *c, void *context)

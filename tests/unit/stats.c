@@ -184,7 +184,7 @@ static void verdicts_in_words(void **state)
 /* The noise of a run; base and arms of a study have a key each. */
 typedef double noise_fn(uint64_t key, uint64_t run);
 
-/* Most of the deviation is the seed's own, which pairing takes out. What is left of a difference has deviation 1. */
+/* Most of the deviation belongs to the seed, and pairing removes it. The remaining deviation of a difference is 1. */
 static double normal(uint64_t key, uint64_t run) { return 3 * weft_normal(0, run) + sqrt(0.5) * weft_normal(key, run); }
 
 /* This share of runs ends in a worse basin. */
@@ -204,7 +204,7 @@ static double opposite_basins(uint64_t key, uint64_t run)
 /* One run in ten fails, and none of the base. The mean is taken out of the noise. */
 static double failing_arm(uint64_t key, uint64_t run) { return basins(key, run, key ? 0.1 : 0) - (key ? 0.1 : 0); }
 
-/* Losses of the base and of arms behind it. */
+/* Losses of the base and of the arms after it. */
 static void draw(noise_fn *noise, int study, int arms, int64_t seeds, double loss[][MAX_SEEDS])
 {
     for (int a = 0; a <= arms; a++)
@@ -281,7 +281,7 @@ static void a_planted_effect_is_found_as_often_as_predicted(void **state)
 
 /* ---- families */
 
-/* What a family of arms with one base went wrong in. */
+/* Number of errors in families of arms with one base. */
 struct errors {
     int64_t holm, words,
         coverage; /* an arm that equals the base has a small p, is found to differ; an interval is wrong */

@@ -56,7 +56,7 @@ static void every_tile_once(void **state)
     assert_int_equal(weft_threads_set(5000), WEFT_INVALID);
 }
 
-/* One after another as fast as possible: a worker that comes late meets the next call. */
+/* Calls follow each other as fast as possible: a late worker meets the next call. */
 static void calls_in_a_row(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void scopes_nest(void **state)
 
 static void note_thread_of(void *context, int64_t tile, int thread) { ((int *)context)[tile] = thread; }
 
-/* What checks ask for: a kernel whose result depends on threads must not pass because one of them came late. */
+/* Checks need this: a kernel whose result depends on threads must not pass because one thread was late. */
 static void every_thread_computes_its_own_share(void **state)
 {
     (void)state;

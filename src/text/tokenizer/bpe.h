@@ -154,7 +154,7 @@ struct pcre2_real_code_8;
 enum weft_status weft_pattern_compile(struct pcre2_real_code_8 **code, const char *path, const char *pattern,
                                       bool literal);
 
-/* What is done with the matches of a pattern, by the names of tokenizer.json. */
+/* Treatment of a pattern's matches; the names are those of tokenizer.json. */
 enum weft_cut_matches { WEFT_ISOLATED, WEFT_REMOVED, WEFT_CONTIGUOUS, WEFT_WITH_PREVIOUS, WEFT_WITH_NEXT };
 
 struct weft_cut; /* compiled patterns; each splits the pieces of the one before it */
