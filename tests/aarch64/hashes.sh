@@ -15,7 +15,7 @@ trap 'rm -f "$ops"' EXIT
 there() { ${WEFT_WRAP:-} "$WEFT" "$@" 2>/dev/null; }
 
 [[ -x $here ]] || { echo "skip: there is no $here to compare with" && exit 77; }
-there check --every 16 --json >"$ops" & # beside the others: this test takes most of the time
+there check --every 16 --json >"$ops" & # in parallel with the others, because it takes most of the time
 wanted=$("$here" check --hashes --pairs --every "$every" --json 2>/dev/null | field sha256)
 json=$(there check --hashes --pairs --every "$every" --json)
 [[ ${#wanted} == 64 && $(field sha256 <<<"$json") == "$wanted" ]]

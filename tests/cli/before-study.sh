@@ -27,7 +27,7 @@ grep -q '^simulated studies: [0-9]* of [0-9]* checks of queue, ledger and report
 result $? "is checked before: $(grep -E '^(simulated studies|first samples)' err | tr '\n' ' ')"
 grep -q 'no verdict on arm more: it is trained on 1920 samples, not on 960 as narrow is' err &&
     [[ $(grep -c 'no verdict on' err) == 1 ]] && grep -q '| more .* no verdict: not paired' study/report.md
-result $? "an arm that reads another number of samples is named before it is trained, and not paired in the report"
+result $? "an arm that reads a different number of samples is named before it is trained, and not paired in the report"
 [[ $(field program_sha256 <study/simulated.json) == $(sha256sum "$weft" | cut -c-64) && $(field failed <study/simulated.json) == 0 ]]
 result $? "the record names the program"
 cp study/simulated.json record

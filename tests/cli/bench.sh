@@ -24,7 +24,7 @@ for settings in geom=dot "geom=w2 spread=full" geom=overlap "attn=latent latent_
     positions=()
     [[ $settings != *rope* ]] || positions=(--set pos=rope)
     json=$("$weft" bench attention --preset gpt2 "${sets[@]}" --length 64,128 --seconds 1 --threads 1 --json 2>/dev/null)
-    holds "$settings: FLOPs relative to dot products and full keys are those of weft show" \
+    holds "$settings: FLOPs relative to dot products and full keys match weft show" \
         "(($(field flops_64 <<<"$json") * $(share "${positions[@]}") / $(share "${sets[@]}")) - 1) ^ 2 < 1e-4"
     holds "and memory grows with the length, at most in proportion" \
         "$(field planned_bytes_128 <<<"$json") > $(field planned_bytes_64 <<<"$json") &&

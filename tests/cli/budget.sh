@@ -48,14 +48,14 @@ plan_hash() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1] + "
 study --dry-run --unsafe --out none --budget 0.5 && steps=$(field steps <out) && ((steps > 1 && steps < 1000000)) &&
     python3 -c 'import json; s = json.load(open("out"))["seconds"]; exit(not 25 < s <= 30)' &&
     grep -q "^$steps of 1000000 steps for every arm, .*: fixed by a budget of 0.5 minutes" err && [[ ! -e none ]]
-result $? "as many steps as fit, and no fewer"
+result $? "the number of steps is the largest that fits"
 refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" --out none --budget 1e-5
 refuses "the steps of a ladder's rungs follow from their parameters" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
 refuses "arm b has steps=50 and arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
 refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
 refuses "budget=-1 is invalid" --out none --budget -1
 
-# The number is that of the plan, whatever another estimate would say.
+# The plan fixes the number; a new estimate does not change it.
 study --out kept --budget 0.5 --slurm && read -r steps one warmup two zero <<<"$(planned kept)" &&
     ((steps == one && steps == two && warmup == (steps + 2) / 4 && zero == 0)) && grep -q 'budget=0.5' kept/study.sbatch
 result $? "it is the same for all arms; warming up keeps its share"
@@ -70,19 +70,19 @@ refuses "kept has a study with a different plan" --out kept --budget 1.5
 refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
 "$weft" report kept | grep -q "^A budget of 0.5 minutes fixed the number of steps: 20 of 1000000, .* steps=20 and warmup=5 without" &&
     grep -q "A budget of 0.5 minutes fixed the number of steps" kept/report.md kept/report.html
-result $? "the report says so"
+result $? "the report names the budget"
 sed -i 's/"of_steps": 1000000/"of_steps": -1/' kept/study.json
 "$weft" report kept 2>&1 | grep -q "kept/study.json was edited"
-result $? "another number of steps without the budget is refused"
+result $? "a number of steps that the budget did not fix is rejected"
 forger plan kept && "$weft" report kept 2>&1 | grep -q '"of_steps" is not an integer'
-result $? "a number of steps that is none is refused"
+result $? "a number of steps that is not an integer is rejected"
 
-# An empty folder has a plan that was not run: with another budget or another model it is planned again.
+# A folder whose plan was not run is planned again for a different budget or model.
 study --out again --budget 0.5 --slurm && sed -i "s/^ \"steps\": .*,/ \"steps\": 20,/" again/study.json &&
     study --out again --budget 1 --slurm && read -r steps _ <<<"$(planned again)" && ((steps > 20)) &&
     sed -i "s/^ \"steps\": .*,/ \"steps\": 20,/" again/study.json &&
     study --out again --budget 1 --slurm --set width=64 && read -r steps _ <<<"$(planned again)" && ((steps > 20))
-result $? "another budget, or another model, has another number"
+result $? "a different budget or model changes the number"
 
 gated --out fits --budget 5 --set steps=8 --set warmup=2 && gated --out plain --set steps=8 --set warmup=2 &&
     [[ $(planned fits) == "8 8 2 8 2" && $(planned plain) == "8 8 2 8 2" && $(plan_hash fits) != $(plan_hash plain) ]] &&

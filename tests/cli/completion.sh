@@ -30,7 +30,7 @@ in_bash() { # LINE, as bash breaks it: at spaces, and around every "="
         printf "%s\n" "${COMPREPLY[@]}"' - "$tree/src/cmd/shell/weft.bash" "$1"
 }
 
-in_zsh() { # LINE, typed into an interactive zsh; what its completion adds is written down, too
+in_zsh() { # LINE: types it into an interactive zsh and also writes down what its completion adds
     cat >"$scratch/zshrc" <<END
 unset PROMPT RPROMPT
 autoload -Uz compinit

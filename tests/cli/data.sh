@@ -75,7 +75,7 @@ fails 1 "no token files for test" info "$scratch/text" --split test
 truncate -s -1 "$scratch/text/train_000002.bin"
 fails 1 "train_000002.bin, byte 8" info "$scratch/text"
 
-# Compares GPT-2's tokens of a long text with the hash of another encoder's.
+# Compares GPT-2's tokens of a long text with the hash of an independent encoder's tokens.
 text=se-prose/train.txt
 [[ $weft != *san/* ]] || text=se-prose/val.txt
 name="the tokens of $text are GPT-2's"
@@ -87,7 +87,7 @@ if [[ -n ${WEFT_DATA:-} ]]; then
 else
     echo "ok $((++tap_number)) - $name # SKIP WEFT_DATA is not set"
 fi
-# ---- hash trees: the root is that of RFC 6962, computed by Python; a changed block is found when it is read
+# ---- hash trees: the root follows RFC 6962 and is recomputed by Python; a changed block is found when it is read
 root() { # FILE: the root that the tree says, and the one that the file has
     python3 - "$1" <<'END'
 import hashlib, sys
@@ -118,7 +118,7 @@ rm "$scratch"/again/*.tree && train run-1 && diff -r "$scratch/tree" "$scratch/a
 result $? "so does the first run on them"
 score() { "$weft" eval "$scratch/run-1" --data "$scratch/again" >"$scratch/log" 2>&1; } # reads every block of val
 score
-result $? "weft eval reads them, too"
+result $? "weft eval also reads them"
 bytes=$(stat -c %s "$scratch/again/val_000000.bin")
 for at in 2000 $((bytes / 2)) $((bytes - 1)); do
     cp "$scratch/tree/val_000000.bin" "$scratch/again" && printf '\x00' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null

@@ -39,7 +39,7 @@ for dtype in f32 bf16; do
         result $? "$dtype: $what is scored"
         for batch in 3 8; do
             [[ $(evaluate "${model[@]}" --set dtype=$dtype --data "$scratch/$what" --batch $batch --threads $batch) == "$one" ]]
-            result $? "$dtype: $what gives the same with --batch $batch and as many threads"
+            result $? "$dtype: $what gives the same with --batch $batch and $batch threads"
         done
     done
 done
@@ -85,7 +85,7 @@ counts = [full * size + max(0, min(rest - first, size)) for size, first in zip(s
 assert abs(sum(n * text[name] for n, name in zip(counts, names)) / text["tokens"] - text["loss"]) < 1e-6
 assert {name: text[name] for name in plain} == plain
 END
-result $? "--by-position: the ranges are those of every window, and change nothing else"
+result $? "--by-position: the ranges apply to every window, and no other result changes"
 fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
 
 fails 2 "no MODEL given" --data "$scratch/text"
@@ -137,17 +137,17 @@ for name in ["task", "eval_loss", "accuracy", "test_loss", "test_accuracy", "wei
 END
     result $? "${task%% *}: a run is scored on its own task as at the end of training"
     [[ -n $scored && $(evaluate "$run/step-000000003" --batch 3 --threads 3) == "$scored" ]]
-    result $? "${task%% *}: so is its checkpoint, with another batch and other threads"
+    result $? "${task%% *}: so is its checkpoint, with a different batch size and number of threads"
 done
 [[ $(evaluate "$scratch/runs/fuzzy" --set fuzzy_noise=0.875 | field best_accuracy) == 0.25 ]]
-result $? "the floor is that of the samples that are scored"
+result $? "the floor is computed from the scored samples"
 [[ $(evaluate "$scratch/runs/recall" --set eval_samples=20 | field samples) == 20 ]]
 result $? "options of the task can be set"
 fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
 fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
 fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
 
-# A longer context than that of training: 64 tokens. Learned positions come again from the first on.
+# A context longer than in training: 64 tokens. Learned positions wrap around.
 head -c 64 "$scratch/text" >"$scratch/beginning"
 for pos in learned relative rope alibi; do
     "$weft" train gpt2 "${small[@]}" --set pos=$pos --set task=text --set "data=$scratch/data" --out "$scratch/runs/$pos" >/dev/null 2>&1
@@ -156,9 +156,9 @@ for pos in learned relative rope alibi; do
     result $? "$pos: the first tokens cost the same at a longer context"
     long=$(evaluate "$scratch/runs/$pos" --data "$scratch/text" --set context=200 --by-position)
     [[ -n $(field loss_at_128_255 <<<"$long") && $(field context <<<"$long") == 200 ]]
-    result $? "$pos: later positions are scored, too"
+    result $? "$pos: later positions are also scored"
     [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
-    result $? "$pos: what was extended is said"
+    result $? "$pos: the message names the extended weights"
 done
 fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
 fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64

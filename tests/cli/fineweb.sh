@@ -37,7 +37,7 @@ result $? "a folder that exists is refused"
 
 if [[ -r $vocab ]]; then
     tool python3 - --tokenizer "$vocab" --out "$scratch/gpt2" <"$scratch/shard.jsonl" && [[ $(grep -c 'as in the shards$' "$scratch/out") == 3 ]]
-    result $? "tokens of GPT-2 are those that the shards count, through a pipe"
+    result $? "the number of GPT-2 tokens matches the count in the shards, through a pipe"
     sed '7s/"token_count": /&1/' "$scratch/shard.jsonl" >"$scratch/wrong.jsonl"
     ! tool python3 "$scratch/wrong.jsonl" --tokenizer "$vocab" --out "$scratch/wrong" && grep -q '^tokens .*but the shards have' "$scratch/out"
     result $? "one count that differs is noticed"

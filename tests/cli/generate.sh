@@ -33,7 +33,7 @@ result $? "five tokens of a character each follow the prompt"
 [[ $(make -p 'the cat' -n 40 -s 3) == "$(make -p 'the cat' -n 40 -s 3)" ]]
 result $? "the same seed gives the same answer"
 [[ $(make -p 'the cat' -n 40 -s 3) != "$(make -p 'the cat' -n 40 -s 4)" ]]
-result $? "another seed gives another"
+result $? "a different seed gives a different answer"
 [[ $(make -p 'the cat' -n 30) == "$(printf 'the cat' | "$weft" generate "$scratch/full" -n 30 2>/dev/null)" ]]
 result $? "a prompt may come from the standard input"
 [[ $(make -p 'the cat' -n 30 --threads 1) == "$(WEFT_ISA=base "$weft" generate "$scratch/full" -p 'the cat' -n 30 --threads 2 2>/dev/null)" ]]
@@ -41,7 +41,7 @@ result $? "an answer does not depend on threads or instruction set"
 
 make -p 'the cat' -n 60 -T 0 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == length && $(field tokens <"$scratch/json") == 60 && $(field prompt_tokens <"$scratch/json") == 7 ]]
-result $? "JSON: an answer that is as long as asked for"
+result $? "JSON: the answer has the requested length"
 text=$(field text <"$scratch/json")
 stop=${text:20:4}
 make -p 'the cat' -n 60 -T 0 --stop "$stop" --stop nowhere --json >"$scratch/json"
@@ -57,7 +57,7 @@ grep -q 'the context of 96 tokens: pass a longer one with --context N' "$scratch
 result $? "and a note says so"
 text=$(make -p 'the cat' -n 89 -T 0)
 [[ $(make -p 'the cat' -n 300 -T 0 --context 400) == "$text"* && $(make -p 'the cat' -n 300 -T 0 --context 400 | wc -m) == 308 ]]
-result $? "a longer context than that of training continues this answer"
+result $? "a context longer than in training continues this answer"
 ids=$(make -p 'the cat' -n 8 -T 0 --json | field ids)
 prompt=$("$weft" tokenizer encode --tokenizer "$scratch/data/tokenizer.json" 'the cat' 2>/dev/null | tr '\n' ' ')
 [[ -z $prompt || $(make -p "$prompt" --ids -n 8 -T 0) == "$ids" ]]

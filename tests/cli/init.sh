@@ -43,7 +43,7 @@ grep -q '3 new, drawn: blocks.0.m1.w1' err
 result $? "a new part is drawn"
 train a/config.json --init a --set ffn=swiglu --set init_leave=yes --set steps=2 --out swiglu
 grep -q '8 left out: blocks.0.ffn.fc,' err
-result $? "what another part does without is left out where that is allowed"
+result $? "weights that the new part lacks are left out if that is allowed"
 WEFT_TEST_SKIP_GATES=0 train a/config.json --init a --set context=40 --set steps=1 --set lr=0 --out long && "$weft" audit long >out 2>&1
 result $? "a longer context with learned positions"
 python3 - <<'END'
@@ -60,7 +60,7 @@ new, b = read("long/step-000000001/model.safetensors", "wpe")
 row = 4 * old[1]
 sys.exit(not (old[0] == 16 and new[0] == 40 and all(b[p * row:(p + 1) * row] == a[p % 16 * row:(p % 16 + 1) * row] for p in range(40))))
 END
-result $? "its rows repeat those of the shorter"
+result $? "its rows repeat the rows of the shorter context"
 train llama "${small[@]}" --set steps=2 --out rope && train rope/config.json --init rope --set context=64 --set steps=2 --out rope64 && ! grep -q 'drawn\|extended\|left out' err
 result $? "with rope nothing needs to be extended"
 train gpt2 "${small[@]}" --set pos=relative --set steps=2 --out rel && train rel/config.json --init rel --set context=64 --set steps=2 --out rel64 && grep -q '2 extended' err
@@ -68,8 +68,8 @@ result $? "relative positions are extended"
 train ws "${small[@]}" --set layers=2 --set steps=2 --out ws && train ws/config.json --init ws --set aux=no --set init_leave=yes --set steps=2 --out noaux
 result $? "auxiliary losses can be switched off"
 train a/config.json --init a/step-000000100/model.safetensors --set steps=2 --out file
-result $? "a safetensors file serves, too"
-for minutes in 0.005 0.02 0.1; do # until there is time for a step, also on a machine with much else to do
+result $? "--init also takes a safetensors file"
+for minutes in 0.005 0.02 0.1; do # until there is time for a step, even on a busy machine
     rm -rf cut
     "$weft" train a/config.json --init a --set steps=200 --set checkpoint_every=10 --time $minutes --out cut >out 2>err
     ! compgen -G 'cut/step-*' >/dev/null || break

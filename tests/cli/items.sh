@@ -41,7 +41,7 @@ result $? "a study on text is trained"
     and abs((d["llama.diff_test_low"] + d["llama.diff_test_high"]) / 2 - v[1]) < 1e-7
     and 1.96 < (d["llama.diff_test_high"] - v[1]) / v[2] < 2.2
     and d["dot.test_error"] > 0 and d["dot.diff_test_low"] is None' "$(items expect text dot llama)"
-result $? "the error of the difference is that of leaving out documents, one by one"
+result $? "the error of the difference equals its jackknife over documents"
 python3 - <<'END'
 import csv
 rows = list(csv.DictReader(open("text/report.csv")))
@@ -60,7 +60,7 @@ result $? "report.md and report.html have the interval"
 run=text/runs/dot/lr-0.001-seed-1
 cp -r "$run" again && cp again/items.safetensors before && rm again/items.safetensors
 "$weft" train again --resume --threads 1 --unsafe >out 2>&1 && cmp before again/items.safetensors
-result $? "with another number of threads the file is the same"
+result $? "the file does not depend on the number of threads"
 "$weft" audit text >out 2>&1
 result $? "an audit repeats the items"
 cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
@@ -108,13 +108,13 @@ first, second = json.load(open("first")), json.load(open("second"))
 for name in "accuracy", "accuracy_norm":
     low, mean, high = second[f"diff_{name}_low"], second[f"diff_{name}"], second[f"diff_{name}_high"]
     assert abs(mean - (second[name] - first[name])) < 1e-7 and low <= mean <= high
-    assert high - low < 0.06 # with other questions for each model it would be 0.17
+    assert high - low < 0.06 # with different questions for each model it would be 0.17
 END
 result $? "two models on the same questions: the difference of their accuracies"
 ! eval_json "$other" --data data --against a >out && grep -q 'a has the items of a different test (200 choices instead of [0-9]* documents)' err &&
     head -1 questions.jsonl >one.jsonl && tail -n +3 questions.jsonl >>one.jsonl && ! eval_json "$other" --data one.jsonl --against a >out &&
     sed 's/the cat/the hat/' questions.jsonl >hat.jsonl && ! eval_json "$other" --data hat.jsonl --against a >out
-result $? "items of another test are refused"
+result $? "items of a different test are rejected"
 truncate -s -3 a && ! eval_json "$other" --data questions.jsonl --against a >out && ! grep -q 'tokens scored' err
 result $? "and a damaged file, before anything is scored"
 eval_json "$other" --against "$run/items.safetensors" >out && python3 -c 'import json; d = json.load(open("out")); assert d["diff_test_loss_low"] < d["diff_test_loss"]'
@@ -129,7 +129,7 @@ echo 'CONFIG_GPT2_MAX_ITERS=10' >>config
     says recall 'Every seed has its own test set, so intervals over seeds include the noise of test sets.'
 result $? "where every seed has items of its own, the report says so"
 
-# ---- what another test set would change
+# ---- verdicts that a different test set could change
 
 study() { python3 "$here/tests/cli/study.py" "$1" 2 && items fill "$@"; } # NAME ITEMS NOISE [own]
 study small 500 0.02
@@ -139,15 +139,15 @@ study fragile 40 0.6
 says fragile 'NOTE: w2-full: with a different test set of this size (40 documents) the difference would be between -0.' &&
     grep -q 'and the verdict could be different. More seeds do not change that; a larger test set (eval_samples) does\.$' out &&
     holds fragile 'd["w2-full.verdict"] == "better"'
-result $? "a verdict that another test set could change stays, with a note"
+result $? "a verdict that a different test set could change remains, with a note"
 grep -q 'Note:.*with a different test set of this size' fragile/report.md && grep -q 'class="warning".*with a different test set of this size' fragile/report.html
-result $? "in report.md and report.html, too"
+result $? "also in report.md and report.html"
 study own 40 0.6 own
 says own 'Every seed has its own test set' && ! grep -q 'a different test set' out
 result $? "but not where seeds have test sets of their own"
 study wide 500 0.15
 says wide 'w2-full: with a different test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
-result $? "a noise of more than half of that of the seeds is said"
+result $? "test-set noise above half of the seeds' noise gets a note"
 
 # ---- files that are missing, damaged or of something else
 
@@ -172,13 +172,13 @@ begin && head -c 5000 /dev/urandom >"bad/$file" && broken "random bytes" items.s
 begin && items set "bad/$file" 'nll[3] = math.nan' && broken "a NaN" 'its cost is not finite'
 begin && items set "bad/$file" 'nll[3], nll[4] = 1e308, 1e308' && broken "a cost that overflows" 'is not the test loss'
 begin && items set "bad/$file" 'tokens[3] = 0' && broken "no tokens" 'an item has no tokens'
-begin && items set "bad/$file" 'tokens.append(1)' && broken "another number of tokens" 'lists of equal length'
+begin && items set "bad/$file" 'tokens.append(1)' && broken "a wrong number of tokens" 'lists of equal length'
 begin && items set "bad/$file" 'nll[:] = []; tokens[:] = []' && broken "no items" 'lists of equal length'
 begin && items set "bad/$file" 'metadata["kind"] = "<script>"' && broken "an unknown kind" 'lacks the kind'
-begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "another kind of file" 'not a file of items'
+begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "a different kind of file" 'not a file of items'
 begin && items set "bad/$file" 'metadata["items_sha256"] = "0" * 64' && broken "other items" 'with seed 2 it was not scored on the same items as dot'
-begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken "the same hash, but other tokens" 'not scored on the same items'
-begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of another run" 'is not the test loss of the run'
+begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken "the same hash, but different tokens" 'not scored on the same items'
+begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of a different run" 'is not the test loss of the run'
 begin && rm "bad/$file" && mkdir "bad/$file" && broken "a folder of that name" items.safetensors
 begin && rm "bad/$file" && mkfifo "bad/$file" && ! "$weft" report bad >/dev/null 2>err && grep -q 'is neither a regular file nor a folder' err
 result $? "a pipe of that name is refused"

@@ -37,7 +37,7 @@ result $? "a checkpoint without its masks is refused"
 
 params=$("$weft" show whole --json | field params) pruned=$("$weft" show whole --json | field pruned_params)
 awk -v a="$(last whole sparsity)" -v b="$pruned" -v c="$params" 'BEGIN { d = a - b / c; exit !(b > 0 && d < 1e-8 && d > -1e-8) }'
-result $? "show counts as many pruned weights as the log: $pruned of $params"
+result $? "show and the log have the same number of pruned weights: $pruned of $params"
 
 python3 - whole/step-000000024 "$pruned" <<'END'
 import json, struct, sys
@@ -65,7 +65,7 @@ train gpt2 "${small[@]}" --out run
 "$weft" prune run --heads 0.5 --channels 0.25 --ranks 0.5 --out less --json >json 2>err
 result $? "heads, channels and ranks are left out"
 [[ $(field heads <json) == "2 of 4" && $(field channels <json) == "96 of 128" && $(field m3_ranks <json) == "4 of 8" ]]
-result $? "as many as asked for"
+result $? "the requested number is pruned"
 [[ $("$weft" show less --json | field params) == "$(field params <json)" ]]
 result $? "show agrees with its weights: $(field params <json) of $(field params_before <json)"
 "$weft" eval less --json >json 2>err && [[ $(field test_loss <json) ]]
@@ -92,7 +92,7 @@ result $? "a run that prunes units is resumed to the same weights"
 result $? "and passes an audit"
 "$weft" prune units --heads 0.25 --channels 0.5 --ranks 0.5 --out cut --json >json 2>err
 [[ $(field heads <json) == "3 of 4" && $(field channels <json) == "64 of 128" && $(field m1_ranks <json) == "4 of 8" ]]
-result $? "a cut leaves out as many units"
+result $? "a cut removes the same number of units"
 left=$(field params <json) before=$(field params_before <json)
 awk -v a="$(last units sparsity)" -v b="$left" -v c="$before" 'BEGIN { d = a - (c - b) / c; exit !(d < 1e-8 && d > -1e-8) }'
 result $? "the sparsity of the log is what the cut saves: $left of $before weights are left"

@@ -22,11 +22,11 @@ verify() { "$weft" verify "${model[@]}" --gate accounted "$@" >"$scratch/out" 2>
 result $? "the inputs are written, the same for the same settings"
 "$python" "$scratch/gpt2.py" "$scratch/in" "$scratch/reference" && verify --reference "$scratch/reference" &&
     [[ $(grep -c '^PASSED gpt2 bf16 .*reference .* against the reference' "$scratch/out") == 8 ]]
-result $? "logits, loss and gradients of gpt2 are those of the definition on the page, in f64, f32 and bf16"
+result $? "logits, loss and gradients of gpt2 match the definition on the page, in f64, f32 and bf16"
 grep -q '^geom=dot, attn=full, pos=learned, ffn=gelu, norm=layernorm: compared with an independent PyTorch definition' "$scratch/out"
-result $? "and its parts are compared with another in tests/golden"
+result $? "and its parts are compared with a second definition in tests/golden"
 "$weft" verify "${model[@]}" --set dtype=f32 --gate accounted --reference "$scratch/reference" --json | grep -q '"parts_without_definition": ""'
-result $? "in f32, too, and as JSON"
+result $? "also in f32, and as JSON"
 
 # fails WHAT: the checks that fail are those, by name.
 fails() {

@@ -44,7 +44,7 @@ for key, value in {"mean": mean, "low": mean - half, "high": mean + half, "perce
     assert abs(printed["w2-full.diff_" + key] - value) < 1e-7
 assert f"<td>{mean:+.4f}</td><td>{percent:+.2f} %</td>" in open(sys.argv[1] + "/report.html").read()
 END
-result $? "the difference and its interval are those of the paired losses"
+result $? "the difference and its interval are computed from paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
 result $? "the page is complete and loads nothing from elsewhere"
 
@@ -89,7 +89,7 @@ edit same 's["name"] = "two"; s["command"] = s["command"].replace("same", "two")
 strip() { sed -E 's/(<td [^>]*class="[^"]*\btime\b[^>]*>)[^<]*/\1/g; s/(<td class="time">)[^<]*/\1/g' "$1"; }
 cmp <(strip "$scratch/two/report.html") <(strip "$scratch/same/report.html") &&
     cmp <(sed 's/,[^,]*,[^,]*$//' "$scratch/two/report.csv") <(sed 's/,[^,]*,[^,]*$//' "$scratch/same/report.csv")
-result $? "the same runs in another order give the same page but for times"
+result $? "the same runs in a different order give the same page except for times"
 cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
 result $? "written again it is the same"
 
@@ -133,12 +133,12 @@ result $? "where all arms solve the task, the verdict on the loss says so"
 result $? "their page stays below a megabyte"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
 json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
-result $? "a repeat with other weights is detected"
+result $? "a repeat with different weights is detected"
 
 study grid 4 9 2 7
 "$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
     grep -q 'The best learning rate is at the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
-result $? "an unfinished study is reported, with the edge of the grid and, from 8 seeds on, the bootstrap"
+result $? "an unfinished study is reported, with the edge of the grid and, with 8 or more seeds, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
 result $? "the learning rate is chosen on validation, whatever the test says"
@@ -165,7 +165,7 @@ study shifted 2 4
 sed -i '/"w2-full".*"seed": 1,/d; /"dot".*"seed": 4,/d' "$scratch/shifted/runs.jsonl"
 edit shifted 's["seeds"] = [1, 2, 3]; s["arms"][1]["first_seed"] = 2'
 json shifted 'd["w2-full.verdict"] == "unfinished" and d["w2-full.diff_mean"] is None'
-result $? "arms whose seeds are one apart have no pair of equal losses that were never measured"
+result $? "arms whose seeds differ by one have no pair of equal losses that were never measured"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
 "$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are unfinished'
@@ -173,10 +173,10 @@ result $? "missing runs are named"
 study mixed 2
 sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
 ! "$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different'
-result $? "another instruction set is none worth a note"
+result $? "a different instruction set needs no note"
 sed -i '3s/"isa": "amx"/"isa": "v4-onednn"/' "$scratch/mixed/runs.jsonl"
 "$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different matmul engines, v4 and v4-onednn'
-result $? "another engine is"
+result $? "a different engine does"
 study null 2
 sed -i '7s/"val_loss": [^,]*/"val_loss": null/' "$(printf %s "$scratch"/null/runs/dot/*seed-2)/log.jsonl"
 "$weft" report "$scratch/null" >/dev/null
@@ -190,7 +190,7 @@ result $? "runs with other settings than the arm has now are left out"
 study program 2
 edit program 's["program_sha256"] = "0" * 64'
 json program 'd["runs"] == 0'
-result $? "and so are runs of another program"
+result $? "and so are runs of a different build"
 
 # Hostile and damaged files.
 study bad 2
@@ -321,9 +321,9 @@ done
 cp -r "$scratch/data-1" "$scratch/moved"
 for data in data-1 data-2 moved; do train "on-$data" --set task=text --set vocab=16 --set data="$scratch/$data" --set seed=7; done
 differ 'the contents of the data differ' on-data-1 on-data-2
-result $? "nor do runs on other data"
+result $? "nor do runs on different data"
 "$weft" compare "$scratch/on-data-1" "$scratch/on-moved" >"$scratch/out" && ! grep -q NOTE "$scratch/out" && grep -q 'not enough seeds' "$scratch/out"
-result $? "but runs on the same data in another folder do"
+result $? "but runs on the same data in a different folder do"
 cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'which would count twice' "$scratch/out"
 result $? "a copy of a run is no other seed"

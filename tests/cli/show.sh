@@ -26,7 +26,7 @@ holds "latent cache is exactly a sixth of multi-head's" \
     "$(value cache_bytes_per_token_layer) == 6 * $(value cache_bytes_per_token_layer attn=latent latent_width=128)"
 holds "shared latent cache is exactly a twelfth" \
     "$(value cache_bytes_per_token_layer) == 12 * $(value cache_bytes_per_token_layer attn=latent latent_width=128 latent_shared=yes)"
-holds "w2 split has as many weights as dot and one number per head and layer" \
+holds "w2 split has the parameters of dot plus one per head and layer" \
     "$(value params geom=w2) == $(value params) + 12 * 12"
 holds "w2 split caches one f32 more per key head" \
     "$(value cache_bytes_per_token_layer geom=w2) == $(value cache_bytes_per_token_layer) + 12 * 4"

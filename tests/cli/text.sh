@@ -34,7 +34,7 @@ result $? "a command that fails leaves no folder behind"
 
 vocab() { "$weft" show "$1" "${small[@]}" "${@:2}" --config | field vocab; } # MODEL [ARGUMENTS...]
 [[ $(vocab gpt2) == $((top + 1)) && $(vocab llama --set vocab=0) == $((top + 1)) ]]
-result $? "the vocabulary defaults to that of the data"
+result $? "the vocabulary size defaults to the data's"
 [[ $(vocab gpt2 --set vocab=20) == 20 && $(vocab gpt2-mini) == 4096 && $(vocab gpt2 --set data=none) == 64 ]]
 result $? "a setting or a preset overrides it; without data it is 64"
 echo '{"preset": "gpt2", "vocab": 30}' >thirty.json && [[ $(vocab thirty.json) == 30 ]]
@@ -76,7 +76,7 @@ result $? "a different instruction set is recorded in the log"
 WEFT_ISA=base "$weft" train gpt2 "${small[@]}" --set steps=2 --out elsewhere-whole >/dev/null 2>&1
 python3 "$hash" elsewhere-run/step-000000002/model.safetensors elsewhere-whole/step-000000002/model.safetensors |
     uniq -c | grep -q '^ *2 '
-result $? "a run that goes on at another level has the same weights"
+result $? "a run that continues at a different level has the same weights"
 metadata() { # FILE NAME VALUE: changes the metadata of a checkpoint
     python3 - "$@" <<'END'
 import json, struct, sys

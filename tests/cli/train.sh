@@ -28,7 +28,7 @@ for dtype in bf16 f32; do
     again=$(train --set dtype=$dtype --set recompute=yes | field weights_sha256) && [[ $again == "$weights" ]]
     result $? "$dtype: recomputing gives the same weights"
     other=$(train --set dtype=$dtype --set seed=2 | field weights_sha256) && [[ $other != "$weights" ]]
-    result $? "$dtype: another seed gives others"
+    result $? "$dtype: a different seed gives different weights"
 done
 
 quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=2)
@@ -128,7 +128,7 @@ refuses "$ignored" train "$run/step-000000003"
 refuses "$ignored" train "$run/step-000000003" --resume
 refuses "pass $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
 [[ ! -e $scratch/other ]]
-result $? "what is refused leaves no folder behind"
+result $? "invalid arguments leave no folder behind"
 refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
     --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
@@ -198,7 +198,7 @@ until grep -q 'Ctrl-C again' "$scratch/err" || ! kill -0 $!; do sleep 0.01; done
 kill -INT $!
 wait $!
 (($? == 130))
-result $? "a second SIGINT ends it at once"
+result $? "a second SIGINT ends it immediately"
 timed=$("$weft" train "$scratch/by TERM" --resume --json --time 0.05 2>"$scratch/err")
 (($? == 3 && $(field steps <<<"$timed") < 1000000)) && grep -q 'stopped by --time after step' "$scratch/err" &&
     [[ -e $(printf '%s/step-%09d' "$scratch/by TERM" "$(field steps <<<"$timed")") ]]

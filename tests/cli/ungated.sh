@@ -38,7 +38,7 @@ refuses audit study
 refuses publish study --out study.tar.zst
 [[ ! -e study.tar.zst && ! -e run/report.html && ! -e study/report.html ]]
 result $? "nothing was written"
-# The gates of a resumed run are run, but those of its first steps were not.
+# The gates run when a run is resumed, but they did not run before its first steps.
 train run --set steps=9 --resume && [[ $(field gates_failed <json) == 0 ]] && ! grep -q 'not run' run/gates.json
 result $? "a run that is resumed without the variable runs its gates: $(grep gates err)"
 refuses audit run

@@ -40,7 +40,7 @@ refuses() { # TEXT ARGUMENTS...
 }
 # The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
-column() { # FOLDER ARM: hashes of the weights by seed, without those that choose a learning rate
+column() { # FOLDER ARM: hashes of the weights by seed, without the seeds that choose a learning rate
     python3 -c 'import json, sys
 runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]
 print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r["arm"] == sys.argv[2] and r["seed"] < 2000)))' "$1" "$2"
@@ -73,7 +73,7 @@ more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $
     "$weft" report more | grep -q 'Follows the study in whole'
 result $? "a new plan is a new study, which names its parent"
 
-# Arms that are far apart are decided at the first look, and the rest is not trained.
+# A large difference is decided at the first look, and the remaining runs are not trained.
 cat tiny - >looking <<'END'
 CONFIG_WEFT_LOOKS="3,5"
 END
@@ -102,7 +102,7 @@ sed -i 's/"program_sha256": "./&0/' broken/runs/w2/lr-0.001-seed-1/gates.json
 study --out broken >out 2>err
 [[ $(field done <out) == 4 ]] && timeless broken | cmp -s - ledger &&
     ! grep -q 'goes on' broken/runs/{dot,w2}/lr-0.001-seed-1/output.txt
-result $? "a folder of another program, or without a record of the gates, is trained again"
+result $? "a folder of a different build, or without a record of the gates, is trained again"
 
 cat tiny - >repeating <<'END'
 CONFIG_WEFT_LRS="1e-3 2e-3 4e-3"
@@ -112,12 +112,12 @@ sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/L
 [[ $(field done <out) == 10 && -n $(column repeated step2) && $(column repeated step2) == "$(column repeated step4)" ]] &&
     [[ $(grep -o '"step2".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) != \
         $(grep -o '"step4".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) ]]
-result $? "a repeat, with another number of threads, has the same bits"
+result $? "a repeat with a different number of threads has the same bits"
 "$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 10 ]]
 result $? "it is not trained again in its folder"
 "$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation with' out &&
     [[ $(cut -d, -f1,2,3,4 <repeated/report.csv | grep -c ',yes,[12]$') == 4 && $(grep -c ',200[12],' repeated/report.csv) == 6 ]]
-result $? "its learning rate is chosen by other seeds than those that are judged"
+result $? "the seeds that choose its learning rate are not judged"
 
 # From here on without gates, which take longer than the training. They are in the plan, so a study is run for its ledger.
 export WEFT_TEST_SKIP_GATES=1

@@ -54,37 +54,37 @@ found "a better test loss" 'step 40 of .* does not match its log'
 forge && records 'r.update(test_accuracy=1) if "test_accuracy" in r else 0'
 found "a better accuracy" 'step 40 of .* does not match its log'
 forge && records 'r.update(total=1.5, main=1.5) if r["step"] == 15 and "total" in r else 0'
-found "another training loss" 'step 15 of .* does not match its log'
+found "a changed training loss" 'step 15 of .* does not match its log'
 forge && records 'r.update(lr=0.0005) if r["step"] == 25 and "lr" in r else 0'
-found "another learning rate in a record" 'step 25 of .* does not match its log'
+found "a changed learning rate in a record" 'step 25 of .* does not match its log'
 forge && records 'r.update(grad_norm=1) if r["step"] == 10 and "lr" in r else 0'
-found "another gradient norm" 'step 10 of .* does not match its log'
+found "a changed gradient norm" 'step 10 of .* does not match its log'
 forge && records 'r.update(losses_sha256="3" * 64) if r["step"] == 20 and "losses_sha256" in r else 0'
 found "other losses between records" '.'
 forge && records 'r.update(stream_sha256="3" * 64) if r["step"] == 20 and "stream_sha256" in r else 0'
 found "other samples" '.'
 forge && records 'r.update(params=1) if "params" in r else 0'
-found "another number of weights" 'step 0 of .* does not match its log'
+found "a wrong number of weights" 'step 0 of .* does not match its log'
 forge && records 'r.update(numbers="3") if "numbers" in r else 0'
-found "another definition of numbers" 'step 0 of .* does not match its log'
+found "a different definition of numbers" 'step 0 of .* does not match its log'
 for step in 20 40; do
     forge && forger weights "forged/$run" $step 1000
-    found "another weight in the checkpoint of step $step" "step $step of .* does not match its log"
+    found "a changed weight in the checkpoint of step $step" "step $step of .* does not match its log"
 done
 forge && forger config "forged/$run" lr 0.002
-found "a config with another learning rate" 'has lr=0.002 and seed=1'
+found "a config with a changed learning rate" 'has lr=0.002 and seed=1'
 forge && forger config "forged/$run" dropout 0.0
 found "a config without dropout" 'step 5 of .* does not match its log'
 forge && rm -r "forged/$run" && cp -r "forged/$twin" "forged/$run" && forger config "forged/$run" seed 1
-found "the run of another seed" 'initial.json does not match the initial weights'
+found "the run of a different seed" 'initial.json does not match the initial weights'
 cp "study/$run/initial.json" "forged/$run"
-found "the run of another seed, with the right hashes of initial weights" 'step 5 of .* does not match its log'
+found "the run of a different seed, with the right hashes of initial weights" 'step 5 of .* does not match its log'
 forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was left out" 'step 15 of .* does not match its log'
 forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was made up" '.'
 forge && sed -i 's/key 0: ......../key 0: 00000000/' "forged/$run/initial.json"
-found "another hash of initial weights" 'initial.json does not match the initial weights'
+found "a changed hash of initial weights" 'initial.json does not match the initial weights'
 forge && rm "forged/$run/initial.json"
 found "missing hashes of initial weights" 'initial.json cannot be read'
 # What passed was the log as it was.

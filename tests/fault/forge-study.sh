@@ -22,15 +22,15 @@ for of in test_loss val_loss test_accuracy val_accuracy; do
     misreported "a better $of in the ledger" "and the log of w2, seed 1, do not agree: $of differs"
 done
 forge_study && sed -i -E '/"w2".*"seed": 1,/{p;s/"seed": 1,/"seed": 3,/}' forged/runs.jsonl
-misreported "a line with another seed" 'has the weights of line'
+misreported "a line with a changed seed" 'has the weights of line'
 forge_study && sed -i -E '/"w2".*"seed": 1,/s/, "chain": "[0-9a-f]*"//' forged/runs.jsonl
 misreported "a line without its chain" 'do not agree: chain differs'
 forge_study && sed -i -E 's/, "chain": "[0-9a-f]*"//' forged/runs.jsonl
 misreported "a ledger without any chain" 'do not agree: chain differs'
 forge_study && sed -i -E '/"w2".*"seed": 1,/s/("train_loss": )[0-9.]+/\11.5/' forged/runs.jsonl
-misreported "another training loss in the ledger" 'and the log of w2, seed 1, do not agree: train_loss differs'
+misreported "a changed training loss in the ledger" 'and the log of w2, seed 1, do not agree: train_loss differs'
 forge_study && sed -i -E '/"w2".*"seed": 1,/s/("stream_sha256": ")[0-9a-f]{4}/\1abcd/' forged/runs.jsonl
-misreported "another stream of samples in the ledger" 'and the log of w2, seed 1, do not agree: stream_sha256 differs'
+misreported "a changed stream of samples in the ledger" 'and the log of w2, seed 1, do not agree: stream_sha256 differs'
 forge_study && sed -i -E '/"val_loss"/s/("test_loss": )[0-9.]+/\10.5/' "forged/$run/log.jsonl"
 misreported "a better loss in a run's log" 'is not what was written there: the log was edited'
 forge_study && rm "forged/$run/log.jsonl"
@@ -68,7 +68,7 @@ for cost in params flops peak_bytes state_bytes cache_bytes tokens; do
     misreported "half of the $cost" "study.json has $cost = "
 done
 edit_study 's["arms"][1]["gates"][0]["failed"] = 1'
-misreported "another result of a gate" 'study.json records that 1 of'
+misreported "a changed result of a gate" 'study.json records that 1 of'
 forge_study && rm "forged/$run/gates.json"
 misreported "a run without the record of its gates" 'gates.json is missing, but the log has its hash'
 forge_study && sed -i 's/"failed": 0/"failed": 1/' "forged/$run/gates.json"
@@ -77,7 +77,7 @@ forge_study && mv "forged/$run/log.jsonl" log && ln -s "$PWD/log" "forged/$run/l
 misreported "a log that is a link" 'is a symbolic link'
 edit_study 's["arms"][1]["gates"][1]["failed"] = 1' && forger plan forged && "$weft" report forged >/dev/null 2>&1 &&
     ! "$weft" audit forged --segments 1 >/dev/null 2>err && grep -q 'FAILED gates of w2: forged/study.json records that 1 of' err
-result $? "another result of a gate, with all hashes, fails the audit"
+result $? "a changed result of a gate, with matching hashes, fails the audit"
 
 # incomplete NAME TEXT: an audit of `forged` fails and names this
 incomplete() {
@@ -95,7 +95,7 @@ result $? "and so does one whose runs were made on processors with different ins
 forge_study && : >forged/runs.jsonl
 incomplete "an empty ledger" 'dot: the run of seed 1 is planned but not in the ledger'
 forge_study && sed -i -E 's/("program_sha256": ")[0-9a-f]{4}/\1abcd/' forged/study.json
-incomplete "a study of another program" 'w2: the run of seed 2 is planned'
+incomplete "a study of a different build" 'w2: the run of seed 2 is planned'
 forge_study && sed -i '/"w2".*"seed": 2,/d' forged/runs.jsonl
 incomplete "a ledger without a line" 'forged/runs/w2/lr-0.001-seed-2 is a run without a valid line in the ledger'
 forge_study && sed -i '/"seed": 2,/d' forged/runs.jsonl && rm -r forged/runs/*/*seed-2

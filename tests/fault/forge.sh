@@ -82,7 +82,7 @@ forge "a log with two lines swapped" && sed -i '6{h;d};7G' forged/log.jsonl
 refused 'line 6 of forged/log.jsonl is not what was written there'
 forge "a log with a better loss" && sed -i -E '/"val_loss"/s/("val_loss": )[0-9.]+/\10.5/' forged/log.jsonl
 refused 'of forged/log.jsonl is not what was written there'
-forge "a log with another time" && sed -i -E '0,/"seconds"/s/("seconds": )[0-9.e-]+/\11/' forged/log.jsonl
+forge "a log with a changed time" && sed -i -E '0,/"seconds"/s/("seconds": )[0-9.e-]+/\11/' forged/log.jsonl
 refused 'of forged/log.jsonl is not what was written there'
 forge "a log with a better loss and a chain to match" &&
     python3 - forged/log.jsonl <<'END'
@@ -95,7 +95,7 @@ for line in open(sys.argv[1]):
 open(sys.argv[1], "w").writelines(lines)
 END
 refused 'does not have the record of the checkpoint of step 30'
-forge "the log of another run" && cp other/log.jsonl forged
+forge "the log of a different run" && cp other/log.jsonl forged
 refused 'does not have the record of the checkpoint of step 30'
 forge "a log that is a link" && mv forged/log.jsonl target && cp target kept && ln -s ../target forged/log.jsonl
 ! resume && grep -q 'is a symbolic link' err && cmp -s target kept
@@ -116,15 +116,15 @@ END
 result $? "$name is noticed at that step"
 
 # ---- checkpoints
-forge "weights of another step" && cp "$old/model.safetensors" "forged/${new#*/}"
+forge "weights of a different step" && cp "$old/model.safetensors" "forged/${new#*/}"
 unusable 'are of different checkpoints: step differs'
 skipped 'are of different checkpoints: step differs'
-forge "moments of another step" && cp "$old/optimizer.safetensors" "forged/${new#*/}"
+forge "moments of a different step" && cp "$old/optimizer.safetensors" "forged/${new#*/}"
 skipped 'are of different checkpoints: step differs'
-forge "weights of another run" && cp other/step-000000030/model.safetensors "forged/${new#*/}"
+forge "weights of a different run" && cp other/step-000000030/model.safetensors "forged/${new#*/}"
 unusable 'are of different checkpoints: config_sha256 differs'
 skipped 'are of different checkpoints: config_sha256 differs'
-forge "a checkpoint of another run" && rm -r "forged/${new#*/}" && cp -r other/step-000000030 forged
+forge "a checkpoint of a different run" && rm -r "forged/${new#*/}" && cp -r other/step-000000030 forged
 refused 'the run in forged has seed=2'
 forge "a checkpoint under the name of a later step" && mv "forged/${new#*/}" forged/step-000000035
 refused 'holds step 30, which is not the step in its name'
@@ -154,7 +154,7 @@ forge "a checkpoint's config with other heads" && sed -i 's/"heads": "\?2"\?/"he
     ! cmp -s "forged/${new#*/}/config.json" "$new/config.json"
 unusable 'config.json is not the one that was saved with these weights'
 skipped 'config.json is not the one that was saved with these weights'
-forge "a run's config with another learning rate" && sed -i -E 's/("lr": "?)[0-9.e-]+/\10.01/' forged/config.json
+forge "a run's config with a changed learning rate" && sed -i -E 's/("lr": "?)[0-9.e-]+/\10.01/' forged/config.json
 refused 'the run in forged has lr='
 forge "a tokenizer that was not there" && echo '{}' >"forged/${new#*/}/tokenizer.json"
 skipped 'tokenizer.json is not the one that was saved with these weights'
@@ -162,7 +162,7 @@ forge "samples that were skipped" && metadata "forged/${new#*/}/optimizer.safete
 skipped 'samples were read by step 30'
 forge "samples and steps that were skipped" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; m['samples'] = '160'; m['step'] = '40'"
 skipped 'are of different checkpoints: step differs'
-forge "another stream" && for file in model optimizer; do
+forge "a changed stream" && for file in model optimizer; do
     metadata "forged/${new#*/}/$file.safetensors" "$no_checksums; m['stream_sha256'] = '2' * 64"
 done
 refused 'does not have the record of the checkpoint of step 30'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# launched.sh - a study whose runs are started by a launcher (--launch) ends with the same ledger as one without it, also
+# launched.sh - a study whose runs are started by a launcher (--launch) ends with the same ledger as one without it, even
 # if hosts fail during runs, if it is stopped or killed, and if several processes write to the ledger.
 # run-tests: 22 s
 set -u
@@ -31,7 +31,7 @@ END
 study() { "$weft" ablate --config tiny --json "$@" >out 2>err; } # ARGUMENTS...
 launched() { study --launch "$1" --set slots=2 "${@:2}"; }       # COMMAND ARGUMENTS...
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
-same() { # FOLDER: its ledger is that of the study without a launcher
+same() { # FOLDER: its ledger equals the ledger of the study without a launcher
     timeless "$1" | cmp -s - ledger
 }
 column() { grep '"dot".*"seed": 1,' "$1/runs.jsonl" | field weights_sha256; } # FOLDER
@@ -45,13 +45,13 @@ timeless whole >ledger
 result $? "a study without a launcher"
 study --launch env --out none
 [[ $? == 1 && ! -e none ]] && grep -q 'needs the number of concurrent runs: pass --set slots=N' err
-result $? "asks how many runs there may be at once"
+result $? "asks for the number of concurrent runs"
 SLURM_JOB_NUM_NODES=3 study --launch env --out nodes && same nodes && grep -q '4 runs, 3 at once' err
-result $? "or starts as many as a job of Slurm has nodes"
+result $? "or starts one run per node of a Slurm job"
 
 # shellcheck disable=SC2016 # the launcher's shell has WEFT_SLOT
 launched 'env A="b c" sh -c '\''echo $WEFT_SLOT >>slots; mkdir busy-$WEFT_SLOT || echo twice >>slots; "$@"; code=$?; rmdir busy-$WEFT_SLOT; exit $code'\'' sh' --out slots.d && same slots.d && [[ $(sort -u slots | xargs) == "0 1" ]]
-result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never twice at once"
+result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never the same in two concurrent runs"
 [[ $(field command <slots.d/study.json) == *"--launch 'env A="* ]]
 result $? "study.json has the launcher"
 
@@ -129,7 +129,7 @@ exec ./other "$@"
 END
 launched ./elsewhere --out other.d --seeds 1
 [[ $? == 1 && ! -e other.d/runs.jsonl ]] && grep -q 'was written by a different build of weft' err
-result $? "a run by another program does not count"
+result $? "a run by a different build does not count"
 
 for signal in TERM INT KILL; do
     "$weft" ablate --config tiny --json --launch env --set slots=2 --out "stop-$signal" --set steps=3000 >out 2>err &

@@ -38,12 +38,12 @@ result $? "other files in the folder of the data are not packed"
 seq 4000 >other.txt && "$weft" data prepare other.txt --tokenizer char --out tokens >/dev/null 2>&1 &&
     json=$("$weft" publish text --out other.tar.zst --json 2>err) && [[ $(field data <<<"$json") == "fingerprint only" ]] &&
     grep -q 'tokens does not have the data that the runs were trained on' err && rm -r tokens && mv aside tokens
-result $? "a folder with other data is not packed"
+result $? "a folder with different data is not packed"
 unpack text.tar.zst && mv tokens gone && ! (cd there/text && "$weft" audit . >/dev/null 2>err) && checks_out text --data data
 result $? "an audit takes them from there"
 printf X | dd of=there/text/data/train_000000.bin bs=1 seek=2000 conv=notrunc 2>/dev/null
 ! checks_out text --data data 2>/dev/null && ! (cd there/text && "$weft" audit . --data data >/dev/null 2>err)
-result $? "other data are refused"
+result $? "different data is rejected"
 
 forged=$(echo recall/runs/w2/*seed-1/log.jsonl) && sed -i "3,9s/: 0[.]/: 1./" "$forged"
 cp one.tar.zst before && ! "$weft" publish recall --out one.tar.zst >/dev/null 2>err && cmp -s one.tar.zst before && [[ ! -e one.tar.zst.writing ]]

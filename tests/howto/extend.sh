@@ -9,7 +9,7 @@ source tests/tap
 source tests/howto/page
 copy_tree
 
-# add PAGE TABLE FILE LINES: the row goes in front of the table's #undefs, or to its end; the file, of at most so many
+# add PAGE TABLE FILE LINES: the row goes in front of the table's #undefs, or to its end; the file, of at most LINES
 # lines, in its place
 add() {
     local row lines

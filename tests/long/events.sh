@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # events.sh - a run's events, read by TensorBoard, which checks every checksum, match its log: losses, scores and
-# diagnostics, also after the run was resumed; and diagnostics do not change the run. Needs tensorboard from PyPI.
+# diagnostics, even after the run was resumed; and diagnostics do not change the run. Needs tensorboard from PyPI.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}

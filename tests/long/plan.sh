@@ -4,7 +4,7 @@
 # plan.sh - compares the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces,
 # TCP) over a link of 1 Gbit/s, with the prediction of `weft plan` from the network measured by `weft bench network` and
 # the micro-batch measured by `weft bench train`; medians of three rounds, ratios within a round. Also checks that the
-# weights are those of a single process, and measures how much of the communication over the slow link is overlapped with
+# weights match a single process, and measures how much of the communication over the slow link is overlapped with
 # the backward pass. Prints JSON. Needs root and iproute2 for the two hosts, and an otherwise idle machine.
 set -u
 source tests/tap
@@ -40,7 +40,7 @@ run() {
     tail -n 5 "$scratch/err" | sed 's/^/# /'
 }
 
-# Ranks share the cores of this computer: a micro-batch takes what it takes while as many others compute.
+# Ranks share the cores of this host, so a micro-batch is timed while the other ranks also compute.
 time_micro_batch() { # RANKS
     for ((r = 0; r < $1; r++)); do
         "$weft" bench train --preset "${model[@]:0:5}" --threads 1 --seconds 8 --json >"$scratch/bench-$r" 2>/dev/null &

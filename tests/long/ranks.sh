@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # ranks.sh - compares weights, stream and log of five models after 50 steps on 1, 2, 3, 4 and 8 ranks x 1 and 2 threads
-# with Open MPI, and on 3 ranks with MPICH, with those of a single process. Prints how many were compared and how many
+# with Open MPI, and on 3 ranks with MPICH, with a single process. Prints how many were compared and how many
 # differ.
 set -u
 source tests/tap

@@ -61,8 +61,8 @@ holds() { # EXPRESSION NAME
     python3 -c 'import json, sys; r = json.loads(sys.argv[1]); sys.exit(not eval(sys.argv[2], r))' "$figures" "$1"
     result $? "$2: $1"
 }
-holds "same_weights" "PyTorch's model has as many weights"
-holds "max(abs(weft_loss - torch_f32_loss), abs(weft_loss - torch_bf16_loss)) < 0.2" "200 steps teach both as much"
+holds "same_weights" "PyTorch's model has the same number of parameters"
+holds "max(abs(weft_loss - torch_f32_loss), abs(weft_loss - torch_bf16_loss)) < 0.2" "200 steps reach about the same loss in both"
 holds "val_loss <= 1.88" "2000 steps by nanoGPT's recipe"
 holds "val_loss <= torch_val_loss + 0.01" "as far as PyTorch comes by it"
 holds "val_loss_faster <= 1.88" "2000 steps at twice its learning rate"

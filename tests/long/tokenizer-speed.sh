@@ -15,7 +15,7 @@ head -c 10000000 "$WEFT_DATA/se-prose/train.txt" >"$scratch/prose"
 cat >"$scratch/rival.py" <<'END'
 import json, sys, time, tiktoken
 
-# encoder.json writes the bytes that are printable in Latin-1 as themselves and the others as characters from 256 on.
+# encoder.json writes bytes that are printable in Latin-1 as themselves and the others as characters from U+0100 upwards.
 plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
 others = [byte for byte in range(256) if byte not in plain]
 byte = {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(others)}

@@ -38,7 +38,7 @@ result $? "a sound study is compared, without a word about its pairs"
 study other 4
 edit other 'runs["w2-full", 3]["stream_sha256"] = "0" * 64'
 says other w2-full 'not paired' 'with seed 3 it read different samples from dot, or in a different order (no option'
-result $? "an arm that read another stream of samples gets no verdict"
+result $? "an arm that read a different stream of samples gets no verdict"
 "$weft" report "$scratch/other" | grep '^overlap' | grep -q 'not resolved\|worse\|better'
 result $? "while the other arms do"
 
@@ -49,16 +49,16 @@ result $? "two seeds that read the same stream are not two draws"
 study base 3
 edit base 'for a in "dot", "w2-full", "again": runs[a, 5]["stream_sha256"] = runs[a, 1]["stream_sha256"]'
 says base w2-full 'not paired' 'seeds 1 and 5 of dot read the same samples'
-result $? "nor are those of the baseline"
+result $? "nor are the baseline's"
 
 study began 3
 run=$(printf %s "$scratch"/began/runs/w2-full/*seed-2)
 sed -i -E "s/(\"wte.*key 0: )[0-9a-f]*(\", \"blocks)/\1$(printf %064d 0)\2/" "$run/initial.json"
 says began w2-full 'not paired' 'with seed 2 its initial values of wte differ from those of dot'
-result $? "a shared weight that began with other values: no verdict, and the weight is named"
+result $? "a shared weight with different initial values: no verdict, and the weight is named"
 sed -i 's/key 0/key 7/' "$scratch"/began/runs/w2-full/*/initial.json
 "$weft" report "$scratch/began" | grep -q '^w2-full .* better by'
-result $? "weights drawn with another init_key may differ"
+result $? "weights drawn with a different init_key may differ"
 
 study same 4
 edit same 'for s in range(1, 6): runs["overlap", s]["weights_sha256"] = runs["dot", s]["weights_sha256"]'
@@ -113,8 +113,8 @@ result $? "weft ablate records the stream of every run: by seed, whatever the mo
 says real recomputed failed 'does not differ from dot in any seed (2)'
 result $? "an arm whose setting changes no bit has failed"
 says real more 'not paired' 'with seed 1 it read different samples from dot, or in a different order (batch is 6, not 4)'
-result $? "an arm with another batch is not paired, and the option is named"
+result $? "an arm with a different batch size is not paired, and the option is named"
 "$weft" report "$scratch/real" >"$scratch/out" && ! grep -q 'Not recorded\|^w2 .*not paired\|^halves .*not paired' "$scratch/out"
-result $? "arms with another geometry or other micro-batches are"
+result $? "arms with a different geometry or different micro-batches are"
 
 finish

@@ -37,7 +37,7 @@ on_terminal 200 "${prepare[@]}" --out "$scratch/a" >"$scratch/seen"
 result $? "data prepare runs on a terminal"
 grep -qP '\r[0-9]+ documents.*tokens.*MB/s  [0-9.]+ (second|minute)s? left\e\[K' "$scratch/seen"
 result $? "its line is rewritten, cleared to its end, and says how much time is left"
-# \r begins it anew each time; a newline ends it once, before the result
+# \r starts the line again each time; one newline ends it, before the result
 [[ $(tr '\r' '\n' <"$scratch/seen" | grep -c 'MB/s') -gt 1 && $(grep -c 'MB/s' "$scratch/seen") == 1 ]]
 result $? "it is one line"
 on_terminal 40 "${prepare[@]}" --out "$scratch/b" | tr '\r' '\n' | sed 's/\x1b\[K//' | grep '^[0-9]* documents' | grep -qE '^.{40}'

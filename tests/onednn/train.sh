@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# train.sh - a build with oneDNN: by default its results are those of Weft's own loops; with WEFT_ENGINE=onednn they are
-# those of oneDNN and are marked as such; benchmarks compare with oneDNN.
+# train.sh - a build with oneDNN: by default its results match Weft's own loops; with WEFT_ENGINE=onednn they are
+# oneDNN's and are marked as such; benchmarks compare with oneDNN.
 set -u
 source tests/tap
 weft=${WEFT:-build/weft}
