@@ -41,7 +41,7 @@ static void look_ahead(const struct weft_call *call, void (*kernel)(const struct
     free(copy);
 }
 
-enum { POSITION_INPUT = 7 }; /* of attention */
+enum { POSITION_INPUT = 7 }; /* attention's input of positions */
 
 static void unmasked(const struct weft_call *call) { look_ahead(call, right->fwd.run, POSITION_INPUT); }
 
@@ -85,7 +85,7 @@ static void one_too_many(const struct weft_call *call)
     weft_tensor_set(call->out[0], weft_tensor_count(call->out[0]), 1);
 }
 
-/* A wrong saved value: the backward kernel gets another rstd than the forward kernel wrote. */
+/* A wrong saved value: the backward kernel gets a different rstd from the one that the forward kernel wrote. */
 static void stale_statistic(const struct weft_call *call)
 {
     struct weft_call mutant = *call;
@@ -170,7 +170,7 @@ static const struct mutant mutants[] = {
      .found = "finite differences give"},
     {"a row that depends on the number of rows", WEFT_OP_scale, .fwd = row_dependent,
      .found = "rows have different bits when run alone"},
-    {"a changed bit in another row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference has"},
+    {"a changed bit in a different row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference has"},
     {"an in-place kernel that is not elementwise", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
 };
 

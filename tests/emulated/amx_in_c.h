@@ -14,7 +14,7 @@ struct emulated_tiles {
     uint8_t data[8][16][64];
 };
 
-/* Every source has its own: none leaves tiles to another. */
+/* Every source file has its own tiles; none passes tiles to a different file. */
 static _Thread_local struct emulated_tiles emulated;
 
 static inline void emulated_config(const void *config)

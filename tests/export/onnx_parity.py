@@ -208,7 +208,7 @@ def decode(e, tokens):
 
 
 def padded(e, tokens):
-    """Sequences and their logits in a batch that is padded on the left: those of LENGTHS, and MORE tokens one by one."""
+    """Sequences and their logits in a batch that is padded on the left: sequences of LENGTHS, then MORE tokens one by one."""
     most = max(LENGTHS)
     rows = [np.concatenate((np.full(most - n, 3), tokens[n:2 * n])) for n in LENGTHS]
     mask = [[0] * (most - n) + [1] * n for n in LENGTHS]

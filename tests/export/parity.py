@@ -118,11 +118,11 @@ def damage():
             ("more layers than there are weights for", change(num_hidden_layers=3), "model.layers.2."),
             ("fewer layers", change(num_hidden_layers=1), "model.layers.1."),
             ("a million layers", change(num_hidden_layers=1000000), "layers"),
-            ("another width", change(hidden_size=32), "shape"),
+            ("a different width", change(hidden_size=32), "shape"),
             ("no number of heads", change(num_attention_heads="gone"), "num_attention_heads"),
             ("an unknown key", change(attention_sinks=True), "attention_sinks"),
             ("biases that are not there", change(attention_bias=True, mlp_bias=True), "bias"),
-            ("another norm", change(rms_norm_eps="small"), "norm_eps"),
+            ("a different norm", change(rms_norm_eps="small"), "norm_eps"),
             ("scaled rotation, as it was once written", change(rope_scaling={"type": "linear", "factor": 2.0}), "rope_scaling"),
             ("a rotation without its factor", change(rope_parameters={"rope_type": "linear", "rope_theta": 1e4}), "rope_factor"),
             ("a rotation with an unknown number", change(rope_parameters={"rope_type": "linear", "factor": 2.0, "mscale": 2.0}), "mscale"),
@@ -255,7 +255,7 @@ def checks():
 
 
 def chosen_tokens():
-    """A model with M2, whose choice of tokens can differ in another program: clear tokens must agree all the same. Its check
+    """A model with M2, whose choice of tokens can differ in a different program; clear tokens must still agree. Its check
     runs in a folder with modules of the names that it imports, and runs none of these."""
     run, here, cwd = FOLDER + "/check-m2", FOLDER + "/here", os.getcwd()
     os.makedirs(here)
@@ -354,9 +354,9 @@ def exports():
 
 def refusals():
     for name, config, text in (
-            ("another kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type"),
-            ("another activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
-            ("another model", transformers.OPTConfig(), "opt")):
+            ("a different kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type"),
+            ("a different activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
+            ("a different model", transformers.OPTConfig(), "opt")):
         folder = "%s/refused" % FOLDER
         config.save_pretrained(folder)
         answer = weft("import", folder, "--out", folder + "-out")

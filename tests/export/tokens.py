@@ -244,7 +244,7 @@ MANY = (range(0x3400, 0xa000), range(0xac00, 0xd7a4), range(0xe000, 0xf900), ran
 CODES = [c for c in [*range(0x32400), *range(0xe0000, 0xe0200), 0xf0000, 0x10fffd]
          if not 0xd800 <= c <= 0xdfff and (c % 16 == 0 or not any(c in r for r in MANY))]
 CODES = [c for c in CODES if c < 0x250 or c % EVERY == EVERY // 2]
-KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, that of PCRE2 10.42 and of Python 3.11
+KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, the version in PCRE2 10.42 and Python 3.11
 
 
 def visible(pre, normalizer=None, joined=True):

@@ -119,7 +119,7 @@ def compare(name, folder, out):
 
 
 def padded(name, model, tokens, until):
-    """Two sequences, the shorter one behind tokens that the mask hides; then one more token of each from the cache. The GPT-2 of
+    """Two sequences, the shorter one after tokens that the mask hides; then one more token of each from the cache. The GPT-2 of
     transformers takes no positions from the mask: they are passed, as generate() does."""
     n, m = min(20, until), min(13, until)
     both = torch.full((2, n), 3)

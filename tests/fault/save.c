@@ -235,7 +235,7 @@ static enum weft_status check_outcome(const struct outcome *t)
     TRY(write_head(run, 99));
     TRY(verify_run(&newest, &folders, &others));
     if (newest != 99 || folders != KEEP || others || read_head(run) != 99)
-        return FAIL(WEFT_CHECK, "after another save there are %d checkpoints and %d other names", folders, others);
+        return FAIL(WEFT_CHECK, "after one more save there are %d checkpoints and %d other names", folders, others);
     return WEFT_OK;
 }
 

@@ -227,8 +227,8 @@ def rotate(o, x):
 
 
 def slopes(heads):
-    """ALiBi's: a geometric sequence that ends in 2^-8; if heads is no power of two, the lower power's and then every
-    other one of twice as many."""
+    """ALiBi's slopes: a geometric sequence that ends in 2^-8; if heads is not a power of two, the sequence of the next lower power,
+    then every second slope of the sequence for twice that power."""
     power = 2 ** int(math.log2(heads))
     own = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return own if power == heads else own + slopes(2 * power)[0::2][: heads - power]

@@ -137,7 +137,7 @@ STUDY = [
     # ---- means and pairs
     Mutant("the mean of an arm is its middle seed", edit("report/judge/findings.c", "f->loss += f->run[i].test_loss / f->seeds;",
            "f->loss = f->run[f->seeds / 2].test_loss;"), "losses of the arms"),
-    Mutant("the mean is that of the validation losses", edit("report/judge/findings.c",
+    Mutant("the mean is computed from validation losses", edit("report/judge/findings.c",
            "f->loss += f->run[i].test_loss / f->seeds;", "f->loss += f->run[i].val_loss / f->seeds;"), "losses of the arms"),
     Mutant("the standard deviation divides by n", edit("report/judge/findings.c", "sqrt(squares / (f->seeds - 1))",
            "sqrt(squares / f->seeds)"), "losses of the arms"),
@@ -306,7 +306,7 @@ REPORTS = [
     static struct weft_score best;
     best = !best.tokens || t->step <= t->recipe->eval_every || scores->val.loss < best.loss ? scores->val : best;
     scores->val = best;"""), "a whole run: scores in the log", VERIFY_STEPPED),
-    Mutant("the best validation loss of the run is returned in the end", edit("train/loop.c",
+    Mutant("the best validation loss of the run is returned at the end", edit("train/loop.c",
            "    *finished = t->step == now->steps;\n", """    *finished = t->step == now->steps;
     if (scores->val.loss > best)
         scores->val.loss = best;
@@ -416,7 +416,7 @@ STEP_KEY = "                      first_sample(t, micro_batch));"
 OWN_WEIGHT = "*number(t, t->net.weight) = weight;"
 ORDER = "gradients that are not summed in the order defined"
 DIVISION = [
-    Mutant("micro-batches from the 33rd on have no weight", edit("train/gradient.c", OWN_WEIGHT,
+    Mutant("the 33rd and later micro-batches have no weight", edit("train/gradient.c", OWN_WEIGHT,
            "*number(t, t->net.weight) = micro_batch < 32 ? weight : 0;"), ORDER, gate("stepped", "micro_batches=33")),
     Mutant("the 33rd micro-batch is counted twice", edit("train/gradient.c", ONE_RUN,
            "for (int again = 0; again <= (m == 32); again++)\n            " + ONE_RUN),
@@ -425,10 +425,10 @@ DIVISION = [
            "for (int64_t m = weft_group_micro_batch(t, group); m < end; m++)",
            "for (int64_t m = weft_group_micro_batch(t, group); m < end - (end == 100); m++)"),
            "a late step, 100 of 100 micro-batches, 1 groups: " + ORDER, gate("stepped", "micro_batches=100", "grad_groups=1")),
-    Mutant("groups from the 33rd on are summed in another order", edit("train/ranks/tree.c",
+    Mutant("the 33rd and later groups are summed in a different order", edit("train/ranks/tree.c",
            "    return count > 1 && open", "    return count > 1 && open[count - 1].first < 32 && open"),
            "groups: " + ORDER, gate("stepped", "micro_batches=40", "grad_groups=40")),
-    Mutant("micro-batches from the 200th on read the samples of the 200th", edit("train/gradient.c",
+    Mutant("micro-batches after the 200th read the samples of the 200th", edit("train/gradient.c",
            "micro_batches + micro_batch) * t", "micro_batches + weft_min(199, micro_batch)) * t"),
            "a late step, 300 of 300 micro-batches", gate("stepped", "micro_batches=300")),
     Mutant("masks of dropout come again after 64 micro-batches", edit("train/gradient.c", STEP_KEY,
@@ -441,7 +441,7 @@ DIVISION = [
            "return (uint64_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);",
            "return (uint16_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);"),
            "a late step, 4 of 4 micro-batches", gate("stepped", "micro_batches=4", "steps=3000")),
-    Mutant("ranks lose their micro-batches from the 21st on", edit("train/gradient.c", OWN_WEIGHT,
+    Mutant("ranks lose their 21st and later micro-batches", edit("train/gradient.c", OWN_WEIGHT,
            "*number(t, t->net.weight) = t->comm->rank && micro_batch > 19 ? 0 : weight;"),
            "of 2 (40 of 40 micro-batches", gate("exact", "micro_batches=40")),
     Mutant("a rank counts the tokens of 30 micro-batches", edit("train/gradient.c",
@@ -482,11 +482,11 @@ OF_TRAIN, OF_VAL = "windows of train unlike the files", "windows of val unlike t
 TEXTS = [
     Mutant("the last token of the second file", edit("text/tokens/shards.c", OWN_TOKEN,
            "            tokens[i] = (int32_t)(token ^ (f == s->shards + 1 && at + i + 1 == f->count));"), OF_TRAIN, TEXT),
-    Mutant("tokens from the second file on are off by one", edit("text/tokens/shards.c", READ_AT,
+    Mutant("tokens of the second and later files are off by one", edit("text/tokens/shards.c", READ_AT,
            "int64_t at = first - f->first + (f > s->shards && first - f->first + 1 < f->count), n ="), OF_TRAIN, TEXT),
     Mutant("windows of validation that cross a boundary", edit("text/tokens/shards.c", NEXT_PIECE,
            NEXT_PIECE + "\n        tokens[-1] ^= s->count == 3 && count > 0;"), OF_VAL, TEXT),
-    Mutant("files from the fifth on begin a token early", edit("text/tokens/shards.c", "s->shards[i].first = s->tokens;",
+    Mutant("the fifth and later files begin a token early", edit("text/tokens/shards.c", "s->shards[i].first = s->tokens;",
            "s->shards[i].first = s->tokens - (i > 3);"), OF_TRAIN, TEXT),
     Mutant("the last window of train is left out", edit("text/tokens/shards.c",
            "return s->tokens > length ? (s->tokens - 1) / length : 0;",
@@ -499,7 +499,7 @@ TEXTS = [
            "return strcmp(((const struct weft_shard *)b)->path, ((const struct weft_shard *)a)->path);"), OF_TRAIN, TEXT),
     Mutant("the 1101st token of a file of narrow tokens", edit("text/tokens/internal.h", "((const uint16_t *)tokens)[i]",
            "((const uint16_t *)tokens)[i - (i == 1100)]"), "samples of training that are wrong", TEXT),
-    Mutant("the last token of a window is that of the window before", edit("train/task/text.c",
+    Mutant("the last token of a window is the last token of the window before", edit("train/task/text.c",
            "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1] : -1;",
            "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1 < o->length || index % 97 ? i + 1 : 0] : -1;"),
            "samples of training that are wrong", TEXT),

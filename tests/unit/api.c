@@ -156,7 +156,7 @@ static void test_open_at(void **state)
 
 /* ---- forward passes and sessions */
 
-/* A model's blocks, from its own embeddings on, are its forward pass up to the last norm. */
+/* A model's blocks, applied to its own embeddings, give its forward pass up to the last norm. */
 static void test_blocks(void **state)
 {
     enum { LENGTH = 70, WIDTH = 32, COUNT = LENGTH * WIDTH };
@@ -343,7 +343,7 @@ struct seen {
     int64_t done, runs; /* as last reported */
     int arms;
     struct weft_arm_result arm[2];
-    const char *within; /* of the study's folder, the one whose results are read; NULL: itself */
+    const char *within; /* subfolder of the study's folder whose results are read; NULL: the folder itself */
     char name[2][16], verdict[2][32];
 };
 
@@ -399,7 +399,7 @@ static void test_study(void **state)
     assert_true(s.arm[1].low <= s.arm[1].difference && s.arm[1].difference <= s.arm[1].high);
 }
 
-/* Arms that are far apart are decided at the first look: the study is done, though not all runs of its plan are. */
+/* A large difference is decided at the first look: the study is done, although not all planned runs are. */
 static void test_study_looks(void **state)
 {
     static const char *const settings[] = {"arms=slow: lr=1e-8 | fast: lr=3e-3",
@@ -473,7 +473,7 @@ static void test_sampler(void **state)
                 {{.temperature = 1, .top_k = 2}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 0.7}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 0.6}, {0, 1, 0}},
-                {{.temperature = 1, .top_k = 2, .top_p = 0.7}, {0, 1, 0}}, /* of those two the first has 0.73 */
+                {{.temperature = 1, .top_k = 2, .top_p = 0.7}, {0, 1, 0}}, /* the first of these two has 0.73 */
                 {{.temperature = 1, .min_p = 0.2}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 1}, {1 / sum, e * e / sum, e / sum}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

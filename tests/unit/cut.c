@@ -153,7 +153,7 @@ static float *row(struct weft_nn *m, const char *name, int64_t n)
     return m->params.weights + m->params.list[i].offset + n * m->params.list[i].dim[1];
 }
 
-/* Norms of fc's rows times those of proj's columns: 1 in all, then some others. */
+/* Norms of fc's rows times norms of proj's columns: first 1 everywhere, then different values. */
 static void the_least_important_go(void **state)
 {
     (void)state;

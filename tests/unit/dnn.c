@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * dnn.c - compares matmuls with triple loops in double precision, and checks that their bits depend on neither the
- * number of rows nor that of threads.
+ * number of rows nor the number of threads.
  *
  * run-tests: 3 s, asan 24 s, emulated 100 s, tsan 60 s
  */
@@ -29,7 +29,7 @@ static double at(const void *p, enum weft_dtype dtype, int64_t i)
     return dtype == WEFT_BF16 ? weft_f32_from_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
-/* Memory with bytes behind it that nobody may touch. */
+/* Returns memory followed by guard bytes that must not change. */
 #define GUARD 64
 static void *guarded(size_t bytes)
 {
@@ -316,7 +316,7 @@ static void test_rows_bits(void **state)
 static void test_threads_bits(void **state)
 {
     (void)state;
-    static const int threads[] = {1, 2, 3, 4, 8, 29, 64}; /* the output is cut for as many */
+    static const int threads[] = {1, 2, 3, 4, 8, 29, 64}; /* thread counts that the output is cut for */
     enum { ROWS = 300, DEPTH = 1100, WIDTH = 200 };
     for (int t = 0; t < 2; t++) {
         enum weft_dtype dtype = t ? WEFT_BF16 : WEFT_F32;

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Of a double near `exact`. */
+/* Returns the error in ulps of a double near `exact`. */
 static double ulps(double got, long double exact)
 {
     int e;

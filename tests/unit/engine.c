@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-static atomic_int failing, packs, tiles; /* failing = n: the n-th tile from now on fails */
+static atomic_int failing, packs, tiles; /* failing = n: the n-th tile after this fails */
 
 static enum weft_status plan(struct weft_dnn_plan *p) { return weft_dnn_loop.plan(p); }
 

@@ -8,7 +8,7 @@
 #include "study/study.h"
 #include "test.h"
 
-/* A task whose samples are different, from this index on, for models with ffn_width=33. */
+/* A task whose samples differ for models with ffn_width=33, starting at this index. */
 static uint64_t differ_from;
 
 static int64_t length(const void *options)

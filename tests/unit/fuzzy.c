@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * fuzzy.c - the task fuzzy: samples follow its rules, substitutes have the declared rate and distribution, and the loss
- * floor matches that of an observer who knows the rules and sees the samples.
+ * floor matches the loss of an observer who knows the rules and sees the samples.
  *
  * run-tests: 1 s, asan 1 s
  */
@@ -37,7 +37,7 @@ static void close_stage(struct stage *s)
     weft_settings_release(&s->settings);
 }
 
-/* n keys of m tokens, each one of so many codes. */
+/* n keys of m tokens; each token is one of `codes` codes. */
 static void begin(struct stage *s, int64_t n, int64_t m, int64_t codes, double noise)
 {
     char text[256];

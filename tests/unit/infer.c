@@ -177,7 +177,7 @@ static struct weft_decoder *open_session(const struct stage *s, int64_t chunk, b
     return session;
 }
 
-/* In pieces of up to a whole chunk, twice: the second time on what the first left behind. */
+/* In pieces of up to a whole chunk, twice: the second time on the state that the first time left. */
 static double by_chunks(const struct stage *s)
 {
     struct weft_decoder *session = open_session(s, CHUNK, true, 5);

@@ -22,7 +22,7 @@ static int64_t studies(void)
 struct world {
     const char *name;
     double first, growth; /* m = first * C^growth */
-    double noise;         /* of a run; half of its variance is the seed's, which both arms share */
+    double noise;         /* deviation of a run; half of its variance is the seed's, which both arms share */
     int rungs;
     int64_t seeds;
 };
@@ -128,7 +128,7 @@ static void intervals_cover_and_verdicts_are_right(void **state)
     }
 }
 
-/* Without noise the numbers are those of the world. */
+/* Without noise the results equal the parameters of the simulated world. */
 static void a_quiet_ladder_is_exact(void **state)
 {
     (void)state;

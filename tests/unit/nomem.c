@@ -63,7 +63,7 @@ static void ignore(void *context, const struct weft_opcheck_case *c)
     (void)c;
 }
 
-/* (Teams of threads are there from the first run on: without memory for one, calls run on one thread.) */
+/* (The first run creates the team of threads; without memory for one, calls run on one thread.) */
 static void a_case_that_was_not_run_has_not_passed(void **state)
 {
     (void)state;

@@ -187,7 +187,7 @@ static const struct weft_pos uneven = {
     .bias = even_bias,
 };
 
-/* ---- a mechanism that adds to the hidden activation with a number that is far too small from layer 3 on */
+/* ---- a mechanism that adds to the hidden activation with a factor that is far too small in layer 3 and above */
 
 static void fading_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
@@ -279,7 +279,7 @@ static void mechanism_without_hooks(void **state)
 
 /* ---- limits of a model: a part that exceeds one fails the graph, which names it */
 
-static int wanted; /* of watches, terms of the loss or slots, by the part that makes so many */
+static int wanted; /* number of watches, loss terms or slots that the part creates */
 
 static struct weft_value *watching_build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
@@ -320,7 +320,7 @@ LIMITED(watching);
 LIMITED(losing);
 LIMITED(keeping);
 
-/* Builds gpt2 with ffn=NAME that makes so many of what it makes. */
+/* Builds gpt2 with ffn=NAME, a part that creates `count` watches, loss terms or slots. */
 static enum weft_status build_with(const char *name, int count, enum weft_use use)
 {
     struct weft_settings s = {0};
@@ -360,7 +360,7 @@ static void limits_name_the_part(void **state)
     check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: the cache kept");
 }
 
-/* Every registered part is found by its name, and its options stand behind the model's. */
+/* Every registered part is found by its name, and its options follow the model's. */
 static void listed(void **state)
 {
     const struct weft_owner *owner;

@@ -52,7 +52,7 @@ static uint16_t *numbers(enum kind kind, int64_t n)
     return x;
 }
 
-/* c + sum over d of a[d * a_step] b[d * b_step], in steps of 32 of which even and odd elements are summed apart. */
+/* c + sum over d of a[d * a_step] b[d * b_step], in steps of 32 whose even and odd elements are summed separately. */
 static float defined_sum(float c, int64_t depth, const uint16_t *a, int64_t a_step, const uint16_t *b, int64_t b_step)
 {
     for (int64_t d = 0; d < depth; d += 32) {

@@ -88,7 +88,7 @@ static void the_last_number_is_that_of_a_cut(void **state)
 
 /* ---- which units */
 
-/* One of the heads, of 3 to 1 in the norm of its output, and of 1 to 4 in that of its values: 0.75. */
+/* Importance of heads: their outputs' norms have the ratio 3 to 1, their values' norms 1 to 4, so 0.75 in all. */
 static void the_least_important_go_whole(void **state)
 {
     (void)state;
@@ -176,9 +176,9 @@ static void a_cut_leaves_out_what_is_pruned(void **state)
     cut_after_training("gpt2", "m2=yes prune_ranks=0.75");
 }
 
-/* ---- single weights besides */
+/* ---- single weights in addition to units */
 
-/* A matrix has the share of single weights, or what units and those before them make. */
+/* A matrix has the fraction of single weights, or the larger one that units and earlier weights give. */
 static void single_weights_count_those_of_units(void **state)
 {
     (void)state;

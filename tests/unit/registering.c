@@ -54,7 +54,7 @@ static int add_readers(void **state)
     return 0;
 }
 
-/* One step's gradient of gpt2 with so many of them. */
+/* Computes one step's gradient of gpt2 with `count` of them. */
 static void trains_with(int count)
 {
     struct weft_settings s = {0};

@@ -160,7 +160,7 @@ static void gives_the_same_weights(void **state)
     int gates_checks = stopped.run.gates_checks; /* there may be more on a faster machine */
     close_caller(&stopped);
 
-    open_caller(&resumed, path, ""); /* the folder is the model, too */
+    open_caller(&resumed, path, ""); /* the folder is also the model */
     resumed.run.folder = path;
     resumed.run.resume = true;
     check(train_in_silence(&resumed.run));
@@ -176,7 +176,7 @@ static void gives_the_same_weights(void **state)
     close_caller(&plain);
 }
 
-/* Other models, threads and micro-batches read the same; another seed does not. */
+/* Different models, threads and micro-batches read the same samples; a different seed does not. */
 static void hashes_what_it_read(void **state)
 {
     (void)state;

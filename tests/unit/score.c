@@ -165,7 +165,7 @@ static void texts_are_streams(void **state)
     close_model(&s.spec, s.model);
 }
 
-/* The cost of a text after another, or after the end-of-text token. */
+/* Returns the cost of a text that follows `before`, or the end-of-text token. */
 static double cost_of(const struct stage *s, const char *before, const char *text)
 {
     int32_t tokens[CONTEXT + 1] = {256};

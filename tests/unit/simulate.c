@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * simulate.c - the simulated studies pass, and their checks notice broken functions of plan, statistics and pairing.
- * The functions below replace those of the library and can break their results. tests/long/source_mutants.py has many
+ * The functions below replace library functions and can break their results. tests/long/source_mutants.py has many
  * more.
  *
  * run-tests: 6 s, asan 16 s

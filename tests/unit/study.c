@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-static struct weft_settings settings; /* of the study that is open: it reads them as long as it is */
+static struct weft_settings settings; /* settings of the open study, which reads them until it is closed */
 
 /* Lines of a config, and settings above it with spaces between. */
 static void open_study(struct weft_study *s, const char *lines, const char *over)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tasks.c - samples of the synthetic tasks follow every rule of their definition, those of texts are every window once,
- * held-out samples are never trained on, those of the test are never validated on, and samples never change.
+ * tasks.c - samples of the synthetic tasks follow every rule of their definition, samples of texts are every window
+ * once, held-out samples are never trained on, test samples are never used for validation, and samples never change.
  *
  * run-tests: 3 s, asan 17 s
  */
@@ -418,7 +418,7 @@ static void held_out_samples_are_never_trained_on(void **state)
     }
 }
 
-/* Of so many samples every one that there is comes, most likely: the counts are small. */
+/* This many samples very likely contain every possible sample, because there are few. */
 static void different_samples_are_counted(void **state)
 {
     (void)state;

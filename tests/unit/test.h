@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Sanitizers are slow, that of threads the most, and replace malloc: some tests do less under them. */
+/* Sanitizers are slow, ThreadSanitizer most of all, and replace malloc, so some tests do less under them. */
 #ifndef __has_feature
 #define __has_feature(name) 0
 #endif
@@ -135,7 +135,7 @@ static inline struct text read_file(const char *path)
 
 /* ---- settings */
 
-/* Adds those of one text, which are separated by spaces. */
+/* Adds the settings in a string, which are separated by spaces. */
 static inline enum weft_status add_settings(struct weft_settings *s, const char *text)
 {
     char copy[1024], *rest = copy;

@@ -13,7 +13,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-/* ---- small tokenizers: bytes in GPT-2's spelling, or characters with <0xHH> behind them */
+/* ---- small tokenizers: bytes in GPT-2's spelling, or characters followed by <0xHH> */
 
 struct parts {
     const char *added, *normalizer, *pre, *post, *decoder, *model; /* NULL: an empty list, null, nothing */
@@ -21,7 +21,7 @@ struct parts {
     const char *merges;                                            /* JSON */
     bool text;                                                     /* over characters */
     bool untyped;                                                  /* the model has no type */
-    int missing;                                                   /* a byte that has another name; 0: none */
+    int missing;                                                   /* a byte that has a different name; 0: none */
 };
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
@@ -423,7 +423,7 @@ static void slow_patterns(void **state)
     free(text);
 }
 
-/* Long pieces are found in windows that grow: whatever the window, they are those of one search. */
+/* Long pieces are found in growing windows: whatever the window, the pieces are those of a single search. */
 static void long_pieces(void **state)
 {
     static const char pattern[] = "\\p{L}+b(?=c)|(?<=x)y+|\\s+(?!\\S)|\\s+$|\\p{L}+|.|\\n";
@@ -491,7 +491,7 @@ static void empty_file(void **state)
     unlink(path);
 }
 
-/* A normalizer that makes gigabytes of a line, too. */
+/* For example a normalizer that turns a line into gigabytes. */
 static void hostile_normalizer(void **state)
 {
     (void)state;

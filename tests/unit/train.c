@@ -209,7 +209,7 @@ static int64_t ragged_length(const void *options)
     return RAGGED;
 }
 
-/* Every sample has another number of scored tokens, some none. */
+/* Samples have different numbers of scored tokens, some none. */
 static void ragged_sample(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                           int32_t *targets)
 {
