@@ -394,8 +394,8 @@ WEFT_API enum weft_status weft_session_describe(const struct weft_session *sessi
 /* ## Samplers: the next token from logits */
 
 /* Settings of a sampler, applied in this order. Logits of past tokens are divided (if positive, otherwise multiplied)
- * by `repetition`, and all logits are divided by `temperature`. Of the tokens, the `top_k` most likely are kept, of
- * these the smallest set whose probabilities sum to at least `top_p`, and of these the tokens with at least `min_p`
+ * by `repetition`, and all logits are divided by `temperature`. The `top_k` most likely tokens are kept, from these the
+ * smallest set whose probabilities sum to at least `top_p`, and from these the tokens with at least `min_p`
  * times the largest probability. One of the remaining tokens is drawn. Ties go to the lower token id. Zero disables a
  * setting; temperature 0 selects the most likely token. */
 struct weft_sampling {

@@ -229,7 +229,7 @@ double weft_seconds(void); /* monotonic */
 
 /* ---- memory (memory.c) */
 
-int64_t weft_resident_bytes(void); /* of this process now; -1 if unknown */
+int64_t weft_resident_bytes(void); /* current resident memory of this process; -1 if unknown */
 /* Returns the memory available without swapping, on the machine and in this process's control groups; INT64_MAX if
  * unknown. */
 int64_t weft_available_bytes(void);

@@ -33,7 +33,7 @@ struct weft_slack_op {
 struct weft_slack {
     struct weft_slack_call *calls;
     int64_t call_count, call_room;
-    double *times; /* of tiles */
+    double *times; /* seconds per tile */
     int64_t time_count, time_room;
     struct weft_slack_op *ops; /* in the order of their first run */
     int64_t op_count, op_room;

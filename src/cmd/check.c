@@ -36,7 +36,7 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-struct tally { /* of the op being checked */
+struct tally { /* results of the op being checked */
     const struct args *args;
     char op[64];
     int cases, failed;

@@ -177,7 +177,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
 
 struct view {
     struct weft_line line;
-    int64_t tokens; /* of all data; 0: unknown before encoding */
+    int64_t tokens; /* number of tokens in all data; 0: unknown before encoding */
     struct weft_items items;
 };
 

@@ -37,7 +37,7 @@ static enum weft_status check_args(const void *args)
 struct pruning {
     struct weft_nn *whole;
     struct weft_cuts cuts;
-    struct weft_settings settings; /* of the smaller model */
+    struct weft_settings settings; /* settings of the smaller model */
     struct weft_spec spec;
     struct weft_recipe recipe;
     struct weft_result *result;

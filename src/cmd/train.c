@@ -52,7 +52,7 @@ static const struct weft_arg table[] = {
 
 struct view {
     struct weft_line line;
-    struct weft_fits fits;    /* of initial weights from a file */
+    struct weft_fits fits;    /* how each initial weight matches the file of `init` */
     double shares_per_tokens; /* tokens/s times this is the fraction of the engine's speed; 0: not measured */
 };
 

@@ -54,7 +54,7 @@ struct weft_comm {
     void *state;
     int64_t bytes_sent, messages; /* so far */
     double seconds;               /* spent in calls so far */
-    double hidden;                /* of these, seconds overlapped with other work */
+    double hidden;                /* part of `seconds` that overlapped with other work */
     const char *_Atomic phase;    /* current purpose of calls, for messages */
     _Atomic int64_t step;         /* current training step, from 1, for messages; 0: before the first */
     bool other_failed;            /* weft_comm_join failed because of another rank, whose message has the details */

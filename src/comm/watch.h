@@ -31,7 +31,7 @@ void weft_watch_end(struct weft_comm *c);
 /* ---- heartbeats (signs.c) */
 
 struct weft_sign {
-    uint64_t key; /* of the job */
+    uint64_t key; /* key of the job */
     int32_t from, to;
     int64_t calls, step;
     int32_t waits_for; /* a rank, or one of those below */

@@ -102,7 +102,7 @@ struct call {
     int64_t bias_group;
     char *local;
     size_t local_stride;
-    _Atomic enum weft_status status; /* of the last tile that failed */
+    _Atomic enum weft_status status; /* error of the last failed tile */
 };
 
 static void run_tile(void *context, int64_t tile, int thread)

@@ -33,7 +33,7 @@ enum weft_pack { WEFT_PACK_Y, WEFT_PACK_DX };
  * g reads the rows' columns from g*depth and writes the output's columns from g*width (grouped linear); if `batched`,
  * it reads and writes matrices that follow each other in memory. */
 struct weft_dnn_shape {
-    enum weft_dtype dtype; /* of both operands: F32 or BF16 */
+    enum weft_dtype dtype; /* type of both operands: F32 or BF16 */
     int64_t depth, width;
     int64_t groups; /* 1: plain */
     bool batched;

@@ -24,7 +24,7 @@ struct weft_dnn_matrix {
 /* The plan of a group's product. An engine's plan() fills in the last four fields. */
 struct weft_dnn_plan {
     enum weft_dtype dtype;
-    int64_t depth, width; /* of an outer product: depth is the maximum number of rows */
+    int64_t depth, width; /* for an outer product, depth is the maximum number of rows */
     bool outer;
     size_t panel_bytes; /* size of one packed panel of B, a multiple of 64 */
     size_t local_bytes; /* private scratch of a thread */

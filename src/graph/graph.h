@@ -50,8 +50,8 @@ struct weft_value {
     size_t packed_bytes; /* not 0: an opaque layout of this many bytes on the fast path (see ops/pack) */
     int id;
     struct weft_node *node;    /* producer; NULL for inputs, params, grads, states */
-    struct weft_value *grad;   /* of params and differentiated inputs, after weft_graph_backward */
-    struct weft_value *latest; /* of a state: its value after the updates emitted so far, NULL before the first */
+    struct weft_value *grad;   /* gradient of params and differentiated inputs, after weft_graph_backward */
+    struct weft_value *latest; /* a state's value after the updates emitted so far, NULL before the first */
     bool wants_grad;           /* params, and inputs whose gradient a check needs */
     bool is_output;
 };

@@ -17,7 +17,7 @@ struct symbol {
 struct weft_graph {
     struct weft_arena arena;
     enum weft_status status;
-    char message[512]; /* of the first failure */
+    char message[512]; /* message of the first failure */
     enum weft_dtype compute;
     struct weft_arithmetic arithmetic;
     struct symbol symbols[MAX_SYMBOLS]; /* [0]: no symbol */

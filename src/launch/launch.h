@@ -40,7 +40,7 @@ void weft_hosts_drop(struct weft_hosts *hosts, int host);
 
 struct weft_layout {
     int ranks, hosts;
-    int nodes, cores; /* of this host: NUMA nodes, and processors that this process may use */
+    int nodes, cores; /* this host's NUMA nodes, and processors that this process may use */
     int per_host;     /* maximum number of ranks per host */
     int threads;      /* threads per rank */
     int per_node;     /* ranks bound to each NUMA node; 0: not bound */
@@ -74,7 +74,7 @@ enum weft_rank_job_notice {
 struct weft_rank_job {
     /* ---- set by the caller */
     const char *const *words; /* "train", and so on */
-    const char *folder;       /* of the run; NULL: none, so there is nothing to resume */
+    const char *folder;       /* folder of the run; NULL: none, so there is nothing to resume */
     struct weft_mpirun mpirun;
     struct weft_hosts hosts;
     int ranks;          /* 0: one per NUMA node */
@@ -91,7 +91,7 @@ struct weft_rank_job {
     int attempt;      /* from 0 */
     int code;         /* exit code of the launcher */
     int lost;         /* lost rank; -1: none known */
-    int64_t step;     /* of the newest checkpoint; -1: none */
+    int64_t step;     /* step of the newest checkpoint; -1: none */
     const char *end;  /* why it is not restarted; NULL: it is */
 };
 

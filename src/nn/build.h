@@ -15,7 +15,7 @@ enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FF
 struct weft_build {
     struct weft_graph *g;
     const struct weft_nn *model;
-    const struct weft_spec *spec; /* of this layer: the model's, unless the layer has a different spec */
+    const struct weft_spec *spec; /* this layer's spec: the model's, unless the layer has its own */
     const struct weft_params *params;
     struct weft_net *net; /* the graph's inputs and cache slots */
     enum weft_use use;

@@ -21,7 +21,7 @@ enum weft_role {
     WEFT_HEAD,        /* produces the logits; a tied table counts as a table */
     WEFT_MATRIX,      /* multiplied with activations */
     WEFT_INTO_STREAM, /* likewise, with the product added to the residual stream */
-    WEFT_TAPS,        /* of a convolution over tokens */
+    WEFT_TAPS,        /* filter of a convolution over tokens */
 };
 /* Groups of weights that an optimiser treats alike. Those of the first three are decayed. */
 enum weft_trained_as {

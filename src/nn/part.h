@@ -124,7 +124,7 @@ struct weft_instance {
 
 struct weft_mechanism {
     struct weft_part part;
-    const char *symbol, *help; /* of the option NAME=yes that turns it on; symbol NULL: derived from the name */
+    const char *symbol, *help; /* for the option NAME=yes that turns it on; symbol NULL: derived from the name */
     size_t state_bytes;
     /* All optional, each called in the mechanism's scope. hidden: acts on the hidden activation; reads: returns the
      * matrix [N, F] through which it reads the activation. heads: acts on the heads' outputs. latent: acts on the key

@@ -44,7 +44,7 @@ struct weft_smaller {
     struct weft_nn *model;       /* a model of this spec */
     int64_t units, kept, layers; /* `units` and `kept` per layer */
     char settings[128];          /* settings of the spec that changed: "heads=6 head_width=32" */
-    int *layer;                  /* of each weight: the layer to whose units it belongs; -1: none */
+    int *layer;                  /* for each weight, the layer to whose units it belongs; -1: none */
     int64_t chosen;              /* number of units chosen last, in each layer */
     bool *goes;                  /* [layers][units]: whether the unit is chosen */
     struct weft_unit *list;      /* [layers][units]: after a choice, sorted by the order of removal */

@@ -24,7 +24,7 @@
 #include "base/vmath_inl.h"
 #include "ops/info_nce_reference_inl.h"
 
-enum { ROWS = 16 }; /* of z, per tile of dz */
+enum { ROWS = 16 }; /* rows of z per tile of dz */
 
 /* ---- shared by forward and backward. Scratch: a span per sequence, then in backward du, shaped like unit. Per thread:
  * a row of logits. */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { ROWS = 16 }; /* of x per tile */
+enum { ROWS = 16 }; /* rows of x per tile */
 
 enum { STATE, X, INDEX };
 

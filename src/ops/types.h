@@ -35,7 +35,7 @@ struct weft_attention {
     struct weft_value *pos_bias; /* f32 [H, offsets], optional */
     struct weft_rows rows;
     int64_t heads, kv_heads;
-    double dropout; /* of probabilities; if 0, rows.sample and rows.step_key are not needed */
+    double dropout; /* dropout rate of probabilities; if 0, rows.sample and rows.step_key are not needed */
     /* Reciprocal attention, if q_store is given: for 0 < i-j <= ra_window the logit has an additional term
      *   ra_alpha (scale[h] <q_store[j,h], own key of i> + q_bias[j,h] + key_bias[i,h])
      * q_tiles and k_own are for decoding and have no derivative. */

@@ -13,7 +13,7 @@ struct weft_publish {
     /* Results: */
     int64_t runs, files, checkpoints;
     bool data_needed, data_included;
-    char sha256[65]; /* of the file */
+    char sha256[65]; /* SHA-256 of the file */
 };
 /* Writes the archive, and also the report. The same study gives the same bytes. */
 enum weft_status weft_publish(struct weft_publish *of);

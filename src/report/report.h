@@ -25,7 +25,7 @@ struct weft_results {
     struct weft_arena arena;
     const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
     const char *match, *match_by;
-    char plan_sha256[65]; /* of the content of study.json */
+    char plan_sha256[65]; /* SHA-256 of the content of study.json */
     bool plan_recorded;   /* study.json has that hash; otherwise it is from release 0.1.0, or claims to be */
     int64_t seed_count, lr_count, steps;
     int64_t screen_seeds; /* number of seeds that chose the learning rate; 0: the judged ones did, or none */
@@ -33,7 +33,7 @@ struct weft_results {
     double budget;             /* in minutes, which fixed the number of steps; 0: no budget */
     int64_t whole_steps;       /* steps of the config without a budget */
     const char *stand_in_for;  /* missing data that the stand-in replaced; NULL: none */
-    struct weft_looks looks;   /* of the plan */
+    struct weft_looks looks;   /* planned looks */
     const char *parent;        /* folder of the study that led to this one; "": none */
     int64_t planned, finished; /* number of runs */
     int64_t left_out;          /* number of ledger lines with different settings or of a different build */
@@ -82,7 +82,7 @@ struct weft_results {
             const char *verdict; /* one or two words, see docs/report.md */
             const char *text;    /* one sentence */
             struct weft_test_noise {
-                struct weft_item_noise loss;       /* of the runs above; items is 0 if unknown */
+                struct weft_item_noise loss;       /* noise of the loss over the runs above; items is 0 if unknown */
                 struct weft_item_noise difference; /* from the first arm, over the runs that `against` compares */
                 const char *kind;                  /* kind of items */
                 bool own;         /* every seed has its own test set, so the interval over seeds includes this noise */

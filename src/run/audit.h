@@ -13,7 +13,7 @@ struct weft_audit {
     const char *folder;
     const char *data; /* folder of the data of task=text; NULL: the recorded one */
     int64_t segments; /* number of segments between checkpoints, drawn at random; 0: the whole run, from the start */
-    uint64_t seed;    /* of the random draw */
+    uint64_t seed;    /* seed of the random draw */
     /* A file of segments that passed before. They are skipped, and new ones that pass are added. NULL: none. */
     const char *passed;
     /* Callbacks; each may be NULL. */

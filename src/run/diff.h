@@ -27,7 +27,7 @@ struct weft_diff {
         *what; /* "samples", "loss", "gradient", "weights", "moments", or a checkpoint compared with retraining */
     char tensor[256]; /* "": none */
     int64_t element;
-    double value[2]; /* of A and B, or of a checkpoint and of retraining */
+    double value[2]; /* values in A and B, or in a checkpoint and in retraining */
     /* If a loss or gradient differs: a description of the first op of the step whose result differs, and its values in
      * A and B (NaN: the graphs have different ops). "": none. */
     char op[512];

@@ -56,7 +56,7 @@ struct weft_run {
     int64_t moment_bytes;          /* optimiser moments of this rank */
     char weights_sha256[65];
     char chain[65];         /* last hash of the log's hash chain; "": no folder */
-    char stream_sha256[65]; /* of all samples it read, see weft_learner */
+    char stream_sha256[65]; /* hash of all samples it read, see weft_learner */
 };
 
 /* Trains. Being stopped is not a failure. */

@@ -37,7 +37,7 @@ struct weft_sim_arm {
 
 struct weft_sim_study {
     const char *name;
-    const char *steps; /* of the RA-MLA study, whose arms are named step0 and so on; NULL: arms differ in width */
+    const char *steps; /* steps of the RA-MLA study, whose arms are named step0 and so on; NULL: arms differ in width */
     int arm_count;
     struct weft_sim_arm arm[WEFT_SIM_ARMS];
     int64_t first_seed, seeds, screen_seeds;
@@ -114,7 +114,7 @@ struct weft_simulation {
     int retried_from; /* number of runs before `retried` was set */
     int first, count; /* index of this queue's first run; total number of runs */
     struct weft_sim_trained run[WEFT_SIM_RUNS];
-    enum weft_status status; /* of writing files */
+    enum weft_status status; /* error of writing files */
 };
 struct weft_job;
 /* Writes the files of a run in place of training it (weft_simulate_fn). */

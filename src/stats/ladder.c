@@ -24,7 +24,7 @@ struct curve {
 /* Means over seeds; average() leaves out seed `without` unless it is negative. */
 struct means {
     int rungs;
-    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* of base and arm */
+    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* per rung, for base and arm */
 };
 
 static void average(const struct weft_ladder *l, int64_t without, double middle, struct means *m)

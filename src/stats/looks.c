@@ -19,7 +19,7 @@ enum { MOST_STUDIES = 1 << 20, LEAST_STUDIES = 1 << 17, TILE = 1 << 12, DRAWS = 
 struct studies {
     int64_t count, longest; /* number of studies; seeds of the last look */
     int64_t from, to;       /* number of seeds before this look, and at it */
-    double limit;           /* of the previous look; studies beyond it have ended */
+    double limit;           /* limit of the previous look; studies beyond it have ended */
     double *mean, *squares; /* by study, over the seeds so far */
     double *t;              /* by study: |t| at this look; -1: ended before */
     uint64_t key;

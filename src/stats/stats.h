@@ -58,7 +58,7 @@ enum weft_status weft_looks_init(struct weft_looks *l);
 struct weft_comparison {
     const double *arm, *base; /* input: losses by seed, in the same order */
     int64_t seeds;            /* input */
-    double mean, sd;          /* of arm - base; a negative mean: the arm is better */
+    double mean, sd;          /* mean and standard deviation of arm - base; a negative mean: the arm is better */
     double over_noise;        /* mean divided by the standard deviation between seeds, pooled over both arms */
     double p, p_holm;         /* p values of the t test that the mean is 0: alone, and adjusted for the family (Holm);
                                * p_holm is NAN if alpha is set */
@@ -109,7 +109,7 @@ struct weft_ladder {
     const double *base_compute, *arm_compute; /* input: compute of a run on each rung, ascending */
     const double *base, *arm;                 /* input: losses [rungs, seeds] */
     double floor, exponent[2];                /* curves of base and arm: floor + factor * compute^-exponent */
-    double residual[2][WEFT_MAX_RUNGS];       /* of base and arm: mean loss - curve */
+    double residual[2][WEFT_MAX_RUNGS];       /* mean loss - curve, for base and arm */
     /* Logarithms: of the factor by which the base would need more compute to reach the arm's loss, and of its growth
      * per e-fold compute over all rungs. NAN if the arm is below any loss that the base can reach. */
     struct weft_estimate_of multiplier[WEFT_MAX_RUNGS], mean, trend;

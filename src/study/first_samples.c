@@ -18,8 +18,8 @@ enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
 struct reading {
     const struct weft_arm_twin *run;
     int64_t training, validation, test; /* number of samples of each kind */
-    int32_t *memory;                    /* of one sample: tokens, then targets */
-    char (*sha256)[65];                 /* of every sample: training, validation, test */
+    int32_t *memory;                    /* buffer for one sample: tokens, then targets */
+    char (*sha256)[65];                 /* hash of every sample: training, validation, test */
 };
 
 static int64_t count_samples(const struct reading *r) { return r->training + r->validation + r->test; }
@@ -92,7 +92,7 @@ static enum weft_status refuse(const struct weft_study *s, const struct weft_stu
                                int64_t index)
 {
     return FAIL(WEFT_CHECK,
-                "the first samples of arm %s are not those of arm %s: with seed %lld, sample %s %lld differs. " ADVICE,
+                "the first samples of arms %s and %s differ: with seed %lld, sample %s %lld differs. " ADVICE,
                 s->arm[run->arm].name, s->arm[0].name, (long long)run->seed, kind, (long long)index);
 }
 
@@ -101,7 +101,7 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
 {
     if (a->validation != base->validation || a->test != base->test)
         return FAIL(WEFT_CHECK,
-                    "the first samples of arm %s are not those of arm %s: it has %lld validation samples and %lld test "
+                    "the first samples of arms %s and %s differ: the first has %lld validation samples and %lld test "
                     "samples, not %lld and %lld. " ADVICE,
                     s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
                     (long long)base->validation, (long long)base->test);
@@ -127,7 +127,7 @@ static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t
     struct weft_study_run run = weft_study_run_at(s, first + arm), of_base = weft_study_run_at(s, first);
     if (run.seed != of_base.seed)
         return FAIL(WEFT_CHECK,
-                    "the first samples of arm %s are not those of arm %s: run %lld has seed %lld, not %lld. This is a "
+                    "the first samples of arms %s and %s differ: run %lld has seed %lld, not %lld. This is a "
                     "bug in Weft: please report it",
                     s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
     enum weft_status status = read_run(s, &run, base->training, &r);

@@ -180,7 +180,7 @@ enum weft_status weft_study_match(struct weft_study *s)
         if (best.width)
             TRY(set_width(s, arm, best.width));
     }
-    weft_error_clear(); /* of impossible widths that were tried */
+    weft_error_clear(); /* errors of impossible widths that were tried */
     return WEFT_OK;
 }
 

@@ -36,7 +36,7 @@ struct weft_arm {
     const char *name;              /* letters, digits, - and _; also the name of a folder */
     const char *settings_text;     /* its own settings, separated by spaces */
     int repeats;                   /* index of the arm that it repeats; -1: none */
-    struct weft_settings settings; /* of the study and of the arm, all used */
+    struct weft_settings settings; /* settings of the study and of the arm, all used */
     struct weft_spec spec;
     struct weft_recipe recipe;
     /* Filled in by the plan: */
@@ -56,7 +56,7 @@ struct weft_arm {
 
 struct weft_study {
     const char *name; /* default: the config file's name without folder and ending */
-    const char *path; /* of the config file */
+    const char *path; /* path of the config file */
     /* Its own options, see the table in study.c: */
     const char *preset;
     const char *arms_text;   /* "dot: geom=dot | w2: geom=w2 spread=full" */
@@ -70,7 +70,7 @@ struct weft_study {
     int64_t screen_seeds;    /* number of seeds that choose the learning rate */
     double budget;           /* in minutes for all runs together; 0: no limit */
     int match, match_by, repeat_seeds;
-    struct weft_settings settings; /* of the config, then those of the command line */
+    struct weft_settings settings; /* settings of the config, then of the command line */
     /* Derived from them: */
     const char *stands_for; /* data of the config that stand_in replaces; "": none */
     struct weft_arm *arm;
@@ -141,7 +141,7 @@ enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 struct weft_first_samples {
     int64_t training, held_out; /* number of samples compared per run; held_out: validation and test together */
     int64_t seeds;              /* number of compared seeds, the first of the plan */
-    char sha256[65];            /* of the samples of the first seed */
+    char sha256[65];            /* hash of the samples of the first seed */
 };
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found);
 /* Returns whether runs of the arm are compared with the first arm's runs that have the same seed. */
@@ -192,13 +192,13 @@ enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struc
 /* Returns the estimated seconds for a different number of steps, the same for all arms. */
 double weft_study_seconds(const struct weft_study *s, const struct weft_estimate *e, int64_t steps);
 
-/* With a budget, sets for all arms the largest number of steps whose estimate is within it, at most that of the config;
+/* With a budget, sets for all arms the largest number of steps whose estimate is within it, at most the config's;
  * the warm-up takes the same fraction of them (budget.c). If the folder already has the plan, its number is used;
- * without an estimate (NULL) it must have one. The estimate is then that of the fixed steps. */
+ * without an estimate (NULL) it must have one. The estimate is then for the fixed steps. */
 enum weft_status weft_study_fix_steps(struct weft_study *s, const char *folder, struct weft_estimate *e);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1: first those that choose learning rates, if there
- * are several (screening), then those that are judged: all arms of the first seed, then of the next. */
+/* A run of the study by its number, from 0 to weft_study_runs() - 1: first the runs that choose learning rates, if
+ * there are several (screening), then the judged runs: all arms of the first seed, then of the next. */
 struct weft_study_run {
     int arm;
     double lr;
@@ -209,7 +209,7 @@ int64_t weft_study_runs(const struct weft_study *s);
 double weft_arm_tokens(const struct weft_arm *arm);       /* number of tokens per run */
 int64_t weft_study_screening(const struct weft_study *s); /* number of screening runs */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
-/* Resolves the run's model and recipe: those of its arm with its seed and, once chosen, its learning rate. Release also
+/* Resolves the run's model and recipe: its arm's, with its seed and, once chosen, its learning rate. Release also
  * after a failure. */
 enum weft_status weft_study_run_vary(const struct weft_study *s, const struct weft_study_run *run,
                                      struct weft_arm_twin *twin);
@@ -225,7 +225,7 @@ struct weft_finished {
     double lr;
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
-    char stream_sha256[65]; /* of all samples read, see weft_learner; "": not recorded */
+    char stream_sha256[65]; /* hash of all samples read, see weft_learner; "": not recorded */
     char chain[65];         /* end of its log's chain; "": not recorded */
     char isa[64];           /* instruction set */
     int64_t steps, params;

@@ -23,7 +23,7 @@
 /* Creates a "char" tokenizer: one token per character (Unicode code point) of the text, in code point order. Encoding
  * any other character is an error. */
 enum weft_status weft_tokenizer_chars(struct weft_tokenizer **t, const char *text, size_t bytes);
-enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* of a file */
+enum { WEFT_MAX_TOKENIZER_BYTES = 1 << 28 }; /* maximum size of a tokenizer file */
 /* Trains byte-level BPE with GPT-2's pre-tokenization on all of `from`. Ties go to the lexicographically larger pair of
  * byte strings, as in the reference merges. */
 enum weft_status weft_tokenizer_train(struct weft_tokenizer **t, FILE *from, int vocab, const char *const *specials,
@@ -75,7 +75,7 @@ void weft_shards_close(struct weft_shards *s);
 int64_t weft_shards_tokens(const struct weft_shards *s);
 int64_t weft_shards_files(const struct weft_shards *s);
 int64_t weft_shards_documents(const struct weft_shards *s);     /* 0 if unknown */
-int64_t weft_shards_bytes(const struct weft_shards *s);         /* of text; 0 if unknown */
+int64_t weft_shards_bytes(const struct weft_shards *s);         /* bytes of text; 0 if unknown */
 const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of tokenizer.json; "" if unknown */
 int32_t weft_shards_end(const struct weft_shards *s);           /* last token of every document; -1 if unknown */
 int32_t weft_shards_max_token(const struct weft_shards *s);     /* a model's vocabulary must be larger */
@@ -132,7 +132,7 @@ struct weft_split {
     int64_t documents, tokens, bytes, files; /* a document split between train and val counts in both */
 };
 struct weft_prepared {
-    int64_t documents, bytes; /* of text, so far; `train` and `val` are final only at the end */
+    int64_t documents, bytes; /* documents and bytes of text so far; `train` and `val` are final only at the end */
     struct weft_split train, val;
 };
 struct weft_prepare {

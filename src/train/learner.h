@@ -68,7 +68,7 @@ struct weft_learner {
     int64_t digest_room;
     float weight;           /* weight of a scored token in the loss of the step */
     int64_t step;           /* number of steps done */
-    double loss, grad_norm; /* of the last step; the norm is before clipping */
+    double loss, grad_norm; /* loss and gradient norm of the last step; the norm is before clipping */
     /* Hash of all samples read by the steps done so far, and with the current gradient's: a chain, in order of their
      * index, of SHA-256(hash so far, SHA-256(tokens, targets)), both in hex. 64 zeros: none yet. */
     char stream[65], next_stream[65];

@@ -14,10 +14,10 @@ struct weft_progress {
     int64_t step, steps, tokens; /* steps done, total steps, tokens read */
     int64_t step_tokens;         /* tokens per step */
     double flops_per_token;
-    struct weft_losses losses; /* of the last step */
+    struct weft_losses losses; /* losses of the last step */
     double tokens_per_s, seconds_left;
     double seconds;                         /* seconds of this process */
-    const struct weft_diagnosis *diagnosis; /* of this step; NULL: none was due */
+    const struct weft_diagnosis *diagnosis; /* diagnosis of this step; NULL: none was due */
 };
 typedef void weft_progress_fn(void *context, const struct weft_progress *now);
 

@@ -252,7 +252,7 @@ STUDY = [
 ]
 SAMPLES = [
     Mutant("the data seed is one higher for one arm", edit("study/plan.c", '"seed=%" PRId64, run->seed);',
-           '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arm wide are not those of arm narrow", ABLATE),
+           '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arms wide and narrow differ", ABLATE),
     Mutant("samples of training are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
            'draw_begin(spec, "task.recall", index + (spec->ffn_width == 33));'), "sample of training 0 differs", ABLATE),
     Mutant("samples of the test are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',

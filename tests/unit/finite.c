@@ -67,8 +67,8 @@ static void a_bad_weight_is_named(void **state)
     close_stage(&s);
 }
 
-/* Finite weights whose products are not finite, and then everything after them, in every dtype and with whatever is
- * made twice. */
+/* Finite weights whose products overflow, so everything after them is non-finite too, in every dtype and with values
+ * that are computed twice. */
 static void what_overflows_is_named(void **state)
 {
     (void)state;

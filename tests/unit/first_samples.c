@@ -86,7 +86,7 @@ static void refused(uint64_t from, const char *words)
     differ_from = from;
     open_study("narrow: ffn_width=32 | other: ffn_width=34 | wide: ffn_width=33");
     enum weft_status status = weft_study_first_samples(&study, &found);
-    assert_non_null(strstr(weft_error(), "the first samples of arm wide are not those of arm narrow: with seed 1"));
+    assert_non_null(strstr(weft_error(), "the first samples of arms wide and narrow differ: with seed 1"));
     check_error(status, WEFT_CHECK, words);
     weft_study_release(&study);
 }
@@ -107,7 +107,7 @@ static void before_screening(void **state)
     (void)state;
     differ_from = 0;
     open_study("narrow: ffn_width=32 | wide: ffn_width=33\"\nCONFIG_WEFT_LRS=\"1e-4 1e-3 1e-2");
-    check_error(weft_study_first_samples(&study, &found), WEFT_CHECK, "arm wide are not those of arm narrow");
+    check_error(weft_study_first_samples(&study, &found), WEFT_CHECK, "arms wide and narrow differ");
     weft_study_release(&study);
 }
 

@@ -88,7 +88,7 @@ static void the_last_number_is_that_of_a_cut(void **state)
 
 /* ---- which units */
 
-/* Importance of heads: their outputs' norms have the ratio 3 to 1, their values' norms 1 to 4, so 0.75 in all. */
+/* One head has 3 times the output norm of the others and a quarter of their value norm: importance 0.75, the lowest. */
 static void the_least_important_go_whole(void **state)
 {
     (void)state;

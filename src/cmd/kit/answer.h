@@ -17,7 +17,7 @@ struct weft_answer {
     int64_t prompt_count, count, room;
     int64_t drawn; /* number of tokens drawn, over all turns of a conversation */
     char *prompt;
-    char *text; /* of the new tokens */
+    char *text; /* text of the new tokens */
     size_t bytes, text_room;
     size_t shown;   /* number of bytes printed */
     int64_t listed; /* number of tokens printed */

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { WIDTH = 79, COLUMN = 29 }; /* of a line, and the column of a row's help */
+enum { WIDTH = 79, COLUMN = 29 }; /* maximum width of a line, and column of a row's help */
 
 static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void append(char *text, size_t size, const char *format, ...)

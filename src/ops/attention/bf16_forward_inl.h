@@ -130,7 +130,7 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
         for (int g = 0; g < GROUPS; g++) {
             float *o = f->o + d * SPAN + g * VLANES;
             vf x = vload_f32(o, VLANES) * shrink[g];
-            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* of this column alone */
+            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* per column */
             vstore_f32(o, VLANES, vpick(small, vset(0), x));
         }
 }

@@ -137,7 +137,7 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
 
 /* The keys of a square that dropout keeps. */
 struct kept {
-    float factor;                          /* of the kept keys */
+    float factor;                          /* factor of the kept keys */
     uint16_t queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
 };
 

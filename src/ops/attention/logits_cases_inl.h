@@ -12,7 +12,7 @@
  * options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key store is separate,
  * with pages in a different order), window of the reciprocal term, and one entry specific to the op. */
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
-enum { DROPOUT, ALPHA }; /* of x */
+enum { DROPOUT, ALPHA }; /* indices into x */
 
 /* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of a different width, per key head or per query head. */
 enum {

@@ -42,8 +42,8 @@ static void set_logit_inputs(const struct weft_attention *a, struct weft_value *
 struct sizes {
     int64_t rows, heads, kv_heads, group; /* group: query heads per key head */
     int64_t k, k_padded;                  /* width of one head's key; rounded up to whole vectors */
-    int64_t offsets;                      /* of pos_bias; 0: none */
-    int64_t window;                       /* of the reciprocal term; 0: none */
+    int64_t offsets;                      /* width of pos_bias; 0: none */
+    int64_t window;                       /* window of the reciprocal term; 0: none */
     int64_t own, own_padded;              /* reciprocal term: width of one head of own keys and stored queries */
     int64_t own_heads, own_group;         /* reciprocal term: heads of own keys, query heads per own key */
     int64_t slots, longest;               /* sequences, and the maximum number of positions of one */

@@ -55,7 +55,7 @@ struct tile {
     float scale;
     float key_bias[WEFT_KEY_TILE];
     float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c use [rows - 1 - r + c] */
-    uint64_t mask_key;                        /* of attention's dropout */
+    uint64_t mask_key;                        /* key of the masks of attention's dropout */
     /* The reciprocal term, if the tile overlaps its window: products of the rows' own keys with the queries of the
      * tile's positions (else NULL), and the biases of both. */
     const float *reciprocal;
@@ -160,7 +160,7 @@ struct reciprocal {
     void *own;                          /* own keys of the rows: [own heads][ROW_TILE] rows */
     void *stored;                       /* the tile's queries of one head, transposed */
     uint16_t *rows;                     /* tiles: the queries before transposing */
-    float *products;                    /* of own keys and queries */
+    float *products;                    /* dot products of own keys and queries */
 };
 
 static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads, struct space *s)

@@ -41,7 +41,7 @@ static enum weft_status load(const struct weft_finished *run, struct weft_items 
 
 struct pool {
     int64_t sets, items;
-    double *cost, *weight; /* of the first set; the sum over all sets as long as they have the same items */
+    double *cost, *weight; /* those of the first set; the sum over all sets if they have the same items */
     struct weft_item_noise *noise;
     char (*hash)[65];
     bool same;      /* all sets have the same items */
@@ -101,7 +101,7 @@ struct arm_noise {
     struct weft_results *r;
     struct weft_result_arm *arm;
     struct pool loss, difference;
-    double *cost, *weight; /* of the items of one run */
+    double *cost, *weight; /* costs and weights of one run's items */
     bool missing;
 };
 

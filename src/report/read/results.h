@@ -65,13 +65,13 @@ struct weft_runlog {
     struct weft_curve train, val; /* cross-entropy only, which all arms have */
     struct weft_curve rate, norm; /* learning rate; norm of the gradient, before clipping */
     int64_t params, steps, gates_checks, gates_failed;
-    char version[32], isa[32]; /* of the program that started or last resumed it */
+    char version[32], isa[32]; /* version and instruction set of the program that started or last resumed it */
     double tokens;             /* number of tokens trained on */
-    double train_loss;         /* of the last logged step, with all terms */
+    double train_loss;         /* loss of the last logged step, with all terms */
     double val_accuracy, test_loss, test_accuracy, tokens_per_s, seconds;
     char weights_sha256[65], stream_sha256[65];
     char config_sha256[65], data_sha256[65], plan_sha256[65], gates_sha256[65]; /* "": not recorded */
-    char chain[65]; /* of the last record; "": none, as in logs of release 0.1.0 */
+    char chain[65]; /* hash of the last record; "": none, as in logs of release 0.1.0 */
 };
 /* Reads a log; refuses one whose chain is broken. */
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
@@ -203,7 +203,7 @@ struct weft_plot {
     FILE *to;
     bool log_y;                    /* requested, as for ratios; values that span a decade are always logarithmic */
     bool any;                      /* a value is included */
-    double first, last, low, high; /* of both axes */
+    double first, last, low, high; /* ranges of the x axis and the y axis */
     double used;                   /* right end of the tick texts so far */
 };
 void weft_plot_include(struct weft_plot *p, double x, double y);

@@ -15,7 +15,7 @@
 /* A node is identified by the index of its first byte or character, a pair by its left node. */
 struct node {
     int32_t token, prev, next; /* -1 at the ends */
-    int32_t rank;              /* of its pair; WEFT_NO_RANK if it has none or was merged away */
+    int32_t rank;              /* rank of its pair; WEFT_NO_RANK if it has none or was merged away */
 };
 
 /* A queue of pairs is a list of blocks the size of a cache line. A list of single pairs would be three times slower,

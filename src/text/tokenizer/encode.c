@@ -19,7 +19,7 @@ struct chunk {
     size_t bytes;
     int32_t added;       /* the added token this chunk is, or -1 for text */
     bool begins, first;  /* whether a text between added tokens begins here; whether the whole text does */
-    struct weft_ids ids; /* of this chunk; the memory is reused by all waves */
+    struct weft_ids ids; /* ids of this chunk; the memory is reused by all waves */
 };
 
 struct worker {
@@ -27,7 +27,7 @@ struct worker {
     struct weft_bpe_work bpe;
     struct weft_buffer normal[2], lead;
     enum weft_status status;
-    char message[400]; /* of the error: weft_error() is per thread */
+    char message[400]; /* copy of weft_error(), which is per thread */
 };
 
 struct job {

@@ -92,7 +92,7 @@ struct lines {
     char *buffer;       /* grows with the longest line */
     size_t room;        /* size of the buffer */
     size_t start, held; /* buffer[start..held) is unread */
-    int64_t number;     /* of the current line, from 1 */
+    int64_t number;     /* number of the current line, from 1 */
     bool ended;
 };
 

@@ -64,7 +64,7 @@ struct weft_writer {
     int64_t limit;    /* tokens in every file but the last */
     int64_t tokens;   /* in all files */
     FILE *file;       /* the last file, while it is not full */
-    char path[4096];  /* of the file used last, for messages */
+    char path[4096];  /* path of the file used last, for messages */
     uint32_t *buffer; /* WEFT_WRITER_BUFFER tokens of either width */
 };
 enum { WEFT_WRITER_BUFFER = 1 << 16 };

@@ -27,7 +27,7 @@ struct prepare {
     struct weft_prepared *sum;
     char folder[4000]; /* the temporary name */
     struct split train, val;
-    struct weft_ids ids; /* of a piece */
+    struct weft_ids ids; /* ids of a piece */
     bool begun;          /* part of the document is already encoded */
 };
 

@@ -298,7 +298,7 @@ static enum weft_status check_data(const struct weft_shards *s, const char *fold
 
 struct scan {
     const struct weft_shards *s;
-    uint32_t *max_tokens; /* of the files */
+    uint32_t *max_tokens; /* largest token id of each file */
 };
 
 static void scan_file(void *context, int64_t i, int thread)
