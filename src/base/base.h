@@ -159,7 +159,7 @@ struct weft_threads_scope {
 };
 void weft_threads_enter(struct weft_threads_scope *scope, int threads);
 void weft_threads_leave(const struct weft_threads_scope *scope);
-/* Counts the multiply-adds of kernels, to check predicted counts: those of this thread and of the tiles it shares,
+/* Counts the multiply-adds of kernels, to check predicted counts, for this thread and the tiles it shares,
  * until the scope is left. NULL: no counting. */
 struct weft_counter {
     _Atomic int64_t products, attention;

@@ -33,8 +33,8 @@ struct weft_opt {
     const char *help;
     const char *symbol; /* Kconfig symbol; if NULL, WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
-    const char *needs;  /* "name=value" or "name!=value": the condition on a different option, without which this one has
-                           no effect; options of training may have several, joined by " or " */
+    const char *needs; /* "name=value" or "name!=value": the condition on a different option, without which this one has
+                          no effect; options of training may have several, joined by " or " */
     /* For the gate live, which checks that every value other than the default changes the model. only_plan: it changes
      * only the plan of a step, no computed value. idle (optional): whether this value changes nothing by definition,
      * given the model's spec and the owner's struct. */

@@ -78,7 +78,7 @@ static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
     return sizeof(float) * (double)weft_min(weights, weft_partition_bucket(weights, ranks));
 }
 
-/* The fraction of gradients that a backward pass completes before its end: all but those of the embedding. */
+/* The fraction of gradients that a backward pass completes before its end: all except the embedding's. */
 static double early_share(const struct weft_nn *model)
 {
     int64_t late = 0;

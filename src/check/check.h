@@ -80,7 +80,7 @@ enum weft_status weft_gate_record_save(const char *path, const char *config_sha2
 
 /* Writes weights, tokens and targets of a small copy of the model as safetensors, with its options as metadata. */
 enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char *path);
-/* Compares logits, loss and gradients that a user computed from these and stored in a file with those of the model, in
+/* Compares logits, loss and gradients that a user computed from these and stored in a file with the model's, in
  * f64 and on the fast path. A missing tensor is an error; differences are reported. */
 enum weft_status weft_reference_check(const struct weft_spec *spec, const char *path, struct weft_gates *report);
 struct weft_part;
@@ -138,7 +138,7 @@ enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *re
 struct weft_place; /* mutants.h */
 struct weft_mutant {
     const char *name;
-    const char *settings; /* settings of the model; sizes default to those of combinations */
+    const char *settings; /* settings of the model; default sizes are those of combinations */
     const char *broken;   /* additional settings, if these are the defect; NULL: none */
     enum weft_gate gate;
     const char *check;    /* part of the name of the check that must fail */
@@ -177,7 +177,7 @@ struct weft_hashes_case {
     char hash[65];      /* the hash on this machine */
 };
 typedef void weft_hashes_fn(void *context, const struct weft_hashes_case *c);
-/* Trains the models of hashes.def one after the other; with `preset`, only those of this preset. */
+/* Trains the models of hashes.def one after the other; with `preset`, only this preset's models. */
 enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, void *context);
 /* Trains every `every`-th of the combinations in which all pairs of option values occur, to compare their hashes
  * between machines. */

@@ -56,7 +56,7 @@ static int gain(struct search *s, const struct members *m, int value, bool done)
     return sum;
 }
 
-/* Puts the axes into random order, but each after those that it depends on. */
+/* Puts the axes into random order, but each one after the axes that it depends on. */
 static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
 {
     const struct weft_axes *all = s->axes;

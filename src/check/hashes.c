@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * hashes.c - trains small models for a few steps with dropout and hashes the result, which must have the same bits on
- * every machine. The hashes of hashes.def are known; those of combinations can be compared between machines. A hash
+ * every machine. The hashes of hashes.def are known; hashes of combinations can be compared between machines. A hash
  * covers loss and gradient norm of every step, and the weights after the last.
  */
 #include "check/check.h"

@@ -17,7 +17,7 @@
 struct record {
     const char *config;
     char program[65];
-    int same; /* number of entries equal to those of this run */
+    int same; /* number of entries that equal this run's */
     struct weft_gates *gates;
 };
 enum { SAME = 3 };

@@ -131,7 +131,7 @@ struct rung {
     const struct weft_study *study;
     const char *folder;
     const char *const *words; /* the command that runs it again */
-    const char *const *again; /* the command as given: the same, or that of the whole ladder */
+    const char *const *again; /* the command as given: the same, or the command of the whole ladder */
     int slots, threads;
     bool only;                       /* there are no other rungs */
     struct weft_simulated simulated; /* what is to be recorded */

@@ -111,7 +111,7 @@ bool weft_usage_line(const struct weft_cmd *cmd, int i, char *text, size_t size)
 /* Writes the help of a row with the verbs that it belongs to and its default. */
 void weft_arg_describe(const struct weft_arg *arg, char *text, size_t size);
 void weft_usage_print(const struct weft_cmd *cmd, FILE *to);
-/* Prints a man page in scdoc's language; NULL: that of weft itself. */
+/* Prints a man page in scdoc's language; NULL: the page of weft itself. */
 void weft_man_print(const struct weft_cmd *cmd, FILE *to);
 /* Prints the completions of the last argument after "weft" for shells: lines "word", "word<TAB>description", or
  * ":files" or ":folders" for paths. */

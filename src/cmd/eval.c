@@ -328,7 +328,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_nn *mod
 
 /* ---- the run's own task */
 
-/* Opens the task's data, which must be that of the run. */
+/* Opens the task's data, which must be the run's data. */
 static enum weft_status open_task(struct args *a, const char *folder)
 {
     char now[65];

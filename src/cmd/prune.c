@@ -75,7 +75,7 @@ static enum weft_status copy_tokenizer(const struct args *a, const char *folder,
     return status;
 }
 
-/* The config has all options of the whole model, including those of its training, except that the removed kinds of
+/* The config has all options of the whole model, including training options, except that the removed kinds of
  * units are not pruned again. */
 static enum weft_status save(const struct args *a, struct pruning *p, const char *folder)
 {

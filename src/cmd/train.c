@@ -85,7 +85,7 @@ static void print_progress(void *context, const struct weft_progress *now)
                    share);
 }
 
-/* Measures the upper limit of training speed, that of one large matmul. Short runs skip it, because it takes too
+/* Measures the upper limit of training speed: the speed of one large matmul. Short runs skip it, because it takes too
  * long. */
 static void measure_engine(struct view *v, const struct weft_spec *spec, const struct weft_progress *now)
 {

@@ -8,7 +8,7 @@
  * Invariants a kernel may rely on, and must keep:
  *  - It runs only after `shape` and `plan` succeeded: it cannot fail, allocates nothing, and accesses only the tensors
  *    of its call and the scratch memory it booked.
- *  - Dimensions in a call are run-time counts, at most those that `plan` saw. There may be zero rows.
+ *  - Dimensions in a call are run-time counts, at most the counts that `plan` saw. There may be zero rows.
  *  - The summation order of an output element depends only on reduction lengths, widths and dtypes: never on the number
  *    of rows, the row's index, or the number of threads.
  *  - Outputs are overwritten, except gradients listed in `accumulates`, which are added to.

@@ -2,9 +2,9 @@
  *
  * plan.c - plans execution: the order of the nodes, the lifetime of each value, and one buffer for all of them.
  *
- * Time is the list of steps: first those that depend only on parameters (prepare), then the others (run). A value lives
- * from the step that computes it to the last step that reads it; inputs, outputs and prepared values that runs read
- * live to the end. Values that share memory (views, in-place results) are one storage. Scratch is a storage of one
+ * Time is the list of steps: first the steps that depend only on parameters (prepare), then the others (run). A value
+ * lives from the step that computes it to the last step that reads it; inputs, outputs and prepared values that runs
+ * read live to the end. Values that share memory (views, in-place results) are one storage. Scratch is a storage of one
  * step.
  */
 #include "graph/internal.h"

@@ -66,7 +66,7 @@ static struct weft_value *copy_of(struct pass *p, struct weft_value *v)
     return p->copies[v->id] ? p->copies[v->id] : v;
 }
 
-/* Finds the values computed in prepare: those that depend only on parameters. */
+/* Finds the values that depend only on parameters, which are computed in prepare. */
 static void find_fixed(struct pass *p)
 {
     const struct weft_graph *g = p->graph;

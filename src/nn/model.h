@@ -44,7 +44,7 @@ enum weft_status weft_nn_load(struct weft_nn *model, const char *path);
 
 enum weft_fit { WEFT_FIT_COPIED, WEFT_FIT_EXTENDED, WEFT_FIT_NEW, WEFT_FIT_LEFT };
 typedef void weft_fit_fn(void *context, const char *name, enum weft_fit fit);
-/* Replaces initial weights of a model by those of a file or such a folder that match by name and shape, or can be
+/* Replaces initial weights of a model by weights of a file or such a folder that match by name and shape, or can be
  * extended to a different context. Weights of the file that match nothing are left out if `leave` is true, and an error
  * otherwise. Reports every weight of both to `fn`, which may be NULL. If the model's weights are not allocated, only
  * compares. */

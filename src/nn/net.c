@@ -52,7 +52,7 @@ static struct weft_value *final_norm(struct weft_build *b, struct weft_value *x)
     return b->spec->post ? weft_cast(b->g, x, b->spec->compute) : weft_build_norm(b, x, "norm");
 }
 
-/* Builds the sum of all loss terms; those of parts are scaled by `share`. */
+/* Builds the sum of all loss terms; terms of parts are scaled by `share`. */
 static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_value *head)
 {
     struct weft_net *net = b->net;

@@ -27,7 +27,7 @@ struct weft_part {
     size_t options_bytes;
     /* All optional. resolve: derives the values that the options leave open and rejects combinations that are
      * impossible with this spec. shrink: makes the part's own sizes tiny, for checks; resolve runs again afterwards.
-     * params: declares its weights in its scope (attn: without the output projection; pos: those of the embedding).
+     * params: declares its weights in its scope (attn: without the output projection; pos: weights of the embedding).
      * idle: returns whether the gradient of this weight is identically 0, so that the gate live does not report it. */
     enum weft_status (*resolve)(struct weft_spec *spec, void *options);
     void (*shrink)(const struct weft_spec *spec, void *options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - the registry of parts by kind: those of parts.def, then registered ones.
+ * registry.c - the registry of parts by kind: first parts.def, then registered parts.
  *
  * Threads may register parts while others create specs, because entries are only added, and the name of an entry, by
  * which options find it, is published last.

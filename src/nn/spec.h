@@ -48,7 +48,7 @@ struct weft_spec {
         bool mechanism[WEFT_MAX_PARTS]; /* by registry index */
     } choice;                           /* written by the option table; the fields above hold what the choices mean */
 
-    /* Derived by the parts when they are resolved. The defaults, for parts that set nothing, are those of dot attention
+    /* Derived by the parts when they are resolved. The defaults, for parts that set nothing, describe dot attention
      * over all heads. */
     double wider, head_wider; /* C / mup_width and D / mup_head; 1 without mup */
     int64_t head;             /* D, the width of a head's values */

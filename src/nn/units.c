@@ -195,7 +195,7 @@ static void add_layers(const struct weft_smaller *s)
     }
 }
 
-/* Returns whether all weights of a unit are 0, including those that do not count for its importance; in all layers if
+/* Returns whether all weights of a unit are 0, including weights that do not count for its importance; in all layers if
  * these lose the same units. */
 static bool is_zero(const struct weft_smaller *s, int64_t layer, int64_t unit)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * weights_adopt.c - loads weights of a different model as initial weights: copies those that match by name and shape,
- * and keeps the initial values of those that the file lacks. Also loads weights of the same model with a different
+ * and keeps the initial values of weights that the file lacks. Also loads weights of the same model with a different
  * context, of which none may be missing.
  *
  * A weight whose size depends on the context is extended or truncated: row p of learned positions is row p mod (rows of

@@ -11,8 +11,9 @@
 /* For a builder: emits a node and returns its first output (NULL after a failure). */
 struct weft_value *weft_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
                              struct weft_value *const *in);
-/* For the file of op `name`: its descriptor that runs on this machine, found from that of the lowest level. The file
- * does not use the op's id, which changes with the rows of ops.def, so a new row does not recompile it (see Makefile).
+/* For the file of op `name`: its descriptor that runs on this machine, found from the descriptor of the lowest level.
+ * The file does not use the op's id, which changes with the rows of ops.def, so a new row does not recompile it (see
+ * Makefile).
  */
 #define WEFT_SELF(name)                                                                                                \
     ({                                                                                                                 \

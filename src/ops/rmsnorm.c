@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rmsnorm - over the C columns of each row of x [M, C], or over those of each of its heads:
+ * rmsnorm - over the C columns of each row of x [M, C], or over the columns of each head:
  *
  *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
  *

@@ -238,7 +238,7 @@ static void print_page(const struct publishing *p, const char *data_sha256, FILE
         fprintf(to, "**%lld planned runs are missing or do not count.** `weft audit` names them and fails.\n\n",
                 (long long)missing);
     fprintf(to, "Run these commands in this folder, with the same version of Weft, on any machine:\n\n");
-    print_command(to, "sha256sum --check MANIFEST", "", "the files are those that were published");
+    print_command(to, "sha256sum --check MANIFEST", "", "the files match the published ones");
     print_command(to, "weft report .", "", "verdicts follow from the runs, and the ledger agrees with their logs");
     print_command(to, "weft audit .", data, "every run is repeated and must be reproduced bit by bit");
     if (p->of->all_checkpoints)

@@ -162,7 +162,7 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
 /* Names each planned run that is not in the ledger, and each run on disk that the ledger does not count; returns their
  * number (missing.c). */
 int64_t weft_results_missing(const struct weft_results *r, weft_note_fn *found, void *context);
-/* Runs the gates of an arm and compares them with those of the plan; `data`: path of the data of task=text, NULL:
+/* Runs the gates of an arm and compares them with the plan's; `data`: path of the data of task=text, NULL:
  * unchanged. there: the arm has a run (recount.c). */
 enum weft_status weft_results_check_gates(const struct weft_results *r, int arm, const char *data, bool *there);
 /* Prints the table of verdicts on a terminal, or adds it as entries ARM.key to a flat JSON object. */

@@ -83,7 +83,7 @@ static enum weft_status load(struct weft_run_report *run, const char *folder)
     if (!has(folder, "log.jsonl"))
         return FAIL(WEFT_INVALID,
                     "%s has a config, but no log.jsonl: pass the folder of a run, as `weft train --out` creates it, "
-                    "instead of that of a checkpoint or a model",
+                    "not a checkpoint or a model",
                     folder);
     TRY(weft_results_single(&run->of, folder));
     TRY(weft_runlog_load(&run->log, folder, &run->of.arena));

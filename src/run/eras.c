@@ -73,7 +73,7 @@ static enum weft_status check_hash(const struct weft_configured_eras *c, int i, 
 }
 
 /* Checks the run's own config. It is written when training begins or resumes, after the record of changes, so it may
- * still be that of the previous era. */
+ * still be the previous era's. */
 static enum weft_status check_own(const struct weft_configured_eras *c, const char *folder)
 {
     struct weft_configured *own = calloc(1, sizeof *own);

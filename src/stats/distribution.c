@@ -101,8 +101,8 @@ double weft_t_cdf(double t, double freedom)
 }
 
 /* Returns the t > 0 that |T| exceeds with this probability, which is convex in t, so Newton steps from the left never
- * overshoot. The start follows from the density of any t distribution, which is at most 0.399, that of the normal
- * distribution at 0. */
+ * overshoot. The start follows from the density of any t distribution, which is at most 0.399, the density of the
+ * normal distribution at 0. */
 static double t_limit(double chance, double freedom)
 {
     double t = 1.25 * (1 - chance), step = t;

@@ -5,8 +5,8 @@
  * A test loss is a ratio: the total cost of all items over their total weight (their scored tokens). Its variance is
  * estimated by the jackknife: how much the ratio changes when an item is left out. Long items count for more, so there
  * are fewer degrees of freedom than items: (sum of weights)^2 / (sum of squared weights) - 1, by Kish's effective
- * sample size (Survey Sampling, 1965). With equal weights both are those of a mean. To compare two models, the costs
- * are differences, item by item, so that the difficulty of an item cancels.
+ * sample size (Survey Sampling, 1965). With equal weights both are the formulas for a mean. To compare two models, the
+ * costs are differences, item by item, so that the difficulty of an item cancels.
  */
 #include "stats/stats.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds this setting among those of the arm. */
+/* Finds this setting among the arm's settings. */
 static const struct weft_setting *find(const struct weft_arm *arm, const struct weft_setting *setting)
 {
     for (int i = 0; i < arm->settings.count; i++)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of compared runs, besides those of the first seed: each opens its data. */
+/* Maximum number of compared runs in addition to the first seed's: each opens its data. */
 enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
 
 /* The samples of one run. */

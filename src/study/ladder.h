@@ -11,7 +11,7 @@
 struct weft_study_ladder {
     int count;
     struct weft_rung {
-        struct weft_settings settings; /* those of the command line, then the rung's own */
+        struct weft_settings settings; /* settings of the command line, then the rung's own */
         struct weft_study study;
     } rung[WEFT_MAX_RUNGS];
 };

@@ -14,11 +14,11 @@
 
 /* How all runs of a study are started. */
 struct weft_launching {
-    const char *launcher; /* shell command put before that of the run, such as srun with its options; NULL: run here */
+    const char *launcher; /* shell command prepended to the run's, such as srun with its options; NULL: run here */
     bool unsafe;
 };
-/* Starts a process, `weft train FOLDER --resume`. When this process ends, the run saves and ends too. threads: 0: as
- * many as the launcher gives it; slot: index among the concurrent runs, a launcher's WEFT_SLOT. */
+/* Starts a process, `weft train FOLDER --resume`. When this process ends, the run also saves and ends. threads: 0: set
+ * by the launcher; slot: index among the concurrent runs, a launcher's WEFT_SLOT. */
 enum weft_status weft_launch(const struct weft_launching *how, const char *folder, int threads, int slot, pid_t *pid);
 /* Asks the process to save and end. */
 void weft_launch_stop(const struct weft_launching *how, pid_t pid);

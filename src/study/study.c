@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * study.c - reads a study from a config in Kconfig's format: its own options, then each arm as a model and a recipe.
- * The settings of an arm are those of the config, then its own, then those of the command line; the last one counts.
+ * The settings of an arm come from the config, then the arm, then the command line; the last value of each counts.
  */
 #include "study/arms.h"
 
@@ -193,7 +193,7 @@ static enum weft_status read_looks(struct weft_study *s)
     return WEFT_OK;
 }
 
-/* Sets the study's own name or that of the config file without folder and ending. It is also the name of a folder. */
+/* Sets the study's own name, or the config file's without folder and ending. It is also the name of a folder. */
 static enum weft_status choose_name(struct weft_study *s)
 {
     const char *base = strrchr(s->path, '/');

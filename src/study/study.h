@@ -28,7 +28,7 @@ enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
 enum weft_match { WEFT_MATCH_NONE, WEFT_MATCH_PARAMS, WEFT_MATCH_FLOPS };
 enum weft_match_by { WEFT_MATCH_FFN_WIDTH, WEFT_MATCH_WIDTH };
 extern const char *const weft_match_names[], *const weft_match_by_names[]; /* end with NULL (match.c) */
-/* Offset from the seeds that judge to those that choose a learning rate. */
+/* Offset from the seeds that are judged to the seeds that choose a learning rate. */
 enum { WEFT_SCREEN_OFFSET = 2 * WEFT_MAX_SEEDS };
 enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
@@ -135,9 +135,9 @@ void weft_arm_twin_release(struct weft_arm_twin *twin);
 /* Adds such settings to the arm itself. */
 enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 
-/* Compares the first samples that each arm's runs would read with those of the first arm's runs with the same seed
- * (first_samples.c). Returns WEFT_CHECK if they differ; the message names both arms. Sends a notice for each arm that
- * starts with the same samples but reads a different number of them, so that its runs are not pairs. */
+/* Compares the first samples that each arm's runs would read with the samples of the first arm's runs with the same
+ * seed (first_samples.c). Returns WEFT_CHECK if they differ; the message names both arms. Sends a notice for each arm
+ * that starts with the same samples but reads a different number of them, so that its runs are not pairs. */
 struct weft_first_samples {
     int64_t training, held_out; /* number of samples compared per run; held_out: validation and test together */
     int64_t seeds;              /* number of compared seeds, the first of the plan */

@@ -69,7 +69,7 @@ struct weft_shards;
 enum weft_status weft_shards_open(struct weft_shards **s, const char *path, const char *split);
 /* Returns whether a folder has token files of the split. */
 bool weft_shards_exist(const char *folder, const char *split);
-/* Returns whether a file name is that of a token file of the split, such as train.bin or fineweb_train_000001.bin. */
+/* Returns whether a file name belongs to a token file of the split, such as train.bin or fineweb_train_000001.bin. */
 bool weft_is_shard(const char *name, const char *split);
 void weft_shards_close(struct weft_shards *s);
 int64_t weft_shards_tokens(const struct weft_shards *s);
@@ -94,8 +94,8 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
 /* Returns the number of windows of length+1 tokens. They start at multiples of `length` in the stream and may cross
  * documents. */
 int64_t weft_shards_windows(const struct weft_shards *s, int64_t length);
-/* Finds the documents of distinct windows (boundaries.c). The document of a window is that of its second token, the
- * first one predicted. Documents are numbered from 0 in stream order, leaving out those that are in no window.
+/* Finds the documents of distinct windows (boundaries.c). The document of a window is the one of its second token, the
+ * first one predicted. Documents are numbered from 0 in stream order, leaving out documents that are in no window.
  * *documents is 0 if the end-of-document token is unknown. */
 enum weft_status weft_shards_locate(const struct weft_shards *s, int64_t length, const int64_t *window, int64_t windows,
                                     int64_t *document, int64_t *documents);

@@ -30,7 +30,7 @@ struct weft_account {
     int64_t weight_bytes, kept_bytes;
     double flops_cut, flops_pruned; /* per decoded token, without the pruned units; without any weight that is 0 */
 };
-/* Fills in the account. Without a recipe, the state is that of one micro-batch per step. */
+/* Fills in the account. Without a recipe, the state is for one micro-batch per step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
 

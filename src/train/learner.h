@@ -16,7 +16,7 @@
 #include "train/ranks/partition.h"
 #include "train/recipe.h"
 
-/* The loss of a step: the total and its terms: "main" (cross-entropy), those of the parts by name, and "logits_z" if it
+/* The loss of a step: the total and its terms: "main" (cross-entropy), terms of parts by name, and "logits_z" if it
  * is trained. */
 struct weft_losses {
     int count;

@@ -46,7 +46,7 @@ struct weft_recipe {
 };
 
 /* Takes the recipe's settings, after the spec took its own, and finishes them. The recipe is for models of this spec,
- * whose vocabulary is set to that of the task's data unless it was given. */
+ * whose vocabulary size is set to the task data's unless it was given. */
 enum weft_status weft_recipe_init(struct weft_recipe *r, struct weft_spec *spec, struct weft_settings *settings);
 /* Makes the recipe of all defaults, with recall samples that fit into this model. */
 enum weft_status weft_recipe_plain(struct weft_recipe *r, struct weft_spec *spec);
@@ -54,7 +54,7 @@ enum weft_status weft_recipe_plain(struct weft_recipe *r, struct weft_spec *spec
  * that is already open stays open. */
 enum weft_status weft_recipe_open(struct weft_recipe *r, const struct weft_spec *spec);
 void weft_recipe_release(struct weft_recipe *r);
-/* Sets the weights with which training begins: randomly initialised, or replaced by those of `init`. */
+/* Sets the weights with which training begins: randomly initialised, or read from `init`. */
 enum weft_status weft_recipe_weights(const struct weft_recipe *r, struct weft_nn *model, weft_fit_fn *fn,
                                      void *context);
 /* Computes the training FLOPs per token, given `all`, the FLOPs if every token is scored, as in text. The scored tokens

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - the registry of tasks and optimisers: those of tasks.def, then registered ones.
+ * registry.c - the registry of tasks and optimisers: first tasks.def, then registered ones.
  */
 #include "train/tasks.h"
 

@@ -27,7 +27,8 @@ static enum weft_status make_spans(struct weft_learner *t)
     return WEFT_OK;
 }
 
-/* Without other ranks, moments are in the order of the weights; else those of the rank's own spans follow each other.
+/* Without other ranks, moments are in the order of the weights; otherwise the moments of the rank's own spans follow
+ * each other.
  */
 static enum weft_status make_own(struct weft_learner *t)
 {

@@ -7,7 +7,7 @@
  * the same, unless latents are absorbed, which rounds differently. In f32 the absorbed result is compared with the
  * whole pass; a choice between near ties (the k largest routes) may differ, so one of a few token sequences must agree.
  * In bf16 such choices differ everywhere, so both are compared with f64: for one of the sequences, the error of
- * absorbing must not be much larger than that of the whole pass.
+ * absorbing must not be much larger than the error of the whole pass.
  */
 #include "check/probe/gate.h"
 #include "infer/infer.h"
@@ -26,7 +26,7 @@ struct stage {
     int64_t length, chunk; /* tokens in a sequence; maximum number of tokens in a chunk */
     struct weft_decoder *expanding, *decoding;
     struct weft_probe whole, exact; /* exact: f64, opened when needed */
-    struct weft_tensor got;         /* logits from a session, laid out like those of `whole` */
+    struct weft_tensor got;         /* logits from a session, in the layout of `whole` */
 };
 
 static const struct weft_tensor *logits_of(const struct weft_probe *p)

@@ -37,7 +37,7 @@ struct branch {
     int parent;
     int64_t at, fed, length;     /* length at the fork; tokens fed so far; final length */
     int64_t row;                 /* row of its first token in the whole pass */
-    int64_t pieces[MOST_PIECES]; /* end of each feed, including those of its parent */
+    int64_t pieces[MOST_PIECES]; /* end of each feed, including its parent's feeds */
     int piece_count;
     bool reset;
 };
@@ -239,7 +239,7 @@ static void close_sessions(struct family *f)
     f->forked = f->apart = NULL;
 }
 
-/* Writes which forks were made, out of those that a longer context would have. */
+/* Writes which of the forks that a longer context would have were made. */
 static void describe(const struct weft_trial *t, const struct family *f, int count, int64_t base, bool absorbs,
                      char where[120])
 {

@@ -134,7 +134,7 @@ static void compare_all(const struct weft_probe *exact, const struct weft_probe 
 /* ---- the reference's own gradients */
 
 /* Adds the noise of the twin, scaled to the width: scores are about 1, so that a choice (the k largest routes) is
- * rarely between near ties. Afterwards all probes have the same weights, those of the first rounded to f32. */
+ * rarely between near ties. Afterwards all probes have the weights of the first, rounded to f32. */
 static void add_noise(struct weft_probe *const probes[], int count, uint64_t attempt)
 {
     const struct weft_params *params = &probes[0]->model->params;
@@ -212,7 +212,7 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
     return WEFT_OK;
 }
 
-/* A choice between near ties (the k largest routes) may differ from that of the reference. With initial weights, which
+/* A choice between near ties (the k largest routes) may differ from the reference's. With initial weights, which
  * are small, all routes are near ties. So one of a few samples must agree; all but the first have noisy weights. */
 static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
                                         struct weft_probe *fast, struct weft_probe *rounded)

@@ -3,9 +3,9 @@
  * model_live.c - checks that the model itself learns in a few steps of its own trainer from its initial weights.
  *
  * Before and after the steps, every weight that is not declared idle must have a gradient, and the steps must have
- * moved it. Weight decay is 0 here, so that decay alone moves nothing. The learning rate is that of the recipe's first
- * step, but at least 1e-3, so that weights that start at 0 have an effect afterwards. Then the effects of the model's
- * parts are measured with the learned weights (model_effects.c).
+ * moved it. Weight decay is 0 here, so that decay alone moves nothing. The learning rate equals the
+ * recipe's in the first step, but at least 1e-3, so that weights that start at 0 have an effect afterwards. Then the
+ * effects of the model's parts are measured with the learned weights (model_effects.c).
  */
 #include "check/probe/gate.h"
 #include "train/learner.h"

@@ -2,7 +2,7 @@
  *
  * training.c - mutants of optimisers, tasks and dropout.
  *
- * A broken optimiser or task replaces that of the recipe under the same name. Errors of a trainer (a wrong rate, no
+ * A broken optimiser or task replaces the recipe's under the same name. Errors of a trainer (a wrong rate, no
  * clipping, decay of the wrong weights) are simulated by an optimiser that changes the values it is given.
  */
 #include "check/mutants/mutants.h"

@@ -74,7 +74,7 @@ enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char 
 
 /* The tensor with the largest error so far, and its element with the largest error. */
 struct worst {
-    double error; /* root mean square of the difference, relative to that of the tensor */
+    double error; /* root mean square of the difference, relative to the tensor's root mean square */
     const char *tensor;
     int64_t element;
     double is, wanted;

@@ -2,9 +2,9 @@
  *
  * effects.c - runs a model with and without one switch, in f32.
  *
- * An effect counts if it is larger than that of rounding, which is measured by flipping the last bit of every second
- * weight. Initial weights are small, and in a narrow model their products may have less effect than rounding. So an
- * effect that is too small is measured again with noise on all weights, where everything that is wired in shows.
+ * An effect counts if it is larger than the effect of rounding, which is measured by flipping the last bit of every
+ * second weight. Initial weights are small, and in a narrow model their products may have less effect than rounding. So
+ * an effect that is too small is measured again with noise on all weights, where everything that is wired in shows.
  */
 #include "check/probe/effects.h"
 

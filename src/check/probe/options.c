@@ -79,7 +79,7 @@ static bool same_weight(const struct weft_param *a, const struct weft_param *b)
            memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
 }
 
-/* Initialises copies of both models and compares their weights, because those of a twin have noise. */
+/* Initialises copies of both models and compares their weights, because a twin's weights have noise. */
 enum weft_status weft_models_begin_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike)
 {
     struct weft_nn *first[2] = {NULL, NULL};

@@ -15,7 +15,7 @@ bool weft_plain_option(const struct weft_owner *owner, const void *options, cons
  * tenth at the last step. */
 double weft_plain_lr(const struct weft_recipe *r, int64_t step);
 
-/* Returns whether the weight is decayed: matrices are, except `relative` and those that a part declares constant. */
+/* Returns whether the weight is decayed: matrices are, except `relative` and matrices that a part declares constant. */
 bool weft_plain_decays(const struct weft_param *w);
 
 /* The definition of an optimiser with its options. */

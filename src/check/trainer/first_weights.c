@@ -166,7 +166,7 @@ static uint64_t hash_of(const uint32_t *words)
     return hash;
 }
 
-/* Selects pieces by their content, so that of equal pieces either all are selected or none. */
+/* Selects pieces by their content, so equal pieces are either all selected or all skipped. */
 static int64_t collect(const struct weft_params *p, struct piece *pieces)
 {
     int64_t count = 0, elements = 0;

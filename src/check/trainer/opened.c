@@ -75,7 +75,7 @@ static enum weft_status open_at(const struct saved *saved, struct weft_nn *model
 static const struct way {
     const char *name;
     enum weft_status (*open)(const struct saved *saved, struct weft_nn *model);
-    int64_t vocab, context; /* added to those of the saved model; context may be negative */
+    int64_t vocab, context; /* added to the sizes of the saved model; context may be negative */
     bool narrow;            /* read the file in bf16 */
 } ways[] = {
     {"opened from a checkpoint", open_checkpoint},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * pruned.c - checks that pruning does what its definition says. The number of pruned weights follows the schedule, in
- * each chosen matrix and in no other. They are the smallest, or those of the least important units. They, their moments
- * and their gradients are 0 and stay 0.
+ * each chosen matrix and in no other. They are the smallest ones, or they belong to the least important units. They,
+ * their moments and their gradients are 0 and stay 0.
  *
  * The masks are compared with the definition in plain code. In steps with a learning rate of 0, the masks are computed
  * from the weights before the step. In the steps between, weights move as far as the masks let them.
@@ -121,7 +121,7 @@ static void compare_weight(struct pruned *p, int i, bool moved)
     p->missing += missing;
 }
 
-/* Between two increases, the count is that of the last one. `least`, the weights pruned before and those of units, may
+/* Between two increases, the count is the last one's. `least`, the weights pruned before and the weights of units, may
  * exceed the fraction of single weights. */
 static void compare_count(struct pruned *p, int i, int64_t grown, int64_t least)
 {

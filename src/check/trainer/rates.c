@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rates.c - compares learning rates with plain ones: those of a recipe, and of all schedules.
+ * rates.c - compares the learning rates of a recipe, and of all schedules, with a plain computation.
  */
 #include "check/trainer/stepped.h"
 

@@ -97,8 +97,8 @@ enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batc
 
 /* ---- against f64 */
 
-/* Compares the trainer's gradients of a step with those of f64. In f32 near ties may be resolved differently, so one of
- * a few steps must agree. */
+/* Compares the trainer's gradients of a step with f64 gradients. In f32 near ties may be resolved differently, so one
+ * of a few steps must agree. */
 static enum weft_status check_f64(const struct weft_trial *t, struct weft_rehearsal *s, struct weft_sums *plain)
 {
     const double limit = 2e-3;

@@ -11,7 +11,7 @@
 /* Turns an error of the trainer into a failed check if it cannot step, for example because of a non-finite gradient, or
  * cannot read what it wrote; returns all other errors. */
 enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what);
-/* Check the learning rates of a recipe, and those of all schedules in a recipe that is otherwise like it (rates.c). */
+/* Check the learning rates of a recipe, and of all schedules in an otherwise identical recipe (rates.c). */
 void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r);
 void weft_check_schedules(const struct weft_trial *t, const struct weft_recipe *like);
 enum weft_status weft_check_scores(const struct weft_trial *t, const struct weft_rehearsal *s);

@@ -4,7 +4,7 @@
  * up in double precision.
  *
  * The samples of micro-batch m of a step are (step M + m) B, .. + B-1. The weight of a scored token is one over the
- * number of scored tokens in the step, that of an auxiliary loss is 1/M.
+ * number of scored tokens in the step, the weight of an auxiliary loss is 1/M.
  */
 #include "check/trainer/sums.h"
 

@@ -175,7 +175,7 @@ static double rise(const struct weft_expected *from, const struct weft_expected 
     return (b - a) / ((1 + fmax(a, b)) * SCORE_LIMIT);
 }
 
-/* Reports whether the best score, or that of a different step, would differ from the last. */
+/* Reports whether the best score, or the score of a different step, would differ from the last. */
 static void report_course(const struct weft_trial *t, const struct following *f)
 {
     const double clear = 0.1;

@@ -40,7 +40,7 @@ static enum weft_status check_settings(const struct weft_common *c)
     return WEFT_OK;
 }
 
-/* Settings of the command line override those of the arm, as in a study. */
+/* Settings of the command line override the arm's settings, as in a study. */
 static enum weft_status take_arm(struct weft_common *c, const char *colon)
 {
     const struct weft_arm *arm;

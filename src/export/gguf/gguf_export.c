@@ -35,7 +35,7 @@ struct exporting {
     uint64_t written; /* bytes of the file, including the buffer */
 };
 
-/* ---- one tensor: our weight, and those that follow it in one of theirs */
+/* ---- one tensor: our weight, and the weights that follow it in their tensor */
 
 struct tensor {
     const struct weft_hf_name *rule;

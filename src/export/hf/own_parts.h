@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * own_parts.h - selects the models that can be exported: those of Weft's own parts, for which the formats have code.
+ * own_parts.h - selects the models that can be exported: models of Weft's own parts, for which the formats have code.
  */
 #ifndef WEFT_OWN_PARTS_H
 #define WEFT_OWN_PARTS_H

@@ -8,9 +8,9 @@
  *
  * The term with alpha is reciprocal attention. It is present only if q_store is given.
  * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are
- * positions in one sequence: pos gives those of the queries; key j of a sequence is row tiles[seq][j / 64] + j % 64 of
- * the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in k_own. keep
- * is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
+ * positions in one sequence: pos gives the positions of the queries; key j of a sequence is row tiles[seq][j / 64] + j
+ * % 64 of the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in
+ * k_own. keep is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
  *
  * Saved for backward: o and lse. Nothing of size T x T is stored: keys are visited in tiles that start at absolute
  * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that contain a visible

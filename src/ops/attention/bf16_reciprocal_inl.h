@@ -193,8 +193,8 @@ static void reciprocal_products(const struct job *job, const struct reciprocal_b
     }
 }
 
-/* After all queries of a head: stores the gradients of the tile's stored queries and adds those of its keys' biases as
- * own keys. Queries that see the tile are not before it, so these are complete. */
+/* After all queries of a head: stores the gradients of the tile's stored queries and adds the gradients of its keys'
+ * biases as own keys. Queries that see the tile are not before it, so these are complete. */
 static void finish_stored_tile(const struct job *job, const struct reciprocal_backward *ra, const struct square *t,
                                int64_t row, int64_t keys, float *key_bias)
 {

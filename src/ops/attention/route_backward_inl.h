@@ -8,7 +8,7 @@
  * saves the few weights and dS of every row, sorted by key tile for the second. dscale and dpos_bias are summed over
  * rows: the tiles are divided among a fixed number of stripes with one part each, and the parts are added in order. For
  * the reciprocal term, the first pass computes the gradients of own keys and their biases, which the second adds to dk;
- * the second also computes those of stored queries and their biases.
+ * the second also computes the gradients of stored queries and their biases.
  */
 #ifndef WEFT_ROUTE_BWD_H
 #define WEFT_ROUTE_BWD_H

@@ -136,7 +136,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* Adds the gradients from ds of one head's logit at position s, including that of lse. */
+/* Adds the gradients from ds of one head's logit at position s, including the gradient of lse. */
 static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
 {
     double one = 1;

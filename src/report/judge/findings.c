@@ -2,7 +2,7 @@
  *
  * findings.c - compares every arm with the first seed by seed, and repeats with the arms that they repeat.
  *
- * The learning rate was chosen on validation; the test loss is compared. The family of comparisons is that of the plan,
+ * The learning rate was chosen on validation; the test loss is compared. The family of comparisons is the plan's,
  * without arms that repeat another, so omitting arms later does not make intervals narrower. A verdict is given at a
  * look of the plan, over its seeds; further finished runs wait for the next look. Arms whose runs are not pairs have no
  * verdict, and arms that do not differ from the first at all have failed, because their settings had no effect.

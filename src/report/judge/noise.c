@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * noise.c - estimates the noise of the test set, in addition to that of the seeds, from the test items that every run
- * kept, paired item by item with the first arm. The verdict is always that of the seeds; if a different test set could
- * change it, a note mentions that.
+ * noise.c - estimates the noise of the test set, in addition to the noise of the seeds, from the test items that every
+ * run kept, paired item by item with the first arm. The verdict is always based on the seeds; if a different test set
+ * could change it, a note mentions that.
  *
  * If all seeds have the same items (text), an item's difference is its mean over seeds, and more seeds do not remove
  * this noise. If every seed draws its own items (recall), the interval over seeds already contains this noise.
@@ -41,7 +41,7 @@ static enum weft_status load(const struct weft_finished *run, struct weft_items 
 
 struct pool {
     int64_t sets, items;
-    double *cost, *weight; /* those of the first set; the sum over all sets if they have the same items */
+    double *cost, *weight; /* costs and weights of the first set, or sums over all sets if they have the same items */
     struct weft_item_noise *noise;
     char (*hash)[65];
     bool same;      /* all sets have the same items */
@@ -76,7 +76,7 @@ static enum weft_status pool_add(struct pool *p, const double *cost, const doubl
     if (!p->sets)
         TRY(take_first(p, weight, t->count, arena));
     for (int64_t i = 0; p->same && i < t->count; i++) {
-        p->same = t->count == p->items && p->weight[i] == weight[i]; /* otherwise the hash is not that of the items */
+        p->same = t->count == p->items && p->weight[i] == weight[i]; /* otherwise the hash does not match the items */
         p->cost[i] += p->same ? cost[i] : 0;
     }
     p->noise[p->sets] = noise;

@@ -3,7 +3,7 @@
  * recount.c - compares the values of arms in study.json with those computed from their configs: costs whenever results
  * are read, and gates in an audit.
  *
- * The config is that of a run, which was compared with the plan. Nothing can be computed for an arm without runs.
+ * The config comes from a run and was compared with the plan. Nothing can be computed for an arm without runs.
  */
 #include "dnn/dnn.h"
 #include "report/read/results.h"

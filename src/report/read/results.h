@@ -102,7 +102,7 @@ struct weft_band {
 };
 struct weft_curves {
     struct weft_arena arena;
-    bool difference_in_val; /* otherwise the differences are those of the training loss */
+    bool difference_in_val; /* the differences are of the validation loss; otherwise of the training loss */
     struct weft_arm_curves {
         struct weft_band train, val, difference; /* difference: from the first arm, seed by seed */
     } * arm;

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A plan for different hosts checks only small copies, and its runs check more. Otherwise their gates passed if those
- * of the plan did; the number of checks depends on instruction sets, threads and time. */
+/* A plan for different hosts checks only small copies, and its runs check more. Otherwise their gates passed if the
+ * plan's gates did; the number of checks depends on instruction sets, threads and time. */
 static enum weft_status check_gates(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
 {
@@ -26,7 +26,7 @@ static enum weft_status check_gates(const struct weft_results *r, struct weft_re
                 (long long)log->gates_checks);
 }
 
-/* Checks that the log names the plan that the run was trained for, and that its gates are those of the arm. */
+/* Checks that the log names the plan that the run was trained for, and that its gates match the arm's. */
 static enum weft_status check_bound(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
 {

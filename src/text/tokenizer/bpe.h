@@ -142,7 +142,7 @@ size_t weft_added_find(const struct weft_added *a, const char *text, size_t from
                        int *which);
 
 /* A gap is a position between a visible ASCII character and a space, or an ASCII letter or digit and a newline. GPT-2's
- * pattern and those of Llama 3 and Qwen2 always split there, whatever the context, so both sides can be encoded
+ * pattern and the patterns of Llama 3 and Qwen2 always split there, whatever the context, so both sides can be encoded
  * independently. These return the first gap at or after `from` (or `bytes`), and the last gap (or 0). */
 size_t weft_gap_first(const char *text, size_t from, size_t bytes);
 size_t weft_gap_last(const char *text, size_t bytes);
@@ -154,7 +154,7 @@ struct pcre2_real_code_8;
 enum weft_status weft_pattern_compile(struct pcre2_real_code_8 **code, const char *path, const char *pattern,
                                       bool literal);
 
-/* Treatment of a pattern's matches; the names are those of tokenizer.json. */
+/* Treatment of a pattern's matches; the names follow tokenizer.json. */
 enum weft_cut_matches { WEFT_ISOLATED, WEFT_REMOVED, WEFT_CONTIGUOUS, WEFT_WITH_PREVIOUS, WEFT_WITH_NEXT };
 
 struct weft_cut; /* compiled patterns; each splits the pieces of the one before it */

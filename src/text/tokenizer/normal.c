@@ -47,7 +47,7 @@ enum weft_status weft_buffer_replace(struct weft_buffer *b, const char *text, si
 
 /* ---- NFC
  *
- * Agrees with Hugging Face's tokenizers, whose tables are those of Unicode 9: newer characters that combine with others
+ * Agrees with Hugging Face's tokenizers, whose tables follow Unicode 9: newer characters that combine with others
  * or are sorted among them stay unchanged. No character below U+0300 changes unless a mark follows, and an ASCII
  * character does not affect the text before it. So only stretches from one ASCII character to the next that contain a
  * character from U+0300 up are normalized.

@@ -7,7 +7,7 @@
  *
  *     \s           Unicode's White_Space; PCRE2 would add U+180E
  *     \w           letters, marks, digits, connectors, ² ³ ¹ ¼ ½ ¾; PCRE2 would leave out marks
- *     \p{Han}      the script of a character; PCRE2 would also match those that several scripts share
+ *     \p{Han}      the script of a character; PCRE2 would also match characters that several scripts share
  *     ^ $          match at every line; PCRE2 needs an option for that
  *     \h \v \b     mean something else, or have other words in mind
  *     a{2}+ a{2}?  a repetition of a repetition; to PCRE2, possessive or lazy

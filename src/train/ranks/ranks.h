@@ -17,7 +17,7 @@ void weft_losses_add(struct weft_losses *to, const struct weft_losses *from);
 
 /* Sums a count over the ranks. */
 enum weft_status weft_ranks_count(struct weft_learner *t, int64_t *count);
-/* Combines the losses of each rank's nodes into those of the whole step, and sends each rank's digests to all. */
+/* Combines the losses of each rank's nodes into the losses of the whole step, and sends each rank's digests to all. */
 enum weft_status weft_ranks_losses(struct weft_learner *t);
 /* Sends records of `bytes` bytes per span from the owner of each span to all ranks. */
 enum weft_status weft_ranks_spans(const struct weft_learner *t, void *records, size_t bytes);

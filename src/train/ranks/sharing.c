@@ -26,7 +26,7 @@ struct weft_sharing {
     const struct weft_learner *t;
     int *known; /* per bucket: the step of a run after which its gradients are known */
     /* All nodes of the tree, in order, with the values of this rank's own piece of a bucket: the rank's own nodes are
-     * in its sums, those of the others are received into `room`. */
+     * in its sums; the others' sums are received into `room`. */
     int count;
     struct arrived {
         struct weft_tree_node node;

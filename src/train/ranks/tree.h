@@ -4,7 +4,7 @@
  *
  * 0 + 1, 2 + 3, .. then (0 + 1) + (2 + 3), and so on; a node without a partner waits for a higher level. If groups
  * arrive in order, few nodes are open at a time, like the digits of a binary counter. Ranks also have groups in order:
- * the nodes that a rank cannot join by itself are joined with those of the other ranks, in the same tree.
+ * the nodes that a rank cannot join by itself are joined with nodes of the other ranks, in the same tree.
  */
 #ifndef WEFT_TREE_H
 #define WEFT_TREE_H
@@ -20,8 +20,8 @@ enum { WEFT_TREE_NODES = 128 }; /* per rank: two for each power of two */
 
 /* Returns whether the last two open nodes are added next. */
 bool weft_tree_joins(const struct weft_tree_node *open, int count);
-/* Adds a node to the open ones and joins those that can be joined. For each join, calls `join`, which must add the
- * values of node `to + 1` to those of node `to`. Returns the number of open nodes. */
+/* Adds a node to the open ones and joins as many as possible. For each join, calls `join`, which must add the
+ * values of node `to + 1` to the values of node `to`. Returns the number of open nodes. */
 typedef void weft_join_fn(void *context, int to);
 int weft_tree_add(struct weft_tree_node *open, int count, struct weft_tree_node node, weft_join_fn *join,
                   void *context);

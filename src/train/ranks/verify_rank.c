@@ -65,11 +65,11 @@ static enum weft_status gather_hash(const struct weft_learner *t, const char *ha
     if (!*all)
         return FAIL(WEFT_NOMEM, "not enough memory for the hashes of %d ranks", t->comm->size);
     memcpy((*all)[t->comm->rank], hash, 64);
-    t->comm->phase = "comparing gradients with those of a neighbour";
+    t->comm->phase = "comparing gradients with a neighbour's";
     return weft_comm_gather(t->comm, *all, sizeof **all);
 }
 
-/* Computes a group on all ranks and names those that are wrong. */
+/* Computes a group on all ranks and names the ranks whose results are wrong. */
 static enum weft_status find_wrong(struct weft_learner *t, int64_t group, weft_group_fn *sum_group)
 {
     char hash[65], names[256], (*all)[64] = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * initial.c - writes and checks initial.json, a hash of every initial weight of a run, so that runs of several models
- * can be checked for equal initial values of the weights that they share: those of the same name, shape, rule and
+ * can be checked for equal initial values of the weights that they share: weights of the same name, shape, rule and
  * init_key.
  */
 #include "base/json.h"

@@ -71,7 +71,7 @@ enum weft_status weft_log_weights(struct weft_record *record, const struct weft_
  * training was stopped. */
 enum weft_status weft_log_checkpoint(struct weft_record *record, const struct weft_learner *t, struct weft_binding *b,
                                      bool due);
-/* Drops all records after that of a checkpoint, which must be in the log (NULL: all records). The dropped records must
+/* Drops all records after a checkpoint's record, which must be in the log (NULL: all records). The dropped records must
  * recur. */
 enum weft_status weft_log_cut(struct weft_record *record, const struct weft_binding *from, int64_t step);
 /* Reads all records after a checkpoint (NULL: all) of a log with an intact chain, for comparison with what is recorded

@@ -6,8 +6,8 @@
  * Every record begins with its step, is a function of the run's definition and that step, and ends with the chain
  * (chain.c). Additional information (program, machine, times and changes when a run was resumed) is in records with
  * "environment", which are in the chain but differ between runs of one definition. So apart from those, the log of a
- * run that was killed and resumed equals that of an uninterrupted one. Records cut off when a run is resumed must recur
- * unchanged. A record "change" directly follows that of the checkpoint from which the run was resumed.
+ * run that was killed and resumed equals the log of an uninterrupted one. Records cut off when a run is resumed must
+ * recur unchanged. A record "change" directly follows the record of the checkpoint from which the run was resumed.
  */
 #define _GNU_SOURCE
 #include "base/json.h"

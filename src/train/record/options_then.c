@@ -109,7 +109,7 @@ static bool take_change(void *context, const char *name, const char *before, con
     return u->other->value[i];
 }
 
-/* Derives the options of an era from those of the next, or of the previous one. */
+/* Derives the options of an era from the options of the next era, or of the previous one. */
 static enum weft_status derive(struct weft_eras *eras, const char *folder, const struct weft_settings *settings, int i,
                                bool back)
 {

@@ -44,7 +44,7 @@ bool weft_chain_read(struct weft_chain *c, const char *line, size_t bytes, size_
 
 /* ---- the folder (record.c, log.c, events.c) */
 
-/* Records are functions of the step, except those of the environment; of these, two matter in a replay. */
+/* Records are functions of the step, except records of the environment, two of which matter in a replay. */
 enum weft_record_kind {
     WEFT_RECORD_STEP,
     WEFT_RECORD_STOPPED, /* a checkpoint saved only because training was stopped */
@@ -149,11 +149,11 @@ enum weft_status weft_state_follow(struct weft_learner *t);
 extern void (*weft_state_loaded)(struct weft_learner *t);
 /* Loads one checkpoint, with all checks. */
 enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint);
-/* Checks that the weights loaded from a checkpoint, and its other files, are those that were saved. Prints a notice if
+/* Checks that the weights loaded from a checkpoint, and its other files, match what was saved. Prints a notice if
  * the checkpoint has no hashes, as in release 0.1.0. */
 enum weft_status weft_state_verify(const char *checkpoint, const struct weft_params *params);
-/* Loads the weights of a run, a checkpoint, a model folder or a file *.safetensors, and verifies those of a folder
- * (opened.c). */
+/* Loads the weights of a run, a checkpoint, a model folder or a file *.safetensors, and verifies the weights of a
+ * folder (opened.c). */
 enum weft_status weft_weights_open(struct weft_nn *model, const char *path);
 /* Reads the origin of a checkpoint; all "" if its optimizer.safetensors is missing. */
 enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin);

@@ -58,8 +58,8 @@ static size_t span_bytes(const struct weft_learner *t, int64_t span)
     return (size_t)t->spans[span].count * sizeof(float);
 }
 
-/* Returns a weight's checksum from those of its spans, of which *span is the first; then advances *span to the next
- * weight. */
+/* Returns a weight's checksum from the checksums of its spans, the first of which is *span; then advances *span to the
+ * next weight. */
 static uint64_t sum_of(const struct saving *s, const struct weft_param *w, int array, int64_t *span)
 {
     uint64_t sum = 0;

@@ -3,7 +3,7 @@
  * state_load.c - loads and inspects checkpoints; state.c describes their contents.
  *
  * A rank reads the parts that it owns and receives the other weights from their owners. Verifying a checkpoint means
- * loading it: each byte is read once, and the hashes are those of everything that was read.
+ * loading it: each byte is read once, and the hashes cover everything that was read.
  */
 #include "base/fields.h"
 #include "base/opt.h"
@@ -19,7 +19,7 @@
 
 enum { ROOM = 4096, NAME = 256 };
 
-/* Maximum number of steps and of samples; those of training are below WEFT_HELD_OUT. */
+/* Maximum number of steps and of samples; training samples are below WEFT_HELD_OUT. */
 static const int64_t MOST = 1000000000000;
 
 /* ---- loading */

@@ -9,8 +9,8 @@
  *     the answers: mK for the first key .. mK+n-1 for the last
  *
  * The information in i tokens of a query is how many of them each key has in common with it: h of the right key is
- * binomial with 1-p, that of each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p, the
- * factor by which a common token multiplies the odds, key j has the probability w^h_j / sum of w^h. The mean of its
+ * binomial with 1-p, the number for each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p,
+ * the factor by which a common token multiplies the odds, key j has the probability w^h_j / sum of w^h. The mean of its
  * negative logarithm at the right key is the smallest possible loss. The best guess is the key with the most in common,
  * whatever p is; its accuracy counts each tie by its chance. Both are means over i = 1 .. m.
  *
