@@ -45,7 +45,7 @@ struct weft_team {
     weft_tile_fn *fn;
     void *context;
     int share_count;
-    bool even;                    /* all workers join, and none takes from another's share */
+    bool even;                    /* all workers join, and none takes work from the others */
     struct weft_counter *counter; /* the caller's, like levels_below */
     int levels_below;
     struct share shares[SHARES]; /* with more than SHARES threads, some own one together */

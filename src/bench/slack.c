@@ -116,7 +116,7 @@ static void count_ops(struct weft_slack *s)
         s->ops[s->calls[c].op].seconds += call_seconds(s, &s->calls[c]);
     for (int64_t c = 0; c < s->call_count; c++) {
         struct weft_slack_op *op = &s->ops[s->calls[c].op];
-        double all = 0; /* seconds in calls of this op with at most as many tiles */
+        double all = 0; /* seconds in calls of this op with no more tiles than this */
         for (int64_t d = 0; d < s->call_count; d++)
             if (s->calls[d].op == s->calls[c].op && s->calls[d].tiles <= s->calls[c].tiles)
                 all += call_seconds(s, &s->calls[d]);

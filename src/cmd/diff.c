@@ -27,7 +27,7 @@ static void print_step(void *context, int64_t step, int64_t last)
     weft_line_show(context, (double)step, (double)last, "step %lld/%lld of both", (long long)step, (long long)last);
 }
 
-/* Prints a value with all digits, also in the text output. */
+/* Prints a value with all digits, even in the text output. */
 static void add_value(struct weft_result *r, const char *name, double value, bool json)
 {
     char text[40];

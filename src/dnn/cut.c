@@ -4,7 +4,7 @@
  * never changes a sum.
  *
  * The first cut depends on the shape alone: tiles are as large as the engine prefers, but numerous enough that several
- * cores have work, also for a single row. If the current threads would not finish these tiles at the same time, the cut
+ * cores have work, even for a single row. If the current threads would not finish these tiles at the same time, the cut
  * that minimises the time of the last thread is taken instead. The cost model is simple: a tile costs its
  * multiply-adds, plus the reading and packing of each of its rows and columns.
  */

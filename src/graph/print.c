@@ -63,7 +63,8 @@ static bool is_drawn(const struct weft_node *node)
     return forward && !weft_value_is_fixed(node->out[0]);
 }
 
-/* Prints the names of the weights, inputs and states behind v, following values computed in prepare; one per line. */
+/* Prints the names of the weights, inputs and states that v depends on, following values computed in prepare; one per
+ * line. */
 static void print_sources(const struct weft_value *v, FILE *to)
 {
     struct weft_value *list[MAX_TOUCHED];

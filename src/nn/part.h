@@ -35,7 +35,7 @@ struct weft_part {
     bool (*idle)(const struct weft_spec *spec, const void *options, const char *name);
     /* Optional, for pruning: returns why none of the units that this option counts can be removed; NULL: they can. */
     const char *(*keeps_all)(const struct weft_spec *spec, const void *options, const char *unit);
-    /* Optional, also for the gate live: returns whether the part does nothing in this layer by design. */
+    /* Optional, used by the gate live: returns whether the part does nothing in this layer by design. */
     bool (*skips)(const struct weft_spec *spec, const void *options, int layer);
 };
 

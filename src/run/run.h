@@ -14,7 +14,7 @@
 #include "check/check.h"
 #include "train/loop.h"
 
-/* Events that a run reports besides failed checks and progress, each with the fields that describe it. */
+/* Events that a run reports in addition to failed checks and progress, each with the fields that describe it. */
 enum weft_run_notice {
     WEFT_RUN_GATES,   /* the gates were checked: gates_checks (0: they were skipped), gates_failed, gates_seconds. Not
                          reported if the folder already has their result */

@@ -211,7 +211,7 @@ double weft_account_shift(double attn, double ffn)
 
 /* ---- whether it fits */
 
-/* Raises the count to include a graph that training builds in addition to its own and frees again. */
+/* Raises the count to the size of a graph that training builds in addition to its own and frees again. */
 static enum weft_status count_beside(const struct weft_nn *m, enum weft_use use, int64_t length, int64_t *bytes)
 {
     struct plan p = {0};

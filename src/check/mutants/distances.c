@@ -43,7 +43,7 @@ static void leave_spreads(void) { WEFT_BREAK_PART(weft_geom, weft_geom_w2)->qk =
 const struct weft_mutant weft_mutants_distances[] = {
     {"w2 without its norms", LLAMA "layers=4 context=40", DISTANCE, .install = lose_norms},
     {"w2 with norms counted twice", LLAMA "kv_heads=1 batch=5", DISTANCE, .install = double_norms},
-    {"w2 with a tenth of its norms missing from layer 1 on", LLAMA "pos=none layers=3", DISTANCE, .install = lose_some},
+    {"w2 with norms a tenth too small above layer 0", LLAMA "pos=none layers=3", DISTANCE, .install = lose_some},
     {"w2 whose norms leave out the spreads", LLAMA "spread=full context=70", DISTANCE, .install = leave_spreads},
     {0},
 };

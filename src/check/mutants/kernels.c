@@ -171,7 +171,7 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = declare_half},
     {"products are computed twice", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED,
      .check = "multiply-adds of products, counted", .install = work_twice},
-    {"tokens from 256 on are never predicted", "vocab=300", .gate = WEFT_GATE_CAUSAL, .check = "EVAL's predictions",
+    {"token ids above 255 are never predicted", "vocab=300", .gate = WEFT_GATE_CAUSAL, .check = "EVAL's predictions",
      .install = forget_tokens},
     {"the cache is written one row late", "attn=full", .gate = WEFT_GATE_CACHED, .check = "rows that differ",
      .install = shift_cache},

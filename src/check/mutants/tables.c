@@ -72,12 +72,12 @@ static void shorten_distances(void) { WEFT_BREAK_PART(weft_pos, weft_pos_relativ
 const struct weft_mutant weft_mutants_tables[] = {
     {"positions begin again after 100", LONG "pos=learned", ROWS, .install = wrap_positions},
     {"two positions share a row", LONG "pos=learned", ROWS, .install = pair_positions},
-    {"positions from 170 on are the same", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
+    {"positions from 170 upwards are the same", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
     {"the last position has the row of the one before", "layers=1 context=230 batch=1 width=24 heads=3 pos=learned",
      ROWS, .install = lose_the_last},
     {"tokens begin again after 128", LONG "vocab=300 tie=no", ROWS, .install = wrap_tokens},
     {"tokens of a tied table begin again after 128", LONG "vocab=300 tie=yes", .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that do not change with their own token", .install = wrap_tokens},
-    {"distances from 40 on share a number", LONG "pos=relative", ROWS, .install = shorten_distances},
+    {"distances from 40 upwards share a bias", LONG "pos=relative", ROWS, .install = shorten_distances},
     {0},
 };

@@ -204,7 +204,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"one label of validation in 100 is wrong", SMALL, WRONG("validation"), .change_recipe = wrong_in_validation},
     {"one answer of the test in 100 is wrong, of entailment", SMALL "vocab=80", WRONG("the test"),
      .training = "task=entailment", .change_recipe = wrong_in_test},
-    {"half as much is dropped", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
+    {"dropout has half its rate", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
      .install = drop_half},
     {"all layers drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_layers},
     {"all sites drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_at_sites},

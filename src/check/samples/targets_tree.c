@@ -91,7 +91,7 @@ static const char *wrong_one(struct tree *tree, uint64_t index, const int32_t *t
     return wrong;
 }
 
-/* Checks a sample; with the first one, also many others. */
+/* Checks a sample; if it is the first, also checks many others. */
 static const char *wrong_entailment(const struct weft_drawn *d, void *context)
 {
     const char *wrong = NULL;

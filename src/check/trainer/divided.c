@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LEAST = 64 }; /* minimum number of micro-batches, if the recipe has so many */
+enum { LEAST = 64 }; /* minimum number of micro-batches, if the recipe has that many */
 #define SHARE 0.05   /* fraction of the time, for more of them */
 #define MOST_SECONDS 3.0
 #define DROPOUT 0.1

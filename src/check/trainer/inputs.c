@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * inputs.c - checks the inputs that the trainer writes into its graph, at the recipe's own batch and length: samples,
- * rows, the weights of the losses, and the key of dropout's masks, also at very late steps.
+ * rows, the weights of the losses, and the key of dropout's masks, even at very late steps.
  */
 #include "check/trainer/stepped.h"
 

@@ -241,7 +241,7 @@ static enum weft_status rehearse(const struct weft_trial *t)
     return status;
 }
 
-/* ---- on the model itself: all at once, followed by a step */
+/* ---- on the model itself: everything in one step, followed by a second step */
 
 static enum weft_status prune_at_once(struct weft_learner *trainer, struct weft_recipe *r, struct pruned *p)
 {

@@ -88,7 +88,7 @@ static void note_budget(const struct weft_results *r, const struct noting *n)
         say(n, false, "All steps fit into the budget of %g minutes.", r->budget);
 }
 
-/* Writes what the intervals are adjusted for, besides the number of arms. */
+/* Writes what the intervals are adjusted for, in addition to the number of arms. */
 static void note_looks(const struct weft_results *r, const struct noting *n)
 {
     const struct weft_looks *l = &r->looks;

@@ -103,7 +103,7 @@ static enum weft_status read_record(struct weft_runlog *log, struct weft_fields 
     take_text(f, "weft", log->version, sizeof log->version);
     take_text(f, "isa", log->isa, sizeof log->isa);
     take_gates(log, f);
-    if (has(f, "changed")) /* earlier releases did not record the config from there on */
+    if (has(f, "changed")) /* earlier releases did not record the config after a change */
         *log->config_sha256 = 0;
     take_hash(f, "config_sha256", log->config_sha256);
     take_hash(f, "data_sha256", log->data_sha256);

@@ -5,7 +5,7 @@
  *
  * Every record begins with its step, is a function of the run's definition and that step, and ends with the chain
  * (chain.c). Additional information (program, machine, times and changes when a run was resumed) is in records with
- * "environment", which are in the chain but differ between runs of one definition. So apart from those, the log of a
+ * "environment", which are in the chain but differ between runs of one definition. So except for those, the log of a
  * run that was killed and resumed equals the log of an uninterrupted one. Records cut off when a run is resumed must
  * recur unchanged. A record "change" directly follows the record of the checkpoint from which the run was resumed.
  */
@@ -314,7 +314,7 @@ static bool has_binding(const char *line, const struct weft_binding *b)
     return true;
 }
 
-/* The state of reading the log: up to the checkpoint's record, and from there on. */
+/* State of reading the log: up to the checkpoint's record, and after it. */
 struct reading {
     struct weft_record *record;
     const struct weft_binding *from; /* the checkpoint; NULL: from the start */
@@ -366,7 +366,7 @@ static enum weft_status read_behind(struct reading *r, const char *line, size_t 
     return WEFT_OK;
 }
 
-/* Reads a log: up to the checkpoint's record, and from there on the records that must recur. */
+/* Reads a log: up to the checkpoint's record, then the records that must recur. */
 static enum weft_status read_log(struct reading *r, FILE *log, int64_t step)
 {
     struct weft_record *record = r->record;

@@ -104,7 +104,7 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
 {
     struct text *o = opts;
     struct stat info;
-    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* one file would be train, val and test at once */
+    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* a single file would be train, val and test */
         return FAIL(WEFT_INVALID,
                     "data=%s is not a folder: set data to a folder with token files train*.bin and val*.bin", o->data);
     char *tokenizer = weft_arena_print(arena, "%s/tokenizer.json", o->data);
