@@ -6,7 +6,7 @@
 #   make menuconfig         change .config
 #   make savedefconfig      write the values of .config that are not defaults to defconfig
 #   make SET="steps=50"     run the study with settings that override its .config
-#   make BUDGET=60          run it with as many steps as fit into this many minutes
+#   make BUDGET=60          run it with as many steps as fit into 60 minutes
 #   make LONG=1             run it even if it takes more than a day
 #   make STAND_IN=PATH      run it on this text, or folder of token files, instead of the data it names; see docs/data.md
 #   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
@@ -17,7 +17,7 @@
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run tests under AddressSanitizer, or ThreadSanitizer; long-asan and long-tsan run all
 #   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512
-#   make aarch64            run tests of arithmetic and bits on another architecture, in an emulator
+#   make aarch64            run tests of arithmetic and bits on a different architecture, in an emulator
 #   make check-onednn       with ONEDNN=yes: compare the own products with oneDNN's
 #   make coverage           run the quick tests and count lines
 #   make fuzz               give hostile inputs to each reader of files for 10 s; fuzz-NAME RUNS=n gives n of them to one
