@@ -12,7 +12,7 @@
 #   make mpi                the modules for many ranks: of Open MPI and MPICH, whichever is installed; see docs/ranks.md
 #   make ONEDNN=yes         the program with oneDNN (libdnnl), for comparison in benches; see src/dnn/dnn.h
 #   make check              run every quick test: some 7 minutes on 2 cores
-#   make check-quick        run those that take at most 2 s each: for use while editing
+#   make check-quick        run the tests that take at most 2 s each: for use while editing
 #   make check-long         also run the slow tests, in order; long-NAME runs one of them
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run tests under AddressSanitizer, or ThreadSanitizer; long-asan and long-tsan run all
@@ -131,7 +131,7 @@ ONEDNN_OBJ := $(if $(filter yes,$(ONEDNN)),$(ONEDNN_SRC:src/%.c=$(OUT)/obj/%.o))
 MPI_KINDS := $(if $(filter release,$(FLAVOUR)),$(foreach kind,openmpi mpich,$(if $(shell command -v mpicc.$(kind)),$(kind))))
 MPI_MODULES := $(MPI_KINDS:%=$(OUT)/weft-%.so)
 
-# Every C file of tests/ is a program; those of LEVEL_TESTS, which test what a header compiles to, are one per level.
+# Every C file of tests/ is a program; LEVEL_TESTS, which test the code of a header, are one program per level.
 # Comments in the tests say in which flavours they run, see tools/run_tests.py; ALL=yes runs all that can run there.
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ALL ?= no
@@ -182,7 +182,7 @@ ifneq ($(LEVELS),)
 $(filter $(patsubst src/%.c,$(OUT)/obj/%.o,$(LEVEL_SRC)),$(LIB_OBJ)): EXTRA := -O2
 endif
 
-# What it takes in as bytes the compiler does not tell of.
+# The compiler does not list the files that these embed as bytes.
 $(OUT)/obj/report/page/assets.o: $(wildcard src/report/page/*.html src/report/page/*.css src/report/page/*.js third_party/uPlot/*)
 $(OUT)/obj/export/hf/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py src/export/*/*.py)
 
@@ -312,7 +312,7 @@ LONG_SCRIPTS := $(sort $(wildcard tests/long/*.sh))
 LONG_TARGETS := long-whole emulated long-levels long-aarch64 long-clang long-valgrind long-asan long-tsan $(FUZZ:%=long-fuzz-%) $(LONG_SCRIPTS:tests/long/%.sh=long-%)
 .PHONY: check-install check-onednn $(LONG_TARGETS)
 
-# Which tests there are is asked only where they are wanted.
+# The list of tests is computed only for targets that need it.
 .SECONDEXPANSION:
 check: build $(MPI_MODULES) $$(TESTS) $$(if $$(filter tests/cli/examples.sh,$$(SELECTED)),$(EXAMPLES))
 	@$(RUN) $(filter %.sh,$(SELECTED)) $(TESTS)
@@ -369,7 +369,7 @@ long-valgrind: build $$(TESTS)
 	@WEFT_ISA=v3 WEFT_WRAP="valgrind -q --error-exitcode=9" $(RUN) $(filter $(OUT)/tests/unit/%,$(TESTS))
 
 # Hostile inputs: one harness is tests/fuzz/NAME.c, its seeds are tests/fuzz/corpus/NAME, and NAME.dict, if there is one,
-# has words to build inputs from. Inputs that reached new code are kept in $(BUILD)/fuzz/corpus, those that broke something
+# has words to build inputs from. Inputs that reached new code are kept in $(BUILD)/fuzz/corpus, inputs that broke something
 # in $(BUILD)/fuzz/found. SEED=0 draws a seed. One thread: inputs are small, and threads that wait for them would spin.
 RUNS ?=
 FUZZ_SECONDS ?= 10

@@ -10,7 +10,7 @@ the cheapest tests run first, and the first failure decides. Prints a line per d
 `--tree DIR` tests a different version of the tree, which must have the same lines, with the defects drawn for this one.
 
 `--coverage DIR` saves hours: DIR is the output of WEFT_COVERAGE=DIR for that tree in `make FLAVOUR=coverage`. Only tests
-that execute the changed line are run, without those of tests/howto, which build their own trees and so have no counters.
+that execute the changed line are run, except in tests/howto, which builds its own trees and so has no counters.
 A file that was compiled without counters, as kernels may be to save time, is tested with all tests.
 """
 import argparse
@@ -80,7 +80,7 @@ class Coverage:
 
     def __init__(self, folder):
         self.root = pathlib.Path(folder).resolve()
-        self.lines = {}  # of a file: [(test, lines that it executes)]
+        self.lines = {}  # by file: [(test, lines that it executes)]
 
     def tests(self, file, number):
         """None: not known."""
@@ -95,7 +95,7 @@ class Coverage:
         parts = counters.relative_to(self.root).parts
         end = 1 + next(i for i, part in enumerate(parts) if part.endswith((".c", ".sh")))
         notes = pathlib.Path("/", *parts[end:]).with_suffix(".gcno")
-        if not notes.exists():  # of a tree that a test built and removed
+        if not notes.exists():  # the tree was built and removed by a test
             return None
         lines = set()
         with tempfile.TemporaryDirectory() as folder:

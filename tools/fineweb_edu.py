@@ -18,7 +18,7 @@ import tempfile
 
 GPT2 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"  # SHA-256 of OpenAI's vocab.bpe
 LEARNED_FROM = 20000  # documents, about 100 MB
-VALIDATION = "0.005"  # of the documents
+VALIDATION = "0.005"  # fraction of the documents
 
 
 def parquet_rows(path):

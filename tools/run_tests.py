@@ -37,7 +37,7 @@ import tempfile
 import threading
 import time
 
-# What all tests of a flavour may declare together, in CPU seconds: about 1.5 times what they take on a quiet machine, see
+# Maximum total that the tests of a flavour may declare, in CPU seconds: about 1.5 times their use on a quiet machine, see
 # declare_command. `make lint` compares.
 BUDGET = {"check": 1450, "asan": 800, "tsan": 270, "aarch64": 180, "emulated": 460}
 QUICK = 2  # `make check-quick` runs the tests that declare at most this

@@ -148,7 +148,7 @@ struct weft_mutant {
     const char *training; /* settings of the recipe; NULL: defaults that fit the model */
     /* The defect; each may be NULL. */
     const struct weft_place *place;
-    const char *culprit; /* what the failure must name, such as "m1=yes in layer"; NULL: part and layer of `place` */
+    const char *culprit; /* text that the failure must contain, as "m1=yes in layer"; NULL: part and layer of `place` */
     void (*install)(void);
     void (*change_recipe)(struct weft_recipe *recipe);
 };

@@ -134,7 +134,7 @@ struct rung {
     const char *const *again; /* the command as given: the same, or the command of the whole ladder */
     int slots, threads;
     bool only;                       /* there are no other rungs */
-    struct weft_simulated simulated; /* what is to be recorded */
+    struct weft_simulated simulated; /* results of the simulated studies, to be recorded */
 };
 
 static enum weft_status print_result(const struct rung *g, const struct weft_queue *q)

@@ -82,7 +82,7 @@ const struct weft_owner *weft_train_owner_at(int i)
     return optim ? &optim->owner : NULL;
 }
 
-/* Reads the options of the chosen one; of the others, only declares the names. */
+/* Reads the options of the chosen one; only declares the names of the others' options. */
 static enum weft_status take(struct weft_recipe *r, struct weft_settings *settings, const struct weft_owner *of,
                              size_t bytes, void **chosen)
 {

@@ -48,7 +48,7 @@ result $? "the difference and its interval are computed from paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
 result $? "the page is complete and loads nothing from elsewhere"
 
-# Of every picture of dots: each seed has its own, no two overlap, the axis has a title and at least two numbers.
+# In every dot plot each seed has its own dot, no two overlap, and the axis has a title and at least two numbers.
 study dots 3 40
 sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.9/' "$scratch/dots/runs.jsonl"
 for name in two dots; do
@@ -99,7 +99,7 @@ edit older 'for a in s["arms"]:
     a["apart"] = a.pop("settings")
     for g in a["gates"]: g["story"] = g.pop("message")'
 "$weft" report "$scratch/older" >/dev/null && cmp "$scratch/before" "$scratch/older/report.html"
-result $? "study.json of 0.1.0, with other names of two fields, is read"
+result $? "study.json of 0.1.0, with different names of two fields, is read"
 
 # One file that cannot be replaced: the others stay as they are.
 study blocked 2
@@ -156,7 +156,7 @@ cp -r "$scratch/noise" "$scratch/both"
 sed -i '/"again"/s/"seed": \(.\)/"seed": 10\1/' "$scratch/noise/runs.jsonl"
 edit noise 's["arms"][2]["first_seed"] = 101'
 json noise 'd["again.verdict"] == "noise" and d["reproduced"] is None'
-result $? "a repeat with other seeds measures noise"
+result $? "a repeat with different seeds measures noise"
 cat "$scratch/noise/runs.jsonl" >>"$scratch/both/runs.jsonl"
 edit both 's["arms"][2]["first_seed"] = 101'
 json both 'd["again.verdict"] == "noise" and d["again.seeds"] == 4'
@@ -186,7 +186,7 @@ result $? "a score that was not finite leaves a gap in a curve"
 study stale 2
 edit stale 's["arms"][1]["config"]["width"] = 256'
 json stale 'd["w2-full.seeds"] == 0 and d["dot.seeds"] == 5 and d["runs"] == 5'
-result $? "runs with other settings than the arm has now are left out"
+result $? "runs whose settings differ from the arm's are left out"
 study program 2
 edit program 's["program_sha256"] = "0" * 64'
 json program 'd["runs"] == 0'
@@ -326,7 +326,7 @@ result $? "nor do runs on different data"
 result $? "but runs on the same data in a different folder do"
 cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'which would count twice' "$scratch/out"
-result $? "a copy of a run is no other seed"
+result $? "a copy of a run does not count as a different seed"
 rm -r "$scratch/arms/runs/dot/copy"
 mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'unlike the other runs in its folder' "$scratch/out"

@@ -9,8 +9,8 @@ weft=${WEFT:-build/weft}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# says STATUS STREAM TEXT ARGUMENTS...: the program exits with STATUS and prints TEXT on STREAM (out or err). Of a
-# failure nothing may be on stdout, where results are read.
+# says STATUS STREAM TEXT ARGUMENTS...: the program exits with STATUS and prints TEXT on STREAM (out or err). A
+# failure must print nothing on stdout, where results are read.
 says() {
     local expected=$1 stream=$2 text=$3 status
     shift 3

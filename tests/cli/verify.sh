@@ -19,5 +19,5 @@ result $? "a gate over the whole sequence fails, and the position is reported"
 
 out=$("$weft" verify gpt2 $leak --gate causal --json 2>/dev/null)
 (($? == 1)) && grep -Eq '"failed": [1-9]' <<<"$out"
-result $? "as JSON too"
+result $? "also as JSON"
 finish

@@ -18,7 +18,7 @@ from common import FOLDER, WEFT, finish, result
 
 TEXT = os.environ["WEFT_DATA"] + "/tinyshakespeare/input.txt"
 CONTEXT, HELD_OUT = 128, 20000
-TIE = 0.01  # of logits, where llama.cpp rounds what it multiplies bf16 weights with to bf16, and Weft does not
+TIE = 0.01  # difference of logits: llama.cpp rounds the factors of bf16 weights to bf16, and Weft does not
 
 
 def weft(*words):

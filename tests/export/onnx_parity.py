@@ -30,7 +30,7 @@ from common import FOLDER, WEFT, call, count, finish, library, result, sample, s
 
 LIMIT, CLEAR = 1e-4, 1e-5
 CONTEXT, VOCAB = 80, 97
-LENGTHS, MORE = (20, 7, 13), 12  # of a padded batch
+LENGTHS, MORE = (20, 7, 13), 12  # lengths in a padded batch, and further tokens
 SMALL = "layers=3 width=32 heads=4 ffn_width=24 batch=2 vocab=%d context=%d dtype=f32" % (VOCAB, CONTEXT)
 
 
@@ -46,7 +46,7 @@ class View(ctypes.Structure):
 CENTRES = {"gain": 1.0, "q_gain": 1.0, "k_gain": 1.0, "gamma": 1.0, "beta": 1.0, "theta": 1.5, "alpha": 0.5}
 
 
-# What queries and keys are made of. Distances are squared, so under w2, and more so under overlap, they are smaller: else
+# Weights that compute queries and keys. Distances are squared, so under w2, and more so under overlap, they are smaller: else
 # changing the weights by a unit in the last place moves Weft's own logits by up to 1e-3.
 MEANS = ("wq", "wk", "wq_bias", "wk_bias", "wqr", "wkr", "wdk", "wa", "wu")
 

@@ -62,7 +62,7 @@ def imports():
     rope = lambda theta: dict(rope_parameters={"rope_type": "default", "rope_theta": theta})
     rows = [
         ("gpt2", GPT2Config(vocab_size=300, n_embd=48, n_layer=3, n_head=4, n_positions=270), {}),
-        ("gpt2 with other sizes, f16", GPT2Config(vocab_size=200, n_embd=64, n_layer=2, n_head=8, n_positions=270, n_inner=100,
+        ("gpt2 with different sizes, f16", GPT2Config(vocab_size=200, n_embd=64, n_layer=2, n_head=8, n_positions=270, n_inner=100,
                                                    layer_norm_epsilon=1e-3, tie_word_embeddings=False), dict(dtype=torch.float16)),
         ("llama, grouped heads, sharded", LlamaConfig(**small, num_key_value_heads=2, rms_norm_eps=1e-5, **rope(5e5)),
          dict(max_shard_size="40KB")),
@@ -204,7 +204,7 @@ SWAP_VALUES = """with open(sys.argv[1] + "/model.safetensors", "r+b") as file:
     data = file.read()
     file.seek(-8192, 2)
     file.write(data[-4096:] + data[-8192:-4096])"""
-# What is decoded token by token, half of the tokens, is off by more than rounding.
+# The error of tokens decoded one by one, half of all tokens, exceeds rounding.
 CHANGE_STEPS = """with open(sys.argv[1] + "/modeling_weft.py", "a") as file:
     file.write("forward = WeftForCausalLM.forward\\n"
                "def changed(self, input_ids=None, **more):\\n"

@@ -24,7 +24,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 DATA, NAMES = os.environ["WEFT_DATA"], sys.argv[4:]
 EVERY = int(os.environ.get("WEFT_EVERY", 30))  # sampling interval of texts and code points; 1: all (make long-whole)
 PROSE = 10_000_000 // EVERY
-PART = 1 if EVERY == 1 else 6  # of the texts that tokenizers are trained on, and of random ones
+PART = 1 if EVERY == 1 else 6  # divisor of the number of training texts of tokenizers and of random texts
 
 
 # ---- Weft, through its library

@@ -119,7 +119,7 @@ result $? "it is not trained again in its folder"
     [[ $(cut -d, -f1,2,3,4 <repeated/report.csv | grep -c ',yes,[12]$') == 4 && $(grep -c ',200[12],' repeated/report.csv) == 6 ]]
 result $? "the seeds that choose its learning rate are not judged"
 
-# From here on without gates, which take longer than the training. They are in the plan, so a study is run for its ledger.
+# The rest runs without gates, which take longer than training. They are in the plan, so one study is run for its ledger.
 export WEFT_TEST_SKIP_GATES=1
 study --out ungated 2>err >out && timeless ungated | cmp -s - ledger
 result $? "without gates the ledger is the same"

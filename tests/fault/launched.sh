@@ -61,7 +61,7 @@ WEFT_TEST_SKIP_GATES=0 launched env --out gated --set steps=5 --seeds 1 && [[ $(
     "$weft" report gated >/dev/null 2>err && "$weft" audit gated --json >json 2>err && [[ $(field arms <json) == 2 ]]
 result $? "runs that are started elsewhere check their own gates; report and audit agree"
 
-# What a launcher does when the computer of its run fails: the run is gone at some moment, and it says something of its own.
+# A launcher whose host fails: the run ends at some moment, and the launcher prints a message of its own.
 launcher lossy <<'END'
 "$@" &
 run=$! folder=$3 # weft train FOLDER

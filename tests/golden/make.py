@@ -348,7 +348,7 @@ def score_keys(
         logit = logit + key_bias[keys, h]
     if pos_bias is not None:
         logit = logit + pos_bias[h, [min(p - j, pos_bias.shape[1] - 1) for j in range(p + 1)]]
-    if ra_alpha:  # what the key's own query would give the query's own key
+    if ra_alpha:  # the score of the key's own query and the query's own key
         back = scale * ((q if q_store is None else q_store)[queries, wide] @ k[keys[p], narrow])
         back = back if q_bias is None else back + q_bias[queries, h]
         back = back if key_bias is None else back + key_bias[keys[p], h]
@@ -516,7 +516,7 @@ def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, 
 
 def route():
     def go(name, rows, heads, kv, o=True, dk=3, r=5, keys=None, terms={}, ra=None, **rule):
-        """With o attention's own output is used too, else nothing but routing uses attention."""
+        """With o, attention's own output is also used; otherwise only routing uses attention."""
         m = len(rows["seq"])
         n = keys or m
         shapes = dict(q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * 2), **resolve(terms, n))
@@ -656,7 +656,7 @@ def info_nce():
     go("many", (2,) * 9, 8, 3, tau=0.25)
 
 
-# ---- whole models: two sequences of unequal length, every weight random, gains and biases too
+# ---- whole models: two sequences of unequal length, every weight random, including gains and biases
 
 
 def gpt2(w, rows, tokens, layers, heads, norm_place="pre", **_):

@@ -671,7 +671,7 @@ def run(name, key, settings, o, batch=2):
     entry["loss"] = {n: digits(x) for n, x in terms.items()}
     entry["logits"] = store(logits.flatten(0, 1))
     entry["grad"] = {}
-    for n, x in weights.items():  # what no loss reads (the matrix of z without its losses) has none
+    for n, x in weights.items():  # a weight that no loss reads (the matrix of z without its losses) has none
         entry["grad"][n] = store_gradient(key, n, torch.zeros_like(x) if x.grad is None else x.grad)
     return entry
 

@@ -73,7 +73,7 @@ class AdamWSPAM:
         self.o, self.weights = o, weights
         self.m = {name: torch.zeros_like(w) for name, w in weights.items()}
         self.v = {name: torch.zeros_like(w) for name, w in weights.items()}
-        self.count = 0  # of the bias correction
+        self.count = 0  # steps of the bias correction
         self.since = None  # steps since the moments were last reset
 
     def step(self, n, grads):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # tokenizer.py - writes tokenizer.json and tokenizer_vectors.jsonl to its own folder: a small byte-level BPE tokenizer and
-# what it makes of texts. Everything in the plainest way there is, from the published definitions: pieces by a walk over
+# the tokens of some texts. It implements the published definitions in the plainest way: pieces by a walk over
 # characters instead of a pattern, merges by looking through the whole list again for every merge.
 import json
 import os

@@ -10,7 +10,7 @@ source tests/tap
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
-declare -A sound # what a rule says of the sources as they are
+declare -A sound # complaints of a rule about the unchanged sources
 
 # breaks RULE COMPLAINT DAMAGE...: after the command DAMAGE the rule must print COMPLAINT and fail.
 breaks() {

@@ -97,7 +97,7 @@ def swapped_ledger_seeds():
 
 @forgery("report")
 def swapped_seeds_everywhere():
-    """the folders of two seeds swapped, in the ledger too"""
+    """the folders of two seeds swapped, also in the ledger"""
     swap(run("w2", 1), run("w2", 2))
     edit_ledger(lambda r: r.update(seed={1: 2, 2: 1}.get(r["seed"], r["seed"])) if r["arm"] == "w2" else None)
 
@@ -411,7 +411,7 @@ edited("renamed_study", "a renamed study", lambda s: s.update(name="best"),
        claim="what arms, studies and data are called")
 edited("reordered", "a different arm as the baseline", reorder)
 edited("deleted_option", "an option deleted from the configs of the plan", drop_option, "audit", alone="audit")
-edited("matched", "arms of about the same size that are said to be matched", claim_match)
+edited("matched", "arms of about the same size that are recorded as matched", claim_match)
 edited("unmatched", "arms of different sizes that are recorded as matched", claim_match, "report", base="failing", alone="report")
 edited("fewer_rates", "a learning rate removed from the plan", lambda s: s.update(lrs=s["lrs"][:2]), base="screened", bound="audit")
 edited("no_screening", "screening seeds that are said to be more", lambda s: s.update(screen_seeds=2), "audit", base="screened")
@@ -611,7 +611,7 @@ def pipe():
     os.mkfifo(run("w2", 1) / "notes")
 
 
-@forgery("unknowable", claim="files beside the records")
+@forgery("unknowable", claim="files next to the records")
 def foreign_file():
     """a file of somebody else in a run's folder (nothing reads or packs it)"""
     (run("w2", 1) / "secret.txt").write_text("secret")

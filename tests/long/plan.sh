@@ -22,7 +22,7 @@ train=(train "${model[@]}" --set task=recall --set recall_length=128 --set steps
     --stall 60)
 tokens=$((8 * 256))
 calc() { awk "BEGIN { printf \"%.4g\n\", $1 }"; }
-median() { sort -g "$scratch/$1" | sed -n 2p; } # of three numbers
+median() { sort -g "$scratch/$1" | sed -n 2p; } # median of three numbers
 hosts() {                                       # RANKS WORDS...: half of them on each host
     tests/mpi/hosts "$net" run mpirun.openmpi --bind-to none --mca btl_tcp_if_include link0 \
         --host "10.77.0.1:$(($1 / 2)),10.77.0.2:$(($1 / 2))" -n "$1" "$weft" "${@:2}"

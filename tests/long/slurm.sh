@@ -14,7 +14,7 @@ net=weft$$ daemons=()
 end() {
     ((${#daemons[@]} == 0)) || kill "${daemons[@]}" 2>/dev/null
     sleep 2
-    for host in a b; do # what the daemons started, and left
+    for host in a b; do # processes that the daemons started and left
         ip netns pids "$net-$host" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
     done
     tests/mpi/hosts "$net" down

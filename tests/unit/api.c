@@ -319,7 +319,7 @@ static void test_own_samples(void **state)
     check(weft_trainer_create(&t, m, LENGTH));
     check(weft_trainer_gradient(t, 2, tokens, targets, &losses));
     assert_true(fabs(losses.term[0].value - log(VOCAB)) < 0.3);
-    for (int i = 0; i < COUNT; i++) /* what is not scored has no gradient */
+    for (int i = 0; i < COUNT; i++) /* tokens that are not scored have no gradient */
         targets[i] = -1;
     check(weft_trainer_gradient(t, 2, tokens, targets, &losses));
     for (int i = 0; i < weft_model_weights(m); i++) {

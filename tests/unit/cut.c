@@ -71,7 +71,7 @@ static void silence(struct weft_nn *m, const char *side, int layer, int64_t unit
     const struct weft_param *w = &m->params.list[i];
     int64_t stride = 1, width = w->dim[d] / units;
     if (w->dim[d] % units)
-        return; /* what all heads share */
+        return; /* all heads share this weight */
     for (int k = d + 1; k < w->ndim; k++)
         stride *= w->dim[k];
     for (int64_t e = 0; e < w->count; e++)
@@ -81,7 +81,7 @@ static void silence(struct weft_nn *m, const char *side, int layer, int64_t unit
 
 static bool goes(enum weft_units what, int layer, int64_t unit, int64_t units)
 {
-    int64_t first = what == WEFT_UNITS_M3 ? 1 : layer; /* which others pass on must be the same everywhere */
+    int64_t first = what == WEFT_UNITS_M3 ? 1 : layer; /* M3 passes units on, so all layers have the same */
     return (unit + units - first) % units < units / 2;
 }
 

@@ -56,7 +56,7 @@ static void the_choice_is_made_once(void **state)
     weft_dnn_pack(&s, WEFT_PACK_Y, w, WEFT_F32, packed);
     assert_true(atomic_load(&packs) > 0);
     assert_non_null(strstr(weft_dnn_describe(), "fake"));
-    assert_non_null(strstr(weft_dnn_path(), "-fake")); /* what runs record */
+    assert_non_null(strstr(weft_dnn_path(), "-fake")); /* the name that runs record */
     free(packed);
 }
 

@@ -67,7 +67,7 @@ static void a_bad_weight_is_named(void **state)
     close_stage(&s);
 }
 
-/* Finite weights whose products overflow, so everything after them is non-finite too, in every dtype and with values
+/* Finite weights whose products overflow, so everything after them is also non-finite, in every dtype and with values
  * that are computed twice. */
 static void what_overflows_is_named(void **state)
 {

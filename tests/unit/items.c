@@ -229,7 +229,7 @@ static void items_have_the_test_loss(void **state)
     char text[300];
     try_task("task=recall recall_length=8", "samples", 50, &a);
     try_task("task=recall recall_length=8 geom=w2", "samples", 50, &b);
-    assert_string_equal(a.items_sha256, b.items_sha256); /* another model, the same items */
+    assert_string_equal(a.items_sha256, b.items_sha256); /* a different model, the same items */
     weft_items_release(&b);
     try_task("task=recall recall_length=8 seed=2", "samples", 50, &b);
     assert_string_not_equal(a.items_sha256, b.items_sha256);

@@ -117,7 +117,7 @@ static void families_err_in_one_study_of_twenty(void **state)
 enum { SCREEN_SEEDS = 2, JUDGE_SEEDS = 5, MOST_RATES = 8 };
 
 /* A run at a rate: the base has a peak, far sharper than the noise, the arm is flat; at their best they are equal.
- * Seeds from JUDGE_SEEDS on choose. */
+ * Seeds with index JUDGE_SEEDS and above choose the rate. */
 static double tuned(uint64_t study, int arm, int rates, int rate, int64_t seed)
 {
     uint64_t run = (study * MOST_SEEDS + (uint64_t)seed) * MOST_RATES + (uint64_t)rate;

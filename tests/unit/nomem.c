@@ -29,7 +29,7 @@ void *realloc(void *old, size_t bytes) { return fails() ? NULL : __libc_realloc(
 void *aligned_alloc(size_t align, size_t bytes) { return fails() ? NULL : __libc_memalign(align, bytes); }
 #endif
 
-/* So many nodes that every array of the plan is a block of its own. */
+/* Builds enough nodes to make every array of the plan a block of its own. */
 static void planning_says_that_memory_is_out(void **state)
 {
     (void)state;

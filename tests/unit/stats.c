@@ -339,7 +339,7 @@ static void holm_by_hand(void **state)
     for (int a = 0; a < ARMS; a++)
         c[a] = (struct weft_comparison){.arm = d[a], .base = zeros, .seeds = 5};
     c[ARMS] = (struct weft_comparison){.arm = d[0], .base = zeros, .seeds = 1};
-    check(weft_compare(c, ARMS + 1, ARMS + 1)); /* what has no p counts: five were asked */
+    check(weft_compare(c, ARMS + 1, ARMS + 1)); /* a comparison without p also counts: there were five */
     assert_true(c[3].p_holm == 5 * c[3].p);
     assert_true(c[0].p_holm == 4 * c[0].p && c[1].p_holm == c[0].p_holm);
     assert_true(c[2].p_holm == fmin(1, 2 * c[2].p) && isnan(c[4].p_holm));

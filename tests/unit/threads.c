@@ -133,7 +133,7 @@ static void scopes_nest(void **state)
     assert_int_equal(weft_threads_set(2), WEFT_OK);
     weft_threads_enter(&outer, 3);
     assert_int_equal(weft_threads(), 3);
-    assert_int_equal(weft_threads_set(5), WEFT_OK); /* of the process: not this scope's */
+    assert_int_equal(weft_threads_set(5), WEFT_OK); /* sets the process's number, not this scope's */
     assert_int_equal(weft_threads(), 3);
     assert_true(covers(TILES));
     weft_threads_enter(&same, 0);

@@ -255,7 +255,7 @@ static int64_t count_nonzero(const struct weft_tensor *x, int64_t row, int64_t r
 }
 
 struct derivative {
-    int64_t tried, later, others, row, seen, silent; /* number of rows; of those with each defect; the first defect */
+    int64_t tried, later, others, row, seen, silent; /* number of rows, in all and with each defect; the first defect */
 };
 
 static void run_derivative(struct weft_itself *it, const int64_t *rows, struct derivative *d)

@@ -43,8 +43,8 @@ static double by_rule(const struct weft_param *w, uint64_t key, int64_t element)
     }
 }
 
-/* Returns the i-th element to compare: small weights are compared whole; of large ones the ends and, between them, one
- * random element of each piece. */
+/* Returns the i-th element to compare: small weights are compared whole; for large ones, the ends and, between them,
+ * one random element of each piece. */
 static int64_t element_at(const struct weft_param *w, int64_t i)
 {
     int64_t each = w->count / MOST_ELEMENTS;

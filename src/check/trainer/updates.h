@@ -16,7 +16,7 @@ struct weft_updates {
         int param;
         int64_t first, count, at; /* range in the flat arrays; its start in `before` */
         double error;             /* largest error of the last update, relative to the allowed one */
-        const char *what;         /* what has this error, and in which element */
+        const char *what;         /* name of the value with this error, whose element follows */
         int64_t element;
     } * runs;
     int64_t run_count;

@@ -112,7 +112,7 @@ static const char *const harmless[] = {"dtype",     "batch",     "dropout",  "lo
 struct comparing {
     const struct weft_hf_family *family;
     int differ;
-    char first[160]; /* what differs */
+    char first[160]; /* the first difference */
 };
 
 static bool is_size(const struct weft_hf_family *f, const char *name)

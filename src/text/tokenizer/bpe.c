@@ -46,7 +46,7 @@ static size_t merge_short(const struct weft_tokenizer *t, const char *piece, siz
  * A token sequence is the BPE encoding of its bytes if and only if each two adjacent tokens are the encoding of their
  * own bytes. Proof: suppose every two adjacent tokens are, and take the first merge that crosses a boundary between
  * two of them. All earlier merges nearby were inside these two tokens, and the same ones would happen in the same order
- * without the rest of the text. So this merge would happen too when the two are encoded alone, a contradiction.
+ * without the rest of the text. So this merge would also happen when the two are encoded alone, a contradiction.
  * Conversely, if no merge crosses the outer boundaries of two adjacent tokens, the rest of the text has no effect on
  * them.
  *

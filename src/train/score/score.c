@@ -61,7 +61,7 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s)
     return status;
 }
 
-/* Adds a window with input tokens[0..count); of the targets, those from tokens[from] are scored. */
+/* Adds a window with input tokens[0..count); targets from tokens[from] are scored. */
 static enum weft_status add_window(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
                                    double *nll)
 {
