@@ -52,7 +52,7 @@ struct weft_attention {
     int layer, site;
 };
 
-/* The positions that a row gathers from: the k largest routes, those of at least rms_factor times their RMS, or all. */
+/* The positions that a row gathers from: the k largest routes, those at or above rms_factor times their RMS, or all. */
 enum weft_route_mode { WEFT_ROUTE_TOPK, WEFT_ROUTE_RMS, WEFT_ROUTE_NONE };
 
 /* Rows of u gathered with the weights of an attention node (see route.c). */

@@ -80,7 +80,7 @@ static void compare_row(const struct weft_sim_case *c, const struct weft_results
     weft_sim_note(w, strtod(find_cell(row, RATE), NULL), e->rate, name, "learning rate");
     weft_sim_note(w, strtod(find_cell(row, LOSS), NULL), e->loss, name, "test loss");
     weft_sim_note(w, strtod(find_cell(row, SEEDS), NULL), (double)e->finished, name, "seeds");
-    weft_sim_note(w, !begins_like(find_cell(row, VERDICT), r->arm[i].found.text), 0, name, "another sentence");
+    weft_sim_note(w, !begins_like(find_cell(row, VERDICT), r->arm[i].found.text), 0, name, "a different sentence");
 }
 
 static enum weft_status compare_markdown(const struct weft_sim_case *c, const struct weft_results *r)

@@ -4,7 +4,7 @@
  *
  *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
  *
- * w is the heads' mean (or maximum) of the attention's probabilities; S_t contains the k largest, those of at least
+ * w is the heads' mean (or maximum) of the attention's probabilities; S_t contains the k largest, those at or above
  * m2_rms times their root mean square, or all s <= t (ops/attention/route.c). P maps F to r, Q maps r to F; the full
  * form has u = h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r values, or F.
  */
@@ -43,7 +43,7 @@ static const struct weft_opt options[] = {
     {"m2_rank", WEFT_OPT_INT, AT(rank), "64", 1, 1 << 16, .needs = "m2_form=low",
      .help = "r, width of the gathered vectors"},
     {"m2_select", WEFT_OPT_CHOICE, AT(select), "topk", .choices = selects, .symbol = "RA_MLA_MLP_SPARSE_MODE",
-     .help = "weights to use: the k largest, those of at least m2_rms times their root mean square, or all"},
+     .help = "weights to use: the k largest, those at or above m2_rms times their root mean square, or all"},
     {"m2_topk", WEFT_OPT_INT, AT(topk), "8", 1, 4096, .symbol = "RA_MLA_MLP_SPARSE_K", .needs = "m2_select=topk",
      .help = "k, number of weights to use"},
     {"m2_rms", WEFT_OPT_REAL, AT(rms), "0.5", 0, 1e6, .symbol = "RA_MLA_MLP_SPARSE_RMS_THRESHOLD",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * added.c - finds added tokens in a text: the leftmost, and the longest of those that start there.
+ * added.c - finds added tokens in a text: the leftmost, and if several start there, the longest.
  */
 #include "text/tokenizer/bpe.h"
 

@@ -131,7 +131,7 @@ static double mean_log(int64_t n, int64_t m, const double *p, const double *rati
 }
 
 /* Returns how often the right key is found when none has more in common: all others have less with probability `below`,
- * less or as much with `most`; of c + 1 ties, 1 is right. Summed over c: (most^n - below^n) / (n (most - below)). */
+ * at most the same with `most`; of c + 1 ties, 1 is right. Summed over c: (most^n - below^n) / (n (most - below)). */
 static double share(int64_t n, double below, double most)
 {
     double sum = 0, power = 1;
