@@ -97,7 +97,7 @@ def swapped_ledger_seeds():
 
 @forgery("report")
 def swapped_seeds_everywhere():
-    """the folders of two seeds swapped, also in the ledger"""
+    """the folders of two seeds swapped, and their lines in the ledger"""
     swap(run("w2", 1), run("w2", 2))
     edit_ledger(lambda r: r.update(seed={1: 2, 2: 1}.get(r["seed"], r["seed"])) if r["arm"] == "w2" else None)
 
