@@ -35,8 +35,8 @@
 # $(BUILD)/$(FLAVOUR). Objects are rebuilt when their flags change.
 # Sources are found by globbing: a new file needs no line here.
 
-# All cores, unless -j says otherwise: on the command line it stands above this, and in the environment it is respected. A
-# make within a make shares the jobs of that.
+# Use all cores unless -j is given: on the command line it overrides this, and in the environment it is respected. A
+# nested make shares the jobs of its parent.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS) $(shell echo "$$MAKEFLAGS")),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -88,7 +88,7 @@ OPT ?= $(OPT_$(FLAVOUR))
 WERROR ?= -Werror
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR)
 MATHS := -ffp-contract=off -fno-math-errno -fno-trapping-math
-# (weft.map says what libweft.so exports; within it, calls need not be replaceable.)
+# (weft.map lists the symbols that libweft.so exports; calls within the library need not be replaceable.)
 FLAGS = -std=gnu11 $(OPT) $(WARN) $(MATHS) -fPIC -fno-semantic-interposition -Iinclude -Isrc $(CPPFLAGS) $(CFLAGS)
 LIBS := -ljansson -lzstd $(shell pkg-config --libs libpcre2-8 libutf8proc) -lm -lpthread
 
@@ -132,7 +132,7 @@ MPI_KINDS := $(if $(filter release,$(FLAVOUR)),$(foreach kind,openmpi mpich,$(if
 MPI_MODULES := $(MPI_KINDS:%=$(OUT)/weft-%.so)
 
 # Every C file of tests/ is a program; LEVEL_TESTS, which test the code of a header, are one program per level.
-# Comments in the tests say in which flavours they run, see tools/run_tests.py; ALL=yes runs all that can run there.
+# Comments in the tests declare the flavours they run in, see tools/run_tests.py; ALL=yes runs all that can run there.
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ALL ?= no
 SELECT = $(shell tools/run_tests.py list $(1))
@@ -186,8 +186,8 @@ endif
 $(OUT)/obj/report/page/assets.o: $(wildcard src/report/page/*.html src/report/page/*.css src/report/page/*.js third_party/uPlot/*)
 $(OUT)/obj/export/hf/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py src/export/*/*.py)
 
-# An op's file does not depend on all of ops.def, but on ops.rows, whose date changes only if a row changes or goes: a new
-# op compiles no other one again.
+# An op's file does not depend on all of ops.def, but on ops.rows, whose date changes only if a row is changed or
+# removed, so a new op recompiles no other.
 OP_OBJ := $(filter-out %/registry.o,$(filter $(OUT)/obj/ops/% $(LEVELS:%=$(OUT)/obj-%/ops/%),$(LIB_OBJ) $(LEVEL_OBJ)))
 $(OUT)/ops.rows: src/ops/ops.def
 	@mkdir -p $(@D) && tr -d '\n' <$< | sed 's/OP(/\nOP(/g' | grep '^OP(' | sort >$@.new
@@ -213,8 +213,8 @@ $(ONEDNN_TESTS): $(ONEDNN_OBJ)
 # (Private, or the library would be compiled with it.)
 $(FUZZ:%=$(OUT)/tests/fuzz/%): private EXTRA := -fsanitize=fuzzer
 
-# The shim is preloaded; it has no sanitizers, which have calls of their own to stand before. Their programs start
-# slowly: they try every seventh call.
+# The shim is preloaded; it has no sanitizers, because these intercept calls themselves. Programs with sanitizers start
+# slowly, so they try only every seventh call.
 $(OUT)/tests/fault/save: private EXTRA := -DSTRIDE=$(if $(filter release,$(FLAVOUR)),1,7)
 $(OUT)/tests/fault/save: | $(OUT)/tests/fault/shim.so
 $(OUT)/tests/fault/shim.so: tests/fault/shim.c
@@ -245,7 +245,7 @@ $(EXAMPLES): $(OUT)/examples/%: examples/%.c include/weft.h $(SO)
 $(PROGRAM): $(CMD_OBJ) $(ONEDNN_OBJ) $(A) $(OUT)/onednn
 	@echo "  LD $@" && $(CC) $(OPT) $(CMD_OBJ) $(ONEDNN_OBJ) $(A) -o $@ $(LDFLAGS) $(ONEDNN_LIBS) $(LIBS)
 
-# ---- ranks: a module for each kind of MPI, loaded when ranks are asked for; it needs nothing of the library
+# ---- ranks: a module for each MPI implementation, loaded when ranks are requested; it uses nothing from the library
 
 mpi: $(MPI_MODULES)
 	@test -n "$(MPI_KINDS)" || { echo "there is neither mpicc.openmpi nor mpicc.mpich: run tools/deps.sh" && false; } >&2
@@ -269,7 +269,7 @@ $(error SET, BUDGET, LONG and STAND_IN are for the study of a .config, and there
 endif
 endif
 
-# A text that stands in for the study's data becomes token files, with TOKENIZER; a folder has them.
+# A text that replaces the study's data is converted to token files with TOKENIZER; a folder already contains them.
 TOKENIZER := bytes
 STAND_IN_TEXT := $(if $(wildcard $(STAND_IN)/.),,$(STAND_IN))
 STAND_IN_DATA := $(if $(STAND_IN_TEXT),data/stand-in/$(notdir $(STAND_IN))-$(notdir $(TOKENIZER)),$(STAND_IN))
@@ -400,7 +400,7 @@ generated: $(PROGRAM)
 	$(PROGRAM) help options --as kconfig >configs/Kconfig
 	tools/api_page.py include/weft.h >docs/api.md
 
-# Man pages come from the commands' own tables, and have the date of the release.
+# Man pages are generated from the commands' own tables and have the date of the release.
 COMMANDS := $(shell sed -n "s/^CMD(\(.*\))/\1/p" src/cmd/cmds.def 2>/dev/null)
 MAN := $(OUT)/man/weft.1 $(COMMANDS:%=$(OUT)/man/weft-%.1)
 man: $(MAN)

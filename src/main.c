@@ -75,7 +75,7 @@ static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
     status = close_output(status);
     if (status == WEFT_OK)
         return 0;
-    if (status == WEFT_STOPPED) /* the command has said how to continue */
+    if (status == WEFT_STOPPED) /* the command has printed how to continue */
         return WEFT_EXIT_STOPPED;
     print_error();
     return code;

@@ -143,7 +143,7 @@ def copy_tree(tree):
 
 
 def apply(file, number, line, defect):
-    """Writes the defect into the copy, where the line may stand elsewhere. Returns the text from before, and where."""
+    """Writes the defect into the copy, in which the line may have moved. Returns the previous text and the line's index."""
     path = COPY / file
     text = path.read_text()
     lines = text.split("\n")

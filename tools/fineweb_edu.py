@@ -78,7 +78,7 @@ def prepare(args, tokenizer):
                 count["bytes"] += len(text.encode())
                 count["tokens"] += tokens
                 count["special"] += "<|endoftext|>" in text
-        except BrokenPipeError:  # it says why
+        except BrokenPipeError:  # weft prints the reason
             pass
         try:
             weft.stdin.close()

@@ -33,7 +33,7 @@ def read_sources():
 
 
 def find_uses(sources):
-    """{file: {other file: what makes the edge}} of code, and the same of headers that include each other."""
+    """{file: {other file: the reason for the edge}} of code, and the same of headers that include each other."""
     plain = {path: CASES.sub(" ", NOISE.sub(" ", text)) for path, text in sources.items()}
     home, twice = {}, set()
     for path, text in plain.items():

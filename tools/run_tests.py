@@ -155,7 +155,7 @@ class Runner:
                     print(f"    skip: {why}", flush=True)
 
     def run_unless_failed(self, test):
-        """Runs one test, or returns None if the first failure was wanted and has come."""
+        """Runs one test; returns None if the tests stop at the first failure and one has failed."""
         if self.stops and self.failed:
             return None
         outcome = self.run(test)

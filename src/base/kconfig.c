@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything: it drops unknown
+ * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything and drops unknown
  * symbols and invalid values, and exits with 0. Here every line must be valid.
  */
 #include "base/json.h"

@@ -59,7 +59,7 @@ static int64_t group_number(const char *folder, const char *file, const char *ke
     return n < (int)sizeof path ? read_number(path, key) : -1;
 }
 
-/* Inactive file pages do not count: the kernel drops them before an allocation fails. */
+/* Inactive file pages do not count, because the kernel drops them before an allocation fails. */
 static int64_t group_available(const char *folder)
 {
     int64_t limit = group_number(folder, "memory.max", ""); /* or "max" */

@@ -190,7 +190,7 @@ VINLINE vh vnarrow(vf x)
 #endif
 }
 
-/* Full vectors and tails are copied separately: a copy of variable length would be a slow call to memcpy. */
+/* Full vectors and tails are copied separately, because a copy of variable length would be a slow call to memcpy. */
 #if defined(VMASKS)
 VINLINE __mmask16 vtail(int64_t n) { return (__mmask16)((1u << n) - 1); } /* lanes 0 .. n-1, n < VLANES */
 #endif

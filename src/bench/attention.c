@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * attention.c - benchmarks attention, forward and backward, with or without rows gathered by its routes, against a bare
- * product timed in the same run.
+ * matmul timed in the same run.
  */
 #include "bench/bench.h"
 #include "ops/ops.h"

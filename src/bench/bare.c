@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the yardstick: runs a product in all its formulations (dnn/dnn.h), of which the fastest counts.
+ * bare.c - the yardstick: runs a matmul in all its formulations (dnn/dnn.h), of which the fastest counts.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"

@@ -28,7 +28,7 @@ struct weft_contest {
 enum weft_status weft_contest(struct weft_contender *list, int count, double seconds, struct weft_contest *result);
 double weft_median(double *x, int n); /* sorts x */
 
-/* The yardstick: the fastest formulation of a bare product, oneDNN's if the program has it, else our own (bare.c).
+/* The yardstick: the fastest formulation of a bare matmul, oneDNN's if the program has it, else our own (bare.c).
  * weft_bare_open opens every formulation that exists. */
 enum { WEFT_MAX_BARE = 8 };
 struct weft_bare {
@@ -40,10 +40,10 @@ void weft_bare_close(struct weft_bare *bare);
 /* Enter all formulations into a contest, and return the fastest one afterwards. */
 int weft_bare_enter(struct weft_bare *bare, struct weft_contender *list);
 const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, const struct weft_contender *list);
-/* Measures the FLOP rate of our own engine on a product of 1024 x 768 x 768, in about `seconds`. */
+/* Measures the FLOP rate of our own engine on a matmul of 1024 x 768 x 768, in about `seconds`. */
 enum weft_status weft_product_rate(enum weft_dtype dtype, double seconds, double *flops_per_s);
 
-/* The three training products at the shapes of the presets, run through the graph, against the bare engine (engine.c).
+/* The three training matmuls at the shapes of the presets, run through the graph, against the bare engine (engine.c).
  * ratio = bare time / our time: above 1 is faster than bare. */
 struct weft_engine_row {
     struct weft_product product;
@@ -56,10 +56,10 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
                                    weft_engine_fn *tell, void *context);
 
 /* Causal attention, forward and backward, 12 heads of width 64, bf16 (attention.c). Causal FLOPs are counted, two
- * products forward and five backward, regardless of recomputation. They are compared with the fastest bare product of
+ * matmuls forward and five backward, regardless of recomputation. They are compared with the fastest bare matmul of
  * 2048 x 768 x 768. */
 struct weft_attention_bench {
-    double share_of_product; /* FLOP rate divided by the product's */
+    double share_of_product; /* FLOP rate divided by the matmul's */
     double gflops, product_gflops;
     int rounds;
     int64_t peak_bytes, planned_bytes; /* growth of resident memory, and the graph's planned memory */
@@ -133,10 +133,10 @@ struct weft_network_bench {
 struct weft_comm;
 enum weft_status weft_bench_network(struct weft_comm *c, double seconds, struct weft_network_bench *bench);
 
-/* Forward and backward pass of a model on random tokens, against its products run bare (train.c). */
+/* Forward and backward pass of a model on random tokens, against its matmuls run bare (train.c). */
 struct weft_train_bench {
     double tokens_per_s;
-    double ratio_bare;   /* step time divided by the time of its products run bare */
+    double ratio_bare;   /* step time divided by the time of its matmuls run bare */
     double step_seconds; /* medians of interleaved rounds */
     double bare_seconds;
     int rounds;

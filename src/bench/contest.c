@@ -34,7 +34,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The threads of a different library spin for some milliseconds after its products, and would compete with the next
+/* The threads of a different library spin for some milliseconds after its matmuls, and would compete with the next
  * contender for the cores. */
 static void wait_for_quiet(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - benchmarks the three products of training, run through the graph, against the bare engine.
+ * engine.c - benchmarks the three matmuls of training, run through the graph, against the bare engine.
  *
- * The graph is one linear layer in which only the timed product is alive: the output (Y), the gradient of the rows (dX)
+ * The graph is one linear layer in which only the timed matmul is alive: the output (Y), the gradient of the rows (dX)
  * or of the weights (dW). On both sides the time excludes planning, packing of weights and first touches of memory, and
  * includes what a step pays for each call, such as transposing operands.
  */

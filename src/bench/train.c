@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - benchmarks a training step (forward and backward, random tokens) against its products run bare.
+ * train.c - benchmarks a training step (forward and backward, random tokens) against its matmuls run bare.
  *
- * The graph lists its products; each distinct one is timed in the fastest formulation of the yardstick. The bare step
- * is the sum over all products, with causal scores counted half. Step and products take turns in every round.
+ * The graph lists its matmuls; each distinct one is timed in the fastest formulation of the yardstick. The bare step
+ * is the sum over all matmuls, with causal scores counted half. Step and matmuls take turns in every round.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -73,7 +73,7 @@ static void close_stage(struct stage *s)
     weft_stage_close(&s->stage);
 }
 
-/* Finds the fastest formulation of each product in a short contest and closes the others. */
+/* Finds the fastest formulation of each matmul in a short contest and closes the others. */
 static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, double seconds)
 {
     for (int d = 0; d < s->count; d++) {

@@ -104,7 +104,7 @@ struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,
                      const struct weft_recipe *recipe);
 
-/* ---- pages made of the tables (pages/) */
+/* ---- pages generated from the tables (pages/) */
 
 /* Writes usage line i of a command, one for each way to call it, without "weft "; returns false past the last. */
 bool weft_usage_line(const struct weft_cmd *cmd, int i, char *text, size_t size);

@@ -48,7 +48,7 @@ static enum weft_status read_config(const struct args *a, struct side *s)
     const char *type = json_string_value(json_object_get(config, "model_type"));
     enum weft_status status =
         type ? weft_hf_family_find(type, path, &s->family)
-             : FAIL(WEFT_FORMAT, "%s has no model_type: expected a config.json of Hugging Face", path);
+             : FAIL(WEFT_FORMAT, "%s has no model_type: expected a Hugging Face config.json", path);
     if (status == WEFT_OK)
         status = weft_hf_config_read(s->family, config, path, &s->settings);
     json_decref(config);

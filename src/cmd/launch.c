@@ -30,7 +30,7 @@ static const struct weft_arg table[] = {
     {"restarts", 0, "N", WEFT_ARG_INT, offsetof(struct args, restarts),
      .help = "Continue from the newest checkpoint after a failure, at most N times", .initial = "10", .max = INFINITY},
     {"min-ranks", 0, "R", WEFT_ARG_INT, offsetof(struct args, min_ranks),
-     .help = "Continue with as few as R ranks: without the host that was lost, or with one rank fewer after two "
+     .help = "Continue with as few as R ranks: without the lost host, or with one rank fewer after two "
              "failures without a new checkpoint",
      .min = 1, .max = 65536},
     {"mpirun", 0, "PROGRAM", WEFT_ARG_TEXT, offsetof(struct args, mpirun),

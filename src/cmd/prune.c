@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune - makes a smaller model from a trained one: removes heads, channels or ranks.
+ * prune - derives a smaller model from a trained one by removing heads, channels or ranks.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"

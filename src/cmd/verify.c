@@ -292,7 +292,7 @@ static enum weft_status check_study(struct tally *t)
 
 /* ---- all of it */
 
-/* Combinations and mutants run first: their processes are forked before this one has threads. */
+/* Combinations and mutants run first, because their processes are forked before this one has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;

@@ -7,7 +7,7 @@
  *    numbers themselves, in a fixed order.
  *  - All ranks make the same calls in the same order. A call returns when its data is sent and received.
  *  - One thread of a rank makes calls at a time.
- *  - The backend is loaded only if there are several ranks: a single process needs no MPI.
+ *  - The backend is loaded only if there are several ranks; a single process needs no MPI.
  *  - A call waits as long as MPI does. If it will never return, the rank's watchdog (watch.h) ends the process; it
  *    reads the atomic fields in its own thread.
  */

@@ -144,7 +144,7 @@ static void judge_all(struct weft_watch *w, double now)
         judge_wait(w, all_wait, now);
 }
 
-/* Reports a stall inside MPI's start or end, where it is unknown which rank it waits for. */
+/* Reports a stall inside MPI's start or end, when it is unknown which rank it waits for. */
 static void judge_alone(struct weft_watch *w, double now)
 {
     double limit = w->patience.seconds, since = atomic_load(&w->comm->waits_since);

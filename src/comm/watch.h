@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * watch.h - a rank's watchdog: a thread that ends the rank when another one is gone.
+ * watch.h - a rank's watchdog: a thread that ends the rank when another one is lost.
  *
  * MPI waits forever for a rank that was stopped or whose link is down, and a waiting rank cannot tell a lost rank from
  * one with long work, such as gates, scores or a checkpoint on a slow disk. So every watchdog sends heartbeats to all

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake_inl.h - helpers for vector work between two small-block products (struct weft_dnn_tiles), with instructions of
+ * awake_inl.h - helpers for vector work between two small-block matmuls (struct weft_dnn_tiles), with instructions of
  * processors with AMX.
  */
 #ifndef WEFT_DNN_AWAKE_H
@@ -11,7 +11,7 @@
 
 typedef uint16_t vw __attribute__((vector_size(64)));
 
-/* A dummy product that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
+/* A dummy matmul that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
  * up. Call it now and then. It overwrites tile register 0. */
 VINLINE void keep_awake(bool amx)
 {
@@ -22,7 +22,7 @@ VINLINE void keep_awake(bool amx)
 }
 
 /* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for this; it differs only in
- * flushing denormals to 0 and in the payload of NaNs, which no product passes on. */
+ * flushing denormals to 0 and in the payload of NaNs, which no matmul passes on. */
 VINLINE vw to_bf16(bool amx, vf a, vf b)
 {
     vw w;

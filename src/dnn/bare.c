@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - bare products for benches: on the engine that models use, and the choice of the yardstick.
+ * bare.c - bare matmuls for benches: on the engine that models use, and the choice of the yardstick.
  *
  * Weights have the layout of a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
  * activations and packing is part of a run.

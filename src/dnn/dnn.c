@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.c - runs products on an engine: selects the engine for a dtype, packs operands, and addresses groups. cut.c cuts
+ * dnn.c - runs matmuls on an engine: selects the engine for a dtype, packs operands, and addresses groups. cut.c cuts
  * outputs into tiles of work.
  */
 #include "dnn/engine.h"
@@ -238,7 +238,7 @@ void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const voi
         weft_defer(status);
 }
 
-/* ---- products */
+/* ---- matmuls */
 
 struct weft_dnn_product {
     const struct weft_dnn_engine *engine;

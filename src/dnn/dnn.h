@@ -2,7 +2,7 @@
  *
  * dnn.h - matrix products (matmuls). No other room knows AMX or oneDNN.
  *
- * The three products of training, for weights W [N,K] (out, in) and rows X [M,K]:
+ * The three matmuls of training, for weights W [N,K] (out, in) and rows X [M,K]:
  *     Y  [M,N]  = X W^t  (+ bias) (+ addend)      reduction over K      weft_dnn_product, W packed WEFT_PACK_Y
  *     dX [M,K]  = dY W           (+ addend)       reduction over N      weft_dnn_product, W packed WEFT_PACK_DX
  *     dW [N,K] += dY^t X                          reduction over M      weft_dnn_outer
@@ -14,13 +14,13 @@
  *    a reduction is never split.
  *  - They do not depend on the processor either. f32: one sum per element, by fused multiply-add, in order. bf16: the
  *    sums of the AMX instruction (pairs_inl.h), of operands that are 0 or not below WEFT_BF16_FLOOR.
- *  - Products run on tiles of the output through weft_parallel; nothing here is created or allocated after planning.
+ *  - Matmuls run on tiles of the output through weft_parallel; nothing here is created or allocated after planning.
  *
  * Engines behind this interface:
  *   bf16 with AMX                own tile loop
  *   everything else              own vector loop, compiled per instruction-set level
  * The library has no others. A program can also be linked with oneDNN (src/dnn/onednn): benches compare with it, tests
- * use it as a reference, and WEFT_ENGINE=onednn makes it the engine of both types (it allocates in every call).
+ * use it as a reference, and WEFT_ENGINE=onednn selects it for both types (it allocates in every call).
  */
 #ifndef WEFT_DNN_H
 #define WEFT_DNN_H
@@ -29,7 +29,7 @@
 
 enum weft_pack { WEFT_PACK_Y, WEFT_PACK_DX };
 
-/* A product of fixed width: rows [*, depth] times a packed [depth, width] matrix, in `groups` independent groups. Group
+/* A matmul of fixed width: rows [*, depth] times a packed [depth, width] matrix, in `groups` independent groups. Group
  * g reads the rows' columns from g*depth and writes the output's columns from g*width (grouped linear); if `batched`,
  * it reads and writes matrices that follow each other in memory. */
 struct weft_dnn_shape {
@@ -74,7 +74,7 @@ void weft_dnn_outer_run(const struct weft_dnn_outer *o, int64_t rows, const void
 /* bf16 matmuls of small blocks, for an op that computes something between two of them: on AMX tiles
  * (tile_attention_amx.c), or with the same bits on vectors (loop_tiles.c). Call product() only between begin() and
  * end(), which set up and release the tile registers of the calling thread. All sizes are multiples of 32 (rows and
- * columns of a product: of 16); the caller pads with zeros. Left operands are bf16 [rows][depth]; right operands
+ * columns of a matmul: of 16); the caller pads with zeros. Left operands are bf16 [rows][depth]; right operands
  * [depth, width] are packed as panels of 16 columns, a panel [depth/2][16] pairs. With `add`, the values already in c
  * must be multiples of 2^-126, as all sums of products are; otherwise a sum could be denormal, which AMX flushes to 0.
  */
@@ -94,8 +94,8 @@ const struct weft_dnn_tiles *weft_dnn_tiles(void);
 /* All floats with at least this magnitude are multiples of 2^-126. */
 #define WEFT_DNN_TILES_SMALLEST 0x1p-103f
 
-/* Bare products, for benches: each run computes one of the three products on random operands. A run includes what a
- * training step pays for every product: packing of activations, and oneDNN's reorders. */
+/* Bare matmuls, for benches: each run computes one of the three matmuls on random operands. A run includes what a
+ * training step pays for every matmul: packing of activations, and oneDNN's reorders. */
 struct weft_dnn_bare {
     char name[96]; /* the formulation and the engine that computes it */
     enum weft_status (*run)(struct weft_dnn_bare *bare);
@@ -104,11 +104,11 @@ struct weft_dnn_bare {
 typedef enum weft_status weft_dnn_bare_fn(struct weft_dnn_bare **bare, const struct weft_product *p, int how,
                                           enum weft_dtype dtype);
 
-/* Creates a bare product on the engine that computes a model's products; `how` must be 0. */
+/* Creates a bare matmul on the engine that computes a model's matmuls; `how` must be 0. */
 weft_dnn_bare_fn weft_dnn_bare_own;
 /* Creates the yardstick of benches: formulation `how` of oneDNN, which may use all threads and any order of summation;
  * in a program without oneDNN the same as weft_dnn_bare_own. `how` counts from 0; returns WEFT_UNSUPPORTED past the
- * last, and if oneDNN has no such formulation of this product. */
+ * last, and if oneDNN has no such formulation of this matmul. */
 weft_dnn_bare_fn weft_dnn_bare_create;
 bool weft_dnn_bare_is_own(void);
 const char *weft_dnn_bare_whose(void); /* "onednn" or "own" */

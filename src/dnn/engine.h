@@ -2,7 +2,7 @@
  *
  * engine.h - the interface of the engines behind dnn.h: one struct of functions per engine.
  *
- * Every product is out[rows, width] = A[rows, depth] B[depth, width] (+ bias) (+ addend). B is packed in panels of a
+ * Every matmul is out[rows, width] = A[rows, depth] B[depth, width] (+ bias) (+ addend). B is packed in panels of a
  * fixed number of columns, the whole depth of a panel contiguous. The outer product dW = dY^t X is the same operation
  * with A = dY read transposed, B = X packed into scratch, and dW itself as addend. dnn.c cuts the output into tiles of
  * whole panels and whole row blocks; an engine computes one tile on one thread. Every engine guarantees that the cut
@@ -21,7 +21,7 @@ struct weft_dnn_matrix {
     bool across;
 };
 
-/* The plan of a group's product. An engine's plan() fills in the last four fields. */
+/* The plan of a group's matmul. An engine's plan() fills in the last four fields. */
 struct weft_dnn_plan {
     enum weft_dtype dtype;
     int64_t depth, width; /* for an outer product, depth is the maximum number of rows */
@@ -32,7 +32,7 @@ struct weft_dnn_plan {
     const void *kernel; /* the engine's own */
 };
 
-/* One group's product in one call. */
+/* One group's matmul in one call. */
 struct weft_dnn_job {
     const struct weft_dnn_plan *plan;
     int64_t rows, depth, width;
@@ -80,7 +80,7 @@ struct weft_dnn_engine {
 
 enum { WEFT_DNN_STRIP = 128 };
 
-/* Cuts a product for the calling thread's number of threads; b_bytes is the size of one group's packed B (cut.c). */
+/* Cuts a matmul for the calling thread's number of threads; b_bytes is the size of one group's packed B (cut.c). */
 struct weft_dnn_cut weft_dnn_cut(const struct weft_dnn_engine *e, const struct weft_dnn_job *job, int64_t groups,
                                  size_t b_bytes);
 
@@ -98,8 +98,8 @@ extern const struct weft_dnn_tiles weft_dnn_tiles_loop, weft_dnn_tiles_loop_v3, 
 #define WEFT_DNN_LEVEL(name) name
 #endif
 
-/* The products of a library that a program is linked with (src/dnn/onednn): an engine, selected by WEFT_ENGINE=<name>,
- * and bare products for benches. */
+/* The matmuls of a library that a program is linked with (src/dnn/onednn): an engine, selected by WEFT_ENGINE=<name>,
+ * and bare matmuls for benches. */
 struct weft_dnn_rival {
     const char *name;
     const struct weft_dnn_engine *engine;

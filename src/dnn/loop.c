@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop.c - f32 and bf16 products in a plain vector loop, compiled once per instruction-set level.
+ * loop.c - f32 and bf16 matmuls in a plain vector loop, compiled once per instruction-set level.
  *
  * The inner kernel keeps ROWS x COLUMNS sums in registers and adds one outer product per element of the depth: a vector
  * of B times a scalar of A, one fused multiply-add per sum. B is packed in panels, [depth][COLUMNS]. A is read in
  * place, transposed or not; incomplete row blocks and bf16 rows are copied first. bf16 operands are widened: A when it
  * is copied, B when a chunk of a panel is used, once for all rows of a tile.
  *
- * Products with few rows, as in decoding, are bound by reading B: they widen it while reading, and their kernels have
+ * Matmuls with few rows, as in decoding, are bound by reading B: they widen it while reading, and their kernels have
  * exactly as many rows as needed.
  *
  * The depth is traversed in order, in chunks that keep a panel in the first-level cache; between chunks the sums are
@@ -139,7 +139,7 @@ static void multiply_rows(int64_t rows, const float *a, int64_t row, const uint3
 
 /* ---- packing */
 
-/* Loads n <= 16 elements of a line, rounded to the product's dtype. */
+/* Loads n <= 16 elements of a line, rounded to the matmul's dtype. */
 static inline vf line(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t index, int64_t n)
 {
     vf x = vload(m->data, m->dtype, index, index + n);
@@ -198,7 +198,7 @@ static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft
     return WEFT_OK;
 }
 
-/* Strips are [depth][ROWS] in the product's dtype. They are packed a few lines of depth at a time, so that memory is
+/* Strips are [depth][ROWS] in the matmul's dtype. They are packed a few lines of depth at a time, so that memory is
  * read in order. */
 static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
                                     int64_t depth1, int64_t row0, int64_t row1, char *strips)

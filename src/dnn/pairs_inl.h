@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pairs_inl.h - computes a step of a bf16 product on vectors, with the same sums as the AMX instruction TDPBF16PS.
+ * pairs_inl.h - computes a step of a bf16 matmul on vectors, with the same sums as the AMX instruction TDPBF16PS.
  *
  * The sum over the depth runs in steps of 32. Within a step, the even and the odd elements are summed separately, each
  * from +0 and in order by fused multiply-add; then c = c + (even + odd). Operands are bf16 values widened to f32; they

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_inl.h - the epilogue of every product: out = (sum + bias) + addend, from f32 sums in scratch to f32 or bf16
+ * store_inl.h - the epilogue of every matmul: out = (sum + bias) + addend, from f32 sums in scratch to f32 or bf16
  * rows.
  *
  * Compiled into each engine at its own instruction-set level.

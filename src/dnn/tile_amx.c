@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_amx.c - bf16 products on AMX tiles.
+ * tile_amx.c - bf16 matmuls on AMX tiles.
  *
  * The inner kernel is 2 x 2 tiles: 32 x 32 sums from two tiles of A (16 rows, 32 deep) and two of B (32 deep, 16
  * columns). A is read in place. B is packed in panels of 32 columns; a step of 32 along the depth is two tiles of 16

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_attention_amx.c - small-block products on AMX, for an op that computes something between two of them.
+ * tile_attention_amx.c - small-block matmuls on AMX, for an op that computes something between two of them.
  *
  * Nothing is planned, cut or booked here: operands are blocks in the caller's cache, padded by the caller to whole
  * tiles, so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; remaining rows or columns are one
@@ -29,7 +29,7 @@ static void begin(void)
 
 static void end(void) { _tile_release(); }
 
-/* ---- products */
+/* ---- matmuls */
 
 struct operands {
     int64_t steps;

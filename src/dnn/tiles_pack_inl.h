@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tiles_pack_inl.h - packs the operands of small-block products (struct weft_dnn_tiles).
+ * tiles_pack_inl.h - packs the operands of small-block matmuls (struct weft_dnn_tiles).
  *
  * Packers move 32-bit pairs: a right operand holds the pairs (2p, 2p+1) along the depth, so packing x [width][depth] is
  * a transposition of pairs, and packing x [depth][width] interleaves two rows.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * inspect.c - finds the first value, in execution order, that is not finite or in which two executions differ.
+ * inspect.c - finds, in execution order, the first value that is non-finite or that differs between two executions.
  *
  * By the end of a run a NaN, an infinity or a difference has spread to nearly everything that depends on it, and the
  * memory of the first one may have been reused. So the steps run again one by one, and the outputs of each are

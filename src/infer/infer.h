@@ -20,7 +20,7 @@
 struct weft_cache_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run */
-    int64_t window;            /* number of past tokens that are read from rings; 0: no rings */
+    int64_t window;            /* number of past tokens read from rings; 0: no rings */
     uint64_t scatter;          /* key of a shuffled page order; 0: pages are in order */
     int64_t pages;             /* total number of pages; 0: enough for all sequences at their maximum length */
 };

@@ -3,7 +3,7 @@
  * job.c - starts the ranks, monitors them, and restarts them from the newest checkpoint if they fail.
  *
  * The launcher has its own process group, because a ^C on the terminal would make it terminate the ranks. SIGUSR1,
- * which launchers pass on, asks the ranks to save. A launcher may wait for a host that is gone. So ranks that end
+ * which launchers pass on, asks the ranks to save. A launcher may wait for a lost host. So ranks that end
  * because they lost another rank write its number to a file, after which the launcher has only a few seconds.
  */
 #define _GNU_SOURCE

@@ -17,7 +17,7 @@
  * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
  * in f32, then the statistics of each row, then for the derivative dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m])
  * softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X. So the backward node also
- * computes the forward outputs (bwd_writes_out), no product is done twice, and one kernel serves both. Nothing is
+ * computes the forward outputs (bwd_writes_out), no matmul is done twice, and one kernel serves both. Nothing is
  * saved.
  */
 #include "base/vmath_inl.h"
@@ -80,7 +80,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     if (max->gin[X])
         TRY(book(&end, s.max_rows, s.depth, max->gin[X]->dtype, &plan->rows_dx));
     plan->engine = end;
-    for (int i = 0; i < 3; i++) { /* the products run one after another */
+    for (int i = 0; i < 3; i++) { /* the matmuls run one after another */
         booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
         booking->local = local[i] > booking->local ? local[i] : booking->local;
     }

@@ -5,7 +5,7 @@
  *     cos(z_g, z_h) = <u_g, u_h>,  u_h = z_h / |z_h|                     g != h
  *
  * which is (|sum_h u_h|^2 - n) / (n (n - 1)), computed in one pass over heads. Heads with |z_h| < 1e-6 have no
- * direction and are ignored; the result is 0 if fewer than two are left. A diagnostic: it has no derivative.
+ * direction and are ignored; the result is 0 if fewer than two are left. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/tiles_inl.h"
 
@@ -93,7 +93,7 @@ static void run_row(void *context, int64_t row, int thread)
 
 static void run(const struct weft_call *call) { weft_parallel(weft_tensor_rows(call->in[0]), run_row, (void *)call); }
 
-/* n: rows, heads, width of a head, number of heads that are 0 */
+/* n: rows, heads, width of a head, number of zero heads */
 static const struct weft_case cases[] = {
     {"one head", {3, 1, 7}, {0}}, {"two heads", {5, 2, 16}, {0}},   {"numbers", {4, 3, 1}, {0}},
     {"odd", {7, 5, 3}, {0}},      {"lanes", {4, 4, 16}, {0}},       {"lanes+1", {3, 4, 17}, {0}},

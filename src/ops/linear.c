@@ -6,7 +6,7 @@
  *
  * x [M,K] in the compute dtype, W [N,K] f32, a parameter or computed from parameters, read in its packed form p, b [N]
  * f32 and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may alias addend. With W [G,N,K] there are G
- * separate products: group g maps columns gK.. of x to columns gN.. of y.
+ * separate matmuls: group g maps columns gK.. of x to columns gN.. of y.
  *
  * Backward, with dY rounded to the compute dtype once:
  *     dX = dY W         another node of this op, with W packed transposed; its addend is the gradient that other users
@@ -53,7 +53,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, a->out, y);
 }
 
-/* The product's sizes, from a matrix [width, depth] or [groups, width, depth]. */
+/* The matmul's sizes, from a matrix [width, depth] or [groups, width, depth]. */
 static struct weft_dnn_shape sizes(enum weft_dtype dtype, const struct weft_tensor *matrix, int64_t rows)
 {
     return (struct weft_dnn_shape){.dtype = dtype,
@@ -133,7 +133,7 @@ static int products(const struct weft_call *call, struct weft_product *list)
 /* db: threads sum blocks of rows; then the blocks are added in order. Blocks also keep long sums precise. */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
-/* The product and db follow each other in the same scratch. */
+/* The matmul and db follow each other in the same scratch. */
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
     size_t sums = 0;

@@ -4,7 +4,7 @@
  *
  *     y = sum of w^2 outside the blocks / sum of all w^2                     0 if all w are 0
  *
- * Each row writes its sums to scratch, in double; these are then added in order. A diagnostic: it has no derivative.
+ * Each row writes its sums to scratch, in double; these are then added in order. As a diagnostic, it has no derivative.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

@@ -9,7 +9,7 @@
  * [width, depth] always means rows [*, depth] times p^t, so the matmul for a gradient is the same op as in the forward
  * pass. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
  *
- * It depends only on parameters, so it runs once per weight change, not once per product. It has no derivative: linear
+ * It depends only on parameters, so it runs once per weight change, not once per matmul. It has no derivative: linear
  * and cross_entropy pass the gradient to W itself.
  */
 #include "ops/ops.h"

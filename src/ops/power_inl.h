@@ -10,7 +10,7 @@
 #define LOG2E 1.44269504088896341f
 
 /* The fraction x - floor(x), rounded down, and 2^floor(x) times y. AVX-512 has instructions for both; without them,
- * values out of range are clamped to where the power is 0 or infinite. */
+ * values out of range are clamped to values whose power is 0 or infinite. */
 #if defined(VMASKS)
 VINLINE vf fraction(vf x) { return (vf)_mm512_reduce_ps((__m512)x, 0x09); } /* 0 for infinities */
 VINLINE vf times_power(vf y, vf x) { return (vf)_mm512_scalef_ps((__m512)y, (__m512)x); }

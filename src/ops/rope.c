@@ -23,8 +23,8 @@ struct attr {
     struct weft_rope_turns turns;
 };
 
-/* linear: slows down every pair by `factor`. llama3: slows down pairs that make fewer than `low` turns within the
- * original context, leaves pairs with more than `high` turns unchanged, and interpolates in between (Llama 3.1). */
+/* linear: slows down every pair by `factor`. llama3: slows down pairs with fewer than `low` rotations within the
+ * original context, leaves pairs with more than `high` rotations unchanged, and interpolates in between (Llama 3.1). */
 double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
 {
     const double pi = 3.14159265358979323846;

@@ -8,8 +8,8 @@
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
  *     data/                the token files, if they are small and match the hash in the logs
  *
- * Only files of this list are packed: a folder from somebody else can only omit some of them, and cannot contain links
- * (weft_results_load). The same study gives the same bytes.
+ * Only files of this list are packed, because a folder from somebody else can only omit some of them, and cannot
+ * contain links (weft_results_load). The same study gives the same bytes.
  */
 #define _GNU_SOURCE
 #include "report/publish.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * compare_queue.c - checks the runs that a queue has trained, the learning rates that it has chosen, and the lines of
- * its ledger, which are read as plain JSON.
+ * its ledger, read as plain JSON.
  */
 #include "simulate/studies.h"
 

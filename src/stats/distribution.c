@@ -13,7 +13,7 @@
 
 static const double pi = 3.14159265358979323846, wanted_power = 0.8;
 
-/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series where that is accurate, and for smaller
+/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series for large z, and for smaller
  * z by gamma(z + 1) = z gamma(z). */
 static double stirling_rest(double z)
 {

@@ -84,7 +84,7 @@ struct weft_item_noise {
     double error;   /* its standard error over items; NAN for fewer than two items */
     double freedom; /* degrees of freedom of the t distribution */
     /* 95% intervals: of the mean over the population of items, and of the mean over another test set of the same size.
-     * NAN if the error is NAN, and if all items have the same mean that is not 0. */
+     * NAN if the error is NAN, and if all items have the same nonzero mean. */
     struct weft_interval interval, another;
 };
 /* cost[i] is the sum of item i's losses (or of their differences), weight[i] the number of its losses, above 0. */

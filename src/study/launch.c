@@ -245,7 +245,7 @@ enum weft_status weft_launched_result(const char *folder, struct weft_finished *
     const double reals[] = {f->train_loss, f->val_loss, f->val_accuracy, f->test_loss, f->test_accuracy, f->seconds};
     for (size_t i = 0; r.scored && i < sizeof reals / sizeof *reals; i++)
         if (!isfinite(reals[i]))
-            return FAIL(WEFT_CHECK, "%s has a score that is not finite", path);
+            return FAIL(WEFT_CHECK, "%s has a non-finite score", path);
     *finished = r.scored;
     return WEFT_OK;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- JSON; if memory is missing a value is NULL, which jansson refuses to pack */
+/* ---- JSON; if memory runs out a value is NULL, which jansson does not pack */
 
 static json_t *pack_gates(const struct weft_arm *arm)
 {

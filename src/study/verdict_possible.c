@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict_possible.c - refuses plans whose reports cannot have a verdict, regardless of the results.
+ * verdict_possible.c - rejects plans whose reports cannot have a verdict, regardless of the results.
  */
 #include "stats/stats.h"
 #include "study/study.h"

@@ -124,7 +124,7 @@ enum weft_status weft_read_head(const char *path, char *head, size_t room, size_
 /* ---- preparing (prepare.c): converts text or JSONL, optionally Zstandard-compressed, to shards, in constant memory.
  *
  *  - JSONL: each line is a document. The hash of its text alone decides its split.
- *  - Plain text: each input is a document; the last `val_share` of its tokens goes to validation.
+ *  - Plain text: each input is a document; the last `val_share` of its tokens is for validation.
  *
  * The end-of-text token, if the tokenizer has one, separates documents. They begin with the token that its template
  * puts there, if any. Special tokens inside texts are treated as ordinary text. */

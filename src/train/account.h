@@ -28,7 +28,7 @@ struct weft_account {
     int64_t cut_params; /* parameters of the model without the pruned units */
     /* All weights in f32; the remaining weights, with one bit each for masks of single ones. */
     int64_t weight_bytes, kept_bytes;
-    double flops_cut, flops_pruned; /* per decoded token, without the pruned units; without any weight that is 0 */
+    double flops_cut, flops_pruned; /* per decoded token, without the pruned units; without zero weights */
 };
 /* Fills in the account. Without a recipe, the state is for one micro-batch per step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,

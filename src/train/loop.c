@@ -3,7 +3,7 @@
  * loop.c - runs steps until done, with the actions due after each: records, held-out scores, diagnoses, checkpoints.
  *
  * Everything written is a function of the step, so a run that was stopped anywhere and resumed writes the same again. A
- * checkpoint comes last, when the records up to its step are safe on disk.
+ * checkpoint is written last, when the records up to its step are safe on disk.
  */
 #include "train/loop.h"
 #include "train/record/internal.h"

@@ -44,7 +44,7 @@ result $? "nothing is simulated where gates are skipped"
 
 sed 's/"failed": 0/"failed": 2/' record >study/simulated.json
 "$weft" report study >/dev/null && grep -q '2 of [0-9]* checks of simulated studies failed before this study was trained' study/report.md
-result $? "a report says that checks failed before an unsafe study"
+result $? "a report states that checks failed before an unsafe study"
 grep -q '(.*learning rates were not tuned; losses were still falling)\.\*\*$' study/report.md &&
     grep -q '^Training losses were still falling at the end: narrow by 0\.' study/report.md
 result $? "and that losses were still falling, and by how much: $(grep 'still falling at' study/report.md)"
@@ -52,7 +52,7 @@ cp record study/simulated.json
 "$weft" publish study --out study.tar.zst >/dev/null && zstd -dc study.tar.zst | tar -t | grep -q '/simulated.json$'
 result $? "the record is published"
 
-# ---- plans that cannot give a verdict, and folders that they do not fit into, are refused before the gates
+# ---- plans that cannot give a verdict, and folders that they do not fit into, are rejected before the gates
 
 refuses() { # TEXT ARGUMENTS...
     ! "$weft" ablate --config study.config --threads 2 "${@:2}" >out 2>err && grep -qF -- "$1" err && ! grep -q ': gates$' err
@@ -71,5 +71,5 @@ refuses 'study has a study with a different plan, and 9 of its runs are finished
 refuses 'finished: it now has 2 arms, had 3' --dry-run --out study --set "$two"
 refuses 'finished: seeds is now [1,2,3,4], was [1,2,3]' --out study --seeds 4
 "$weft" ablate --config study.config --dry-run --unsafe --out none >out 2>err && grep -q 'no verdict on arm more' err
-result $? "with --unsafe it is only said"
+result $? "with --unsafe it is only a warning"
 finish

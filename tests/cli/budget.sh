@@ -33,7 +33,7 @@ refuses() { # TEXT ARGUMENTS...
     shift
     study "$@"
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "ablate $*: says: $text"
+    result $? "ablate $*: prints: $text"
 }
 # planned FOLDER: steps, then steps and warmup of every arm.
 planned() {
@@ -58,7 +58,7 @@ refuses "budget=-1 is invalid" --out none --budget -1
 # The plan fixes the number; a new estimate does not change it.
 study --out kept --budget 0.5 --slurm && read -r steps one warmup two zero <<<"$(planned kept)" &&
     ((steps == one && steps == two && warmup == (steps + 2) / 4 && zero == 0)) && grep -q 'budget=0.5' kept/study.sbatch
-result $? "it is the same for all arms; warming up keeps its share"
+result $? "it is the same for all arms; warm-up keeps its fraction"
 sed -i "s/^ \"steps\": $steps,/ \"steps\": 20,/; /^ \"plan_sha256\"/d" kept/study.json
 gated --out kept --budget 0.5 --run 0 && grep -q '"steps": 20,' kept/runs/dot/*/config.json &&
     grep -q '"warmup": 5,' kept/runs/dot/*/config.json
@@ -89,7 +89,7 @@ gated --out fits --budget 5 --set steps=8 --set warmup=2 && gated --out plain --
     "$weft" report fits | grep -q '^All steps fit into the budget of 5 minutes' && ! "$weft" report plain | grep -q budget
 result $? "no more steps than the config has; the budget is part of the plan"
 
-# ---- data that stand in for others
+# ---- stand-in data
 
 sed -i '/RECALL/d; s/MAX_ITERS=.*/MAX_ITERS=4/; s/WARMUP=.*/WARMUP=2/; s/ warmup=0//' tiny
 refuses "stand_in=none has no effect" --out text --stand-in none
@@ -99,20 +99,20 @@ CONFIG_WEFT_DATA="data/missing"
 END
 refuses "data/missing cannot be read" --out text
 grep -q 'docs/data.md' err && grep -q 'make STAND_IN=' err && [[ ! -e text ]]
-result $? "which also says what to do"
+result $? "which also explains what to do"
 refuses "none cannot be read" --out text --stand-in none
 for i in {1..2000}; do echo "line $i of a text"; done >book.txt
 "$weft" data prepare book.txt --out book >out 2>err && gated --out text --stand-in book &&
     grep -q '^stand-in data: book instead of data/missing' err &&
     grep -q '"stand_in_for": "data/missing"' text/study.json && grep -q '"data": "book"' text/runs/w2/*/config.json
-result $? "a stand-in is trained on, and the plan says so"
+result $? "a stand-in is trained on, and the plan records it"
 "$weft" report text | tee out | grep -q '^NOTE: Trained on stand-in data, book, instead of data/missing' &&
     head -n 1 out | grep -q 'on stand-in data' && grep -q 'Trained on stand-in data' text/report.md text/report.html
 result $? "and so does the report"
 gated --out text --stand-in book && [[ $(field done_before <out) == 2 ]]
 result $? "what is done is not trained again"
 gated --out real --set data=book && ! grep -q stand_in_for real/study.json && ! "$weft" report real | grep -q stand-in
-result $? "the data of the config are no stand-in"
+result $? "the data of the config is not a stand-in"
 
 # ---- make
 
@@ -121,7 +121,7 @@ run_make() { make --no-print-directory -o build PROGRAM="$weft" "$@" >out 2>err;
 ! run_make BUDGET=1 && grep -q 'there is none' err
 result $? "make BUDGET needs a .config"
 run_make defconfig-tiny && ! run_make study && grep -q 'make STAND_IN=' err
-result $? "make says which data are missing, and what to do"
+result $? "make names the missing data and explains what to do"
 run_make study BUDGET=5 LONG=1 STAND_IN=book.txt && [[ -e data/stand-in/book.txt-bytes/data.json ]] &&
     grep -q 'budget=5 .*stand_in=data/stand-in/book.txt-bytes' studies/tiny/study.json &&
     grep -q -e --long studies/tiny/study.json

@@ -11,12 +11,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 
-refuses() { # TEXT ARGUMENTS...: exits with 1 and says TEXT on stderr
+refuses() { # TEXT ARGUMENTS...: exits with 1 and prints TEXT on stderr
     local text=$1
     shift
     "$weft" "$@" >out 2>err
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "weft $*: says: $text"
+    result $? "weft $*: prints: $text"
 }
 
 for model in $("$weft" help models | awk '{ print $1 }'); do
@@ -30,10 +30,10 @@ mkdir run
 [[ $("$weft" show run --config | field lr) == 0.3 && $("$weft" show run/ --config | field pos) == rope ]]
 result $? "a folder with config.json is a model, with its options of training"
 [[ $("$weft" show run --set layers=3 --config | field layers) == 3 ]]
-result $? "the command line stands above the file"
+result $? "the command line overrides the file"
 echo '{"preset": "llama", "width": 64, "heads": 2}' >small.json
 [[ $("$weft" show small.json --config | field pos) == rope && $("$weft" show small.json --json | field preset) == llama ]]
-result $? "the file stands above its preset"
+result $? "the file overrides its preset"
 "$weft" show run --set pos=learned --json >/dev/null
 result $? "a default of what has no part is silent"
 trained=$("$weft" train small.json --json --set steps=2 --set eval_samples=4 --set batch=2 2>/dev/null | field weights_sha256)

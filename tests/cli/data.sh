@@ -88,7 +88,7 @@ else
     echo "ok $((++tap_number)) - $name # SKIP WEFT_DATA is not set"
 fi
 # ---- hash trees: the root follows RFC 6962 and is recomputed by Python; a changed block is found when it is read
-root() { # FILE: the root that the tree says, and the one that the file has
+root() { # FILE: prints the root recorded in the tree and the root computed from the file
     python3 - "$1" <<'END'
 import hashlib, sys
 data = open(sys.argv[1], "rb").read()
@@ -133,7 +133,7 @@ for at in 0 8 12 16 30 60 70 $(($(stat -c %s "$scratch/tree/val_000000.bin.tree"
     result $? "byte $at of the tree changed: refused"
 done
 head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.tree" && ! score && grep -q 'is damaged' "$scratch/log"
-result $? "a tree that was cut is refused"
+result $? "a tree that was cut is rejected"
 "$weft" data index "$scratch/again" >/dev/null 2>&1 && score && diff -r "$scratch/tree" "$scratch/again"
 result $? "index replaces it"
 fails 1 "has no token files" index "$scratch/run-1"

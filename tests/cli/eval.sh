@@ -21,7 +21,7 @@ fails() {
     "$weft" eval "$@" >"$scratch/log" 2>&1
     status=$?
     ((status == expected)) && grep -qF -- "$text" "$scratch/log"
-    result $? "weft eval ${*//$scratch\//}: exits with $expected and says: $text"
+    result $? "weft eval ${*//$scratch\//}: exits with $expected and prints: $text"
 }
 
 for i in {1..40}; do echo "Line $i has words, and some of them are long."; done >"$scratch/text"
@@ -172,7 +172,7 @@ fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
 [[ $(evaluate "$scratch/runs/text" --data "$scratch/moved" | field kind) == text ]]
 result $? "with --data a run of the task text needs no data of its own"
 
-# Weights that are not finite, or so large that the loss is not.
+# Non-finite weights, or weights so large that the loss is not finite.
 poison() { # MODEL FOLDER VALUE: a copy without hashes, whose embedding is all of this value
     cp -r "$1" "$2" && rm "$2/optimizer.safetensors" && python3 - "$2/model.safetensors" "$3" <<'END'
 import json, struct, sys

@@ -33,7 +33,7 @@ result $? "a shard that is missing"
 ! tool python3 - --vocab 270 --out "$scratch/none" </dev/null && grep -q 'reads the text twice' "$scratch/err"
 result $? "a pipe cannot be read twice"
 ! tool python3 "$scratch/shard.jsonl" --vocab 270 --out "$scratch/small" && ! grep -q Traceback "$scratch/err"
-result $? "a folder that exists is refused"
+result $? "a folder that exists is rejected"
 
 if [[ -r $vocab ]]; then
     tool python3 - --tokenizer "$vocab" --out "$scratch/gpt2" <"$scratch/shard.jsonl" && [[ $(grep -c 'as in the shards$' "$scratch/out") == 3 ]]

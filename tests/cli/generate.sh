@@ -35,7 +35,7 @@ result $? "the same seed gives the same answer"
 [[ $(make -p 'the cat' -n 40 -s 3) != "$(make -p 'the cat' -n 40 -s 4)" ]]
 result $? "a different seed gives a different answer"
 [[ $(make -p 'the cat' -n 30) == "$(printf 'the cat' | "$weft" generate "$scratch/full" -n 30 2>/dev/null)" ]]
-result $? "a prompt may come from the standard input"
+result $? "a prompt is read from standard input"
 [[ $(make -p 'the cat' -n 30 --threads 1) == "$(WEFT_ISA=base "$weft" generate "$scratch/full" -p 'the cat' -n 30 --threads 2 2>/dev/null)" ]]
 result $? "an answer does not depend on threads or instruction set"
 
@@ -49,12 +49,12 @@ make -p 'the cat' -n 60 -T 0 --stop "$stop" --stop nowhere --json >"$scratch/jso
 result $? "it ends before a stop text"
 make -p 'the cat' -n 60 -T 0 --stop "$stop" >"$scratch/out"
 [[ $(<"$scratch/out") == "the cat${text%%"$stop"*}" ]]
-result $? "also where it is streamed"
+result $? "also if it is streamed"
 make -p 'the cat' -n 1000 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == context && $(field tokens <"$scratch/json") == 89 ]]
 result $? "it ends where the model's context ends"
 grep -q 'the context of 96 tokens: pass a longer one with --context N' "$scratch/err"
-result $? "and a note says so"
+result $? "and a note reports it"
 text=$(make -p 'the cat' -n 89 -T 0)
 [[ $(make -p 'the cat' -n 300 -T 0 --context 400) == "$text"* && $(make -p 'the cat' -n 300 -T 0 --context 400 | wc -m) == 308 ]]
 result $? "a context longer than in training continues this answer"
@@ -86,10 +86,10 @@ for model in full latent; do
     done
     distinct=$(sort -u "$scratch/all" | wc -l)
     [[ $distinct == 16 ]]
-    result $? "$model key-values: $(wc -l <"$scratch/all") completions at random concurrency 1 to 64, $distinct different of 8 prompts x 2 seeds"
+    result $? "$model cached keys and values: $(wc -l <"$scratch/all") completions at random concurrency 1 to 64, $distinct different of 8 prompts x 2 seeds"
 done
 
-# ---- what is refused
+# ---- what is rejected
 
 refuses() { # WORDS ARGUMENTS...
     local words=$1

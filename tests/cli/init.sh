@@ -119,5 +119,5 @@ train b --resume --set init=swiglu --out b
 grep -q 'init' err
 result $? "a run's origin cannot be changed when it is resumed: $(head -c 100 err | head -n 1)"
 WEFT_TEST_SKIP_GATES=0 train rope --init rope --set steps=3 --out other && rm -rf rope && ! "$weft" audit other >out 2>err && grep -q 'rope' err
-result $? "an audit without the origin says what is missing"
+result $? "an audit without the origin names the missing file"
 finish

@@ -127,7 +127,7 @@ printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' L
 echo 'CONFIG_GPT2_MAX_ITERS=10' >>config
 "$weft" ablate --config config --out recall --threads 2 >out 2>&1 && holds recall 'd["w2.test_items"] == 80 and d["w2.diff_test_error"] > 0' &&
     says recall 'Every seed has its own test set, so intervals over seeds include the noise of test sets.'
-result $? "where every seed has items of its own, the report says so"
+result $? "if every seed has its own items, the report notes it"
 
 # ---- verdicts that a different test set could change
 
@@ -144,7 +144,7 @@ grep -q 'Note:.*with a different test set of this size' fragile/report.md && gre
 result $? "also in report.md and report.html"
 study own 40 0.6 own
 says own 'Every seed has its own test set' && ! grep -q 'a different test set' out
-result $? "but not where seeds have test sets of their own"
+result $? "but not if seeds have their own test sets"
 study wide 500 0.15
 says wide 'w2-full: with a different test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
 result $? "test-set noise above half of the seeds' noise gets a note"
@@ -181,7 +181,7 @@ begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken
 begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of a different run" 'is not the test loss of the run'
 begin && rm "bad/$file" && mkdir "bad/$file" && broken "a folder of that name" items.safetensors
 begin && rm "bad/$file" && mkfifo "bad/$file" && ! "$weft" report bad >/dev/null 2>err && grep -q 'is neither a regular file nor a folder' err
-result $? "a pipe of that name is refused"
+result $? "a pipe of that name is rejected"
 for seed in 1 2; do items set "good/runs/dot/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 for seed in 1 2; do items set "good/runs/w2-full/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 says good 'w2-full: the noise of its test set is unknown: only some of its seeds have the same items' &&

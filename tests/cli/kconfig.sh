@@ -14,12 +14,12 @@ cd "$scratch" || exit 1
 
 say() { sed 's/^/# /' "$@"; }
 study() { printf '%s\n' "$@" >study; } # LINE...: writes the config "study"
-refuses() {                            # TEXT [ARGUMENT...]: `weft config study` exits with 1 and says TEXT
+refuses() {                            # TEXT [ARGUMENT...]: `weft config study` exits with 1 and prints TEXT
     local text=$1
     shift
     "$weft" config study "$@" >out 2>err
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "says: $text"
+    result $? "prints: $text"
     grep -qF -- "$text" err || say err
 }
 takes() { # NAME [ARGUMENT...]
@@ -39,14 +39,14 @@ result $? "name, preset, arms and seeds are printed"
 "$weft" config study --arm w2 >w2.json && "$weft" show llama --set geom=w2 --set spread=full --config | cmp -s - w2.json
 result $? "an arm is the model of its settings"
 "$weft" config study --arm w2 --set width=64 --set seeds=2 | grep -q '"width": 64'
-result $? "the command line stands above"
+result $? "the command line overrides the config"
 "$weft" config study --arm w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?'
 result $? "an arm that is none"
 "$weft" show study:w2 --config | cmp -s - w2.json && "$weft" show study:w2 --set width=64 --config | grep -q '"width": 64'
 result $? "STUDY:ARM is that model for other commands"
 "$weft" show study:w3 2>&1 | grep -qF 'study has no arm "w3": did you mean w2?' &&
     "$weft" show study:w2 --set seeds=2 2>&1 | grep -q 'seeds is a study option' && "$weft" show none:w2 2>&1 | grep -q 'none cannot be read'
-result $? "an arm, an option or a study that it cannot be is refused"
+result $? "an arm, an option or a study that it cannot be is rejected"
 study 'CONFIG_WEFT_ARMS="a: | b: ffn=swiglu"' 'CONFIG_WEFT_MATCH="params"'
 "$weft" config study --arm b | grep -q '"ffn_width": 34[0-9],' && "$weft" show study:b --config | grep -q '"ffn_width": 34[0-9],'
 result $? "and has the width that matches"
@@ -146,7 +146,7 @@ refuses 'ra_window=32 has no effect in any arm' --set ra_window=32
 refuses 'there is no option "layer": did you mean layers?' --set layer=3
 takes "a setting of the command line that one arm makes use of" --set spread=full --set layers=3 --set layers=1
 study 'CONFIG_GPT2_MAX_ITERS=400'
-takes "and one that stands above the config's" --set steps=50
+takes "and one that overrides the config's" --set steps=50
 printf '# \0' >study
 refuses 'study:1: this line has a zero byte'
 

@@ -59,7 +59,7 @@ done
 ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
     grep -q 'predicted from the smaller ones, is off by' "$scratch/out" &&
     grep -q '^ranking on the largest rung: w2-full [0-9.]* (better), dot [0-9.]*$' "$scratch/out"
-result $? "the table says it in words"
+result $? "the table states it in words"
 python3 - "$scratch/page.html" <<'END'
 import sys
 from html.parser import HTMLParser
@@ -113,7 +113,7 @@ assert d["rungs"] == 3 and d["runs"] == 18 and d["gates_failed"] == 0, d
 assert d["rung_1.steps"] == 8 and d["rung_3.steps"] == 30, d
 assert d["rung_2.steps"] == round(8 * d["rung_2.dot.params"] / d["rung_1.dot.params"]), d
 END
-result $? "--dry-run: tokens grow with the weights, unless a rung says its steps"
+result $? "--dry-run: tokens grow with the weights, unless a rung sets its steps"
 "$weft" ablate --config tiny --out whole --json >out 2>err && [[ $(wc -l <out) == 1 && -s whole/ladder.html && -s whole/rung-3/report.html ]] &&
     "$weft" ladder whole/rung-{1,2,3} --json | cmp - out && grep -q 'whole/ladder.html has the pictures' err
 result $? "a study with a ladder ends with what weft ladder prints, and with its page"

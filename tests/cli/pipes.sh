@@ -25,7 +25,7 @@ refuses() {
     timeout 30 "$weft" "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
     status=$?
     ((status == 1)) && grep -q "not a regular file" "$scratch/err"
-    result $? "a pipe $name is refused"
+    result $? "a pipe $name is rejected"
     ((status == 1)) || { echo "# status $status" && sed 's/^/# /' "$scratch/err"; }
 }
 

@@ -33,7 +33,7 @@ result $? "and passes an audit"
 cp -r whole other && rm -r other/step-000000018 other/step-000000024 && rm other/step-000000009/masks.safetensors
 "$weft" train other --resume >out 2>err
 [[ $? == 1 ]] && grep -q 'masks.safetensors' err
-result $? "a checkpoint without its masks is refused"
+result $? "a checkpoint without its masks is rejected"
 
 params=$("$weft" show whole --json | field params) pruned=$("$weft" show whole --json | field pruned_params)
 awk -v a="$(last whole sparsity)" -v b="$pruned" -v c="$params" 'BEGIN { d = a - b / c; exit !(b > 0 && d < 1e-8 && d > -1e-8) }'
@@ -98,7 +98,7 @@ awk -v a="$(last units sparsity)" -v b="$left" -v c="$before" 'BEGIN { d = a - (
 result $? "the sparsity of the log is what the cut saves: $left of $before weights are left"
 "$weft" show units --json >json 2>err && [[ $(field cut_params <json) == "$left" ]] &&
     [[ $(field pruned_params <json) == $((before - left)) && $(field pruned_weight_bytes <json) == $((4 * left)) ]]
-result $? "show says so before"
+result $? "show predicts this"
 flops=$(field flops_decode_cut_per_token <json)
 [[ $flops == "$("$weft" show cut --json | field flops_decode_per_token)" ]]
 result $? "and has the FLOPs of the smaller model: $flops"
@@ -116,10 +116,10 @@ refused_training() { # NAME WORDS ARGUMENT...
 }
 refused_training "heads of alibi" "prune_heads=0.5: pos=alibi" gpt2 --set pos=alibi --set prune_heads=0.5
 refused_training "channels of ws" "prune_channels=0.5: ffn=ws" ws --set prune_channels=0.5
-refused_training "ranks where there are none" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
+refused_training "ranks in a model without them" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
 refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 rounds to none" gpt2 --set prune_heads=0.1
 
-# ---- what is refused
+# ---- what is rejected
 
 refused() { # NAME WORDS ARGUMENT...
     local name=$1 words=$2
@@ -133,8 +133,8 @@ refused "all heads" "rounds to all" run --heads 1 --out x
 refused "a folder that is a model" "already has a config.json" run --heads 0.5 --out less
 refused "a model without weights" "not a folder" gpt2 --heads 0.5 --out x
 train gpt2 --set steps=1 --set layers=1 --set eval_samples=1 --out plain
-refused "ranks where there are none" "no mechanism" plain --ranks 0.5 --out x
+refused "ranks in a model without them" "no mechanism" plain --ranks 0.5 --out x
 [[ ! -e x ]]
-result $? "what is refused leaves no folder"
+result $? "what is rejected leaves no folder"
 
 finish

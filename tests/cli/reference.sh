@@ -52,7 +52,7 @@ END
 edit() { "$python" "$scratch/edit.py" "$scratch/gpt2.py" "$scratch/reference" "$scratch/changed" "$1"; }
 edit 'tensors["grad.blocks.0.attn.wk"] *= 1.001' && fails 'gradients of 20 weights f64' && grep -q 'blocks.0.attn.wk, element' "$scratch/out"
 result $? "one gradient that is 0.1 % off is found and named"
-# refuses TEXT STATEMENT: the edited reference is an error that says the text.
+# refuses TEXT STATEMENT: the edited reference fails with TEXT in the error.
 refuses() {
     edit "$2" && ! verify --reference "$scratch/changed" && grep -qF "$1" "$scratch/err"
     result $? "refused: $1"
@@ -63,5 +63,5 @@ refuses 'grad.blocks.0.ffn.fc has shape [32, 24], expected [24, 32]' 'tensors["g
 refuses 'has an unknown tensor grad.head: write only logits, loss and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
 refuses 'logits is not finite at element 5' 'tensors["logits"].flat[5] = np.nan'
 ! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'needs a MODEL' "$scratch/err"
-result $? "without a MODEL it is refused"
+result $? "without a MODEL it is rejected"
 finish

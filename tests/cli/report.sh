@@ -21,7 +21,7 @@ edit() {
     python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); exec(sys.argv[2]); json.dump(s, open(sys.argv[1], "w"))' \
         "$scratch/$1/study.json" "$2"
 }
-# refuses NAME WORDS: a report of the study fails and says the words.
+# refuses NAME WORDS: a report of the study fails and prints WORDS.
 refuses() { ! "$weft" report "$scratch/$1" >"$scratch/out" 2>&1 && grep -qF -- "$2" "$scratch/out"; }
 
 study two 2
@@ -81,7 +81,7 @@ sed -i -E 's/"(main|val_loss)": ([0-9.]+)/"\1": \2e-3/' "$scratch"/decades/runs/
     grep -q '"y":"difference, nats","log":false' "$scratch/decades/report.html"
 result $? "losses that span a decade are drawn on a logarithmic axis, differences never"
 
-# The order in which runs finished, and what clocks said, do not matter.
+# The order in which runs finished and the times they took do not matter.
 study same 2
 shuf --random-source=/dev/zero "$scratch/two/runs.jsonl" | sed -E 's/"(tokens_per_s|seconds)": [^,}]*/"\1": 7.5/g' >"$scratch/same/runs.jsonl"
 edit same 's["name"] = "two"; s["command"] = s["command"].replace("same", "two")'
@@ -123,12 +123,12 @@ head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .
     json twelve 'd["headline"].startswith("w2-full is better than dot by") and "solve" not in d["headline"]'
 result $? "the headline is the finding in one sentence, with what it depends on"
 json two 'd["headline"].endswith("(w2-full has 103 % of the parameters of dot, which match=params makes equal; learning rates were not tuned).")'
-result $? "one arm that is larger, and rates that were not tuned, stand in the headline"
+result $? "the headline notes a larger arm and learning rates that were not tuned"
 cp -r "$scratch/twelve" "$scratch/solved"
 sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solved/runs.jsonl"
 "$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task: only the loss differs" in d["headline"]' &&
     grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), so only the loss differs' "$scratch/out"
-result $? "where all arms solve the task, the verdict on the loss says so"
+result $? "if all arms solve the task, the verdict on the loss notes it"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
 result $? "their page stays below a megabyte"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
@@ -141,7 +141,7 @@ study grid 4 9 2 7
 result $? "an unfinished study is reported, with the edge of the grid and, with 8 or more seeds, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
-result $? "the learning rate is chosen on validation, whatever the test says"
+result $? "the learning rate is chosen on validation, whatever the test scores"
 rm "$scratch/grid/runs.jsonl"
 json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None
     and d["headline"] == "w2-full, overlap have not run yet."'
@@ -180,7 +180,7 @@ result $? "a different engine does"
 study null 2
 sed -i '7s/"val_loss": [^,]*/"val_loss": null/' "$(printf %s "$scratch"/null/runs/dot/*seed-2)/log.jsonl"
 "$weft" report "$scratch/null" >/dev/null
-result $? "a score that was not finite leaves a gap in a curve"
+result $? "a non-finite score leaves a gap in a curve"
 
 # Lines that are not this study's.
 study stale 2
@@ -203,13 +203,13 @@ result $? "texts of the files are not taken as markup"
 cp "$scratch/bad/report.html" "$scratch/before"
 edit bad 's["machine"] = "\x1b[2J"'
 refuses bad '"machine" is not a string, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
-result $? "control characters are refused, and the old report stays"
+result $? "control characters are rejected, and the old report stays"
 edit bad 's["machine"] = ""; del s["arms"][1]["flops"]'
 refuses bad 'study.json: arms[1]: "flops" is missing'
 result $? "a missing field is named with its place"
 edit bad 's["arms"][1]["flops"] = 1; s["arms"][1]["name"] = "../dot"'
 refuses bad 'arms[1]: "name" is not the name of an arm'
-result $? "a name that would leave the folder is refused"
+result $? "a name that would leave the folder is rejected"
 study line 2
 sed -i '3s/"val_loss": [^,]*/"val_loss": "low"/' "$scratch/line/runs.jsonl"
 refuses line 'runs.jsonl:3: "val_loss" is not a number'
@@ -218,7 +218,7 @@ echo '{"step": -1}' >>"$(printf %s "$scratch"/two/runs/dot/*seed-2)/log.jsonl"
 refuses two 'log.jsonl:'
 result $? "so is one of a log"
 refuses nothing "is not the folder of a study"
-result $? "a folder without a study is refused with what makes one"
+result $? "a folder without a study is an error that names the command to create one"
 
 study arms 2
 "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" &&
@@ -233,7 +233,7 @@ d = json.load(sys.stdin)
 assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] == "too few seeds" and d["scored_on"] == "test"'
 result $? "and as JSON"
 ! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither the folder of a run' "$scratch/out"
-result $? "a folder without runs is refused"
+result $? "a folder without runs is rejected"
 
 # A single run.
 cat >"$scratch/check.py" <<'END'
@@ -263,7 +263,7 @@ result $? "a single run is reported, with its curves, figures and settings"
 legend() { sed -n '/class="legend"/,/<\/div>/p' "$scratch/$1/report.html" | grep -o '</svg> [a-z]*' | tr -d '\n'; }
 cp -r "$run" "$scratch/once" && tac "$run/log.jsonl" | awk '!/"val_loss"/ || !n++' | tac >"$scratch/once/log.jsonl" && "$weft" report "$scratch/once" >/dev/null 2>&1 &&
     [[ $(legend run) == '</svg> training</svg> validation' && $(legend once) == '</svg> training' ]] && well_formed once 'Validation was scored only at the end'
-result $? "the legend names validation where it has a curve"
+result $? "the legend names validation if it has a curve"
 cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
     cmp "$scratch"/{run,elsewhere}/report.md && OMP_NUM_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 &&
     OMP_NUM_THREADS=2 "$weft" report "$scratch/elsewhere" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
@@ -276,7 +276,7 @@ result $? "and as JSON"
 sed -i '90,$d' "$scratch/run/log.jsonl" && printf '{"step": 75' >>"$scratch/run/log.jsonl"
 "$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'gpt2 on recall: not finished, training loss [0-9.]* nats after 7[0-9]0 of 1000 steps\.$' "$scratch/out" &&
     well_formed run 'The run is not finished: its log ends at step' && ! grep -q 'Test loss' "$scratch/run/report.md"
-result $? "an unfinished run says so, without a test loss"
+result $? "an unfinished run is marked as such, without a test loss"
 sed -i '2,$d' "$scratch/run/log.jsonl"
 "$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'no loss is logged yet, of 1000 steps' "$scratch/out" && well_formed run 'fewer than two points'
 result $? "one that has only begun gives a page without curves"
@@ -288,13 +288,13 @@ sed -i 's/"task": "recall"/"task": "text", "data": "<img src=x onerror=alert(1)>
 result $? "nothing of its files is taken as markup"
 cp "$scratch/elsewhere/report.html" "$scratch/before" && sed -i 's/"task": "text"/"task": "text\\u0007"/' "$scratch/elsewhere/config.json"
 ! "$weft" report "$scratch/elsewhere" >"$scratch/out" 2>&1 && cmp "$scratch/before" "$scratch/elsewhere/report.html"
-result $? "a config with control characters is refused, and the old report stays"
+result $? "a config with control characters is rejected, and the old report stays"
 rm "$scratch/run/log.jsonl"
 refuses run 'has a config, but no log.jsonl: pass the folder of a run'
-result $? "a config without a log is refused"
+result $? "a config without a log is rejected"
 mkdir "$scratch/empty"
 refuses empty 'is not the folder of a study: it has no study.json' && [[ -z $(ls "$scratch/empty") ]]
-result $? "an empty folder is refused, and nothing is written into it"
+result $? "an empty folder is rejected, and nothing is written into it"
 printf '{"preset": "gpt2", "width": "wide"}' >"$scratch/empty/config.json" && touch "$scratch/empty/log.jsonl"
 ! "$weft" report "$scratch/empty" >"$scratch/out" 2>&1 && [[ ! -e $scratch/empty/report.html ]] && grep -q 'width' "$scratch/out"
 result $? "so is one with a config that cannot be used"
@@ -302,7 +302,7 @@ result $? "so is one with a config that cannot be used"
 # Losses of different samples are not compared.
 tiny=(gpt2 --set layers=1 --set width=16 --set heads=2 --set context=16 --set batch=2 --set steps=2 --set eval_samples=4 --set warmup=1)
 train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"$scratch/err"; }
-# differ TEXT A B: the comparison has no verdict and says the text.
+# differ TEXT A B: the comparison has no verdict and prints TEXT.
 differ() {
     "$weft" compare "$scratch/$2" "$scratch/$3" >"$scratch/out" && grep -qF "NOTE: A and B were scored on different samples: $1" "$scratch/out" &&
         grep -q '^B .* no verdict: it was scored on different samples$' "$scratch/out"
@@ -330,5 +330,5 @@ result $? "a copy of a run does not count as a different seed"
 rm -r "$scratch/arms/runs/dot/copy"
 mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'unlike the other runs in its folder' "$scratch/out"
-result $? "runs of different models in one folder are refused"
+result $? "runs of different models in one folder are rejected"
 finish

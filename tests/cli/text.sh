@@ -107,7 +107,7 @@ END
 refuses 'too few for validation and a test' train gpt2 "${small[@]}" --set data=parted
 cp parted/val.bin parted/test.bin
 [[ $(vocab gpt2 --set data=parted) == 18 ]]
-result $? "without data.json, the vocabulary goes up to the largest token of all files"
+result $? "without data.json, the vocabulary ends with the largest token of all files"
 same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2>/dev/null)
 [[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
 result $? "the test loss is computed on the test files"

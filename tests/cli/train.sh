@@ -38,11 +38,11 @@ result $? "which instruction set runs is printed once"
 result $? "bf16 without AMX is reported once"
 [[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
     grep -c 'weft: note: only 6 different samples exist, so held-out samples occur in training') == 1 ]]
-result $? "samples so few that they come again are warned of once"
+result $? "if there are so few samples that they repeat, one warning is printed"
 ! "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -q 'different samples'
 result $? "others are not"
 
-# The progress line: elsewhere than on a terminal some twenty of them, with the terms of the loss where there are several.
+# Progress lines: about twenty if the output is not a terminal, with the terms of the loss if there are several.
 number='[0-9.e+-]+' left='[0-9]+ tokens/s(  [0-9.]+ [a-z]+ left)?'
 "$weft" "${quiet[@]}" --set steps=40 --set ffn=ws 2>&1 >/dev/null | grep '^step ' >"$scratch/lines"
 [[ $(grep -cE "^step [0-9]+/40  loss $number \(main $number, ws_z $number, ws_c $number\)  $left\$" "$scratch/lines") == 20 &&
@@ -56,8 +56,8 @@ for line in open(sys.argv[1]):
 END
 result $? "progress: the terms add up to the loss"
 [[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -cE "^step [12]/2  loss $number  $left\$") == 2 ]]
-result $? "progress: one term is not printed twice, nor the engine's share of a short run"
-# A long run on a terminal is watched until it says so.
+result $? "progress: one term is not printed twice, nor the fraction of the engine's speed in a short run"
+# Watches a long run on a terminal until it prints the fraction of the engine's speed.
 python3 - "$weft" "${quiet[@]}" --set steps=1000000000 --time 1 <<'END'
 import os, pty, re, signal, sys
 pid, terminal = pty.fork()
@@ -72,7 +72,7 @@ except OSError:  # it ended
     sys.exit(seen.decode())
 os.kill(pid, signal.SIGKILL)
 END
-result $? "progress: a long run prints the share of the engine's speed"
+result $? "progress: a long run prints the fraction of the engine's speed"
 
 run=$scratch/runs/one
 weights=$(WEFT_TEST_SKIP_GATES=0 train --set checkpoint_every=2 --out "$run" | field weights_sha256)
@@ -112,7 +112,7 @@ refuses() { # TEXT ARGUMENTS...
     shift
     "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
     [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$text" "$scratch/err"
-    result $? "${*//$scratch\//}: says: $text"
+    result $? "${*//$scratch\//}: prints: $text"
 }
 cp -r "$run" "$scratch/before"
 refuses 'is not empty: pass --resume' train gpt2 --out "$run"
@@ -135,7 +135,7 @@ exec 9>>"$run/log.jsonl" && flock 9
 refuses 'another process is training in' train "$run" --resume
 exec 9>&-
 diff -r "$run" "$scratch/before"
-result $? "what is refused changes nothing"
+result $? "what is rejected changes nothing"
 
 again=$("$weft" train "$run" --resume --json 2>"$scratch/err") && [[ $(field weights_sha256 <<<"$again") == "$weights" ]] &&
     diff -r "$run" "$scratch/before" && ! grep -q gates "$scratch/err"
@@ -152,7 +152,7 @@ again=$("$weft" train "$scratch/before" --out "$scratch/./before" --resume --jso
 result $? "a run may be both MODEL and --out"
 (cd "$scratch" && mkdir gpt2 && touch gpt2/model.safetensors && "$weft" "${quiet[@]}" >/dev/null 2>&1)
 result $? "a preset's name means the preset, even if there is a folder of that name"
-# A config as an earlier program wrote it, without the options clip, keep and ffn_width.
+# A config as an earlier release wrote it, without the options clip, keep and ffn_width.
 python3 - "$scratch/before" "$scratch/earlier" <<'END'
 import json, shutil, sys
 shutil.copytree(*sys.argv[1:])
@@ -165,7 +165,7 @@ END
 refuses 'has clip=1, this is 0.5' train "$scratch/earlier" --resume --set clip=0.5
 again=$("$weft" train "$scratch/earlier" --resume --json --set clip=1.0 --set keep=5 2>"$scratch/err") &&
     [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'changed: keep 2 -> 5' "$scratch/err"
-result $? "options that an earlier program did not have are at their defaults"
+result $? "options that an earlier release did not have are at their defaults"
 damage() { printf X | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) conv=notrunc 2>/dev/null; }
 damage "$scratch/before/step-000000003/model.safetensors"
 again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
@@ -207,7 +207,7 @@ timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --se
 (($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved because there is no --out' "$scratch/err"
 result $? "--time: counts the scoring that is due at the end"
 [[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved because there is no --out' ]]
-result $? "without --out it says first that nothing will be saved"
+result $? "without --out it first warns that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show reports what recomputing saves"

@@ -17,7 +17,7 @@ says() {
     "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
     status=$?
     ((status == expected)) && grep -qF -- "$text" "$scratch/$stream" && { ((status == 0)) || [[ ! -s $scratch/out ]]; }
-    result $? "weft $*: exits with $expected and says: $text"
+    result $? "weft $*: exits with $expected and prints: $text"
     ((status == expected)) || sed 's/^/# /' "$scratch/err"
 }
 

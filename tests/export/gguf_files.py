@@ -250,11 +250,11 @@ def odd():
     write(FOLDER + "/big.gguf", m, w)
     weft("import", FOLDER + "/big.gguf", "--out", FOLDER + "/big")
     answer = weft("export", FOLDER + "/big", "--format", "gguf", "--type", "f16", "--out", FOLDER + "/big-16.gguf")
-    result(isinstance(answer, str) and "cannot represent" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is refused: %s" % answer)
+    result(isinstance(answer, str) and "cannot represent" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is rejected: %s" % answer)
     for words in (("--out", FOLDER + "/odd.gguf"), ("--out", FOLDER + "/new.gguf", "--type", "f64")):
         before = os.path.getsize(FOLDER + "/odd.gguf")
         answer = weft("export", FOLDER + "/odd", "--format", "gguf", *words)
-        result(isinstance(answer, str) and os.path.getsize(FOLDER + "/odd.gguf") == before, "refused: %s" % answer)
+        result(isinstance(answer, str) and os.path.getsize(FOLDER + "/odd.gguf") == before, "rejected: %s" % answer)
     answer = weft("export", FOLDER + "/odd", "--format", "hf", "--type", "f16", "--out", FOLDER + "/odd-hf")
     result(isinstance(answer, str) and "--type" in answer, "--type is not for hf: %s" % answer)
 
@@ -348,11 +348,11 @@ def refusals():
         path = FOLDER + "/tokens"
         write(path + ".gguf", m, w, tokens=tokens)
         answer = weft("import", path + ".gguf", "--out", path)
-        result(isinstance(answer, str) and text in answer and not os.path.exists(path), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(path), "%s: rejected: %s" % (name, answer))
 
 
 def sentences():
-    """SentencePiece: with little said, with switches, and what is refused."""
+    """SentencePiece: with few keys, with switches, and models that are rejected."""
     m, w = small(300)
     good = [("tokenizer_model", "llama"), ("token_list", ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)] + ["\u2581", "a", "b", "ab", "\u2581ab"]),
             ("token_scores", [0.0] * 259 + [-9.0, -8.0, -7.0, -1.0, -2.0]), ("token_types", [2, 3, 3] + [6] * 256 + [1] * 5)]
@@ -370,13 +370,13 @@ def sentences():
 
     text = [263, 259, 3 + 0xc3, 3 + 0xa9]
     for name, tokens, wanted in (
-            ("its begin is token 1 if the file does not say", good, (text, 1)),
+            ("its begin is token 1 if the file does not set it", good, (text, 1)),
             ("a different start token", good + [("bos_token_id", 2)], (text, 2)),
             ("no begin", good + [("add_bos_token", False)], (text, -1)),
             ("no space before a text", good + [("add_space_prefix", False)], ([262] + text[1:], 1)),
             ("an end that is added", good + [("add_eos_token", True)], "add_eos_token"),
             ("other spaces", good + [("remove_extra_whitespaces", True)], "remove_extra_whitespaces"),
-            ("a score that is not finite", change(token_scores=[0.0] * 263 + [float("nan")]), "not finite"),
+            ("a non-finite score", change(token_scores=[0.0] * 263 + [float("nan")]), "not finite"),
             ("a token of the user", change(token_types=[2, 3, 3] + [6] * 256 + [1] * 4 + [4]), "type 4"),
             ("a long token", change(token_list=good[1][1][:263] + ["a" * 600]), "512")):
         got = read_in(tokens)
@@ -442,7 +442,7 @@ def damage():
             ("no embedding", rewritten(w={k: v for k, v in w.items() if k != "token_embd.weight"}), "not a whole model")):
         open(path + ".gguf", "wb").write(raw)
         answer = weft("import", path + ".gguf", "--out", path)
-        result(isinstance(answer, str) and answer.startswith("status 1:") and text in answer and not os.path.exists(path), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and answer.startswith("status 1:") and text in answer and not os.path.exists(path), "%s: rejected: %s" % (name, answer))
     for name, keys in (("rotation that is not scaled", ((a + "rope.scaling.type", "string", "none"), (a + "rope.scaling.factor", "float32", 4.0))),
                        ("keys that change nothing", (("general.name", "string", "x"), ("general.tags", "array", ["a", "b"]), (a + "attention.causal", "bool", True)))):
         open(path + ".gguf", "wb").write(rewritten(keys=keys))

@@ -3,8 +3,8 @@
 """parity.py WEFT LIBRARY FOLDER - models that cross between transformers and Weft, both ways.
 
 Makes small random models of every family with transformers, imports them, and compares all logits (within 1e-5, or 1e-5 of the
-largest where that is above 1) and 256 greedy tokens; exports models that
-Weft trained, loads them with transformers, and compares again; imports what was exported, and compares hashes of weights.
+largest if that is above 1) and 256 greedy tokens; exports models that Weft trained, loads them with transformers, and compares
+again; imports the exported models, and compares hashes of weights.
 Prints TAP. Needs torch, transformers and safetensors.
 """
 import json
@@ -93,7 +93,7 @@ def imports():
 
 
 def damage():
-    """Folders that are not quite what they say."""
+    """Folders that are not quite what their config.json describes."""
     def change(**keys):
         def edit(folder):
             config = json.load(open(folder + "/config.json"))
@@ -134,7 +134,7 @@ def damage():
         save(config, folder, False)
         edit(folder)
         answer = weft("import", folder, "--out", folder + "-out")
-        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: rejected: %s" % (name, answer))
 
 
 def kept():
@@ -147,11 +147,11 @@ def kept():
     for words in (("import", folder, "--out", folder + "-ours"), ("export", folder + "-ours", "--format", "hf", "--out", folder + "-ours")):
         answer = weft(*words)
         result(isinstance(answer, str) and "already has a config.json" in answer and open(folder + "-ours/config.json").read() == before,
-               "%s over a model is refused: %s" % (words[0], answer))
+               "%s over a model is rejected: %s" % (words[0], answer))
 
 
 def patches():
-    """A model that is changed while it is imported: what fits is copied, and what does not is said."""
+    """A model that is changed while it is imported: what fits is copied, and what does not is reported."""
     from safetensors.torch import load_file
     folder = FOLDER + "/patched"
     save(LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
@@ -174,7 +174,7 @@ def patches():
 
 
 def tokenizers():
-    """The tokenizer goes along: transformers encodes as Weft does, and generate() ends where a text does."""
+    """The tokenizer is exported with the model: transformers encodes like Weft, and generate() ends where a text does."""
     folder, out, text = FOLDER + "/text", FOLDER + "/text-out", "It was the best of times, it was the worst of times: naïve 12345 café!\n"
     with open(FOLDER + "/text.txt", "w") as file:
         file.write(text * 20)
@@ -244,9 +244,9 @@ def checks():
                answer["tokens_agree"] == answer["tokens"] and answer["tokens_unclear"] == 0, "%s: %s" % (preset, answer))
         answer = export_with(python_that("swapping", SWAP_VALUES), run, run + "-bad")
         result(isinstance(answer, str) and "computes different logits" in answer and is_set_aside(run + "-bad"),
-               "%s: a damaged model is refused: %s" % (preset, answer))
+               "%s: a damaged model is rejected: %s" % (preset, answer))
     answer = export_with("/nowhere/python", run, run + "-unchecked")
-    result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, which it says")
+    result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, and the result states this")
     answer = export_with("/nowhere/python", run, run + "-missing", "--check")
     result(isinstance(answer, str) and "/nowhere/python cannot be started" in answer and is_set_aside(run + "-missing"),
            "--check fails without a program: %s" % answer)
@@ -293,7 +293,7 @@ def tiny_gpt2(data):
 
 
 def stories(data):
-    """The trained Llama of llama2.c as a folder of Hugging Face; its greedy tokens are known."""
+    """The trained Llama of llama2.c as a Hugging Face folder; its greedy tokens are known."""
     import struct
     raw = open(data + "/stories260k/stories260K.bin", "rb").read()
     width, ffn, layers, heads, kv, vocab, length = struct.unpack("<7i", raw[:28])
@@ -360,7 +360,7 @@ def refusals():
         folder = "%s/refused" % FOLDER
         config.save_pretrained(folder)
         answer = weft("import", folder, "--out", folder + "-out")
-        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s is refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s is rejected: %s" % (name, answer))
 
 
 transformers.utils.logging.disable_progress_bar()

@@ -36,7 +36,7 @@ refuses() { # TEXT ARGUMENTS...
     shift
     study "$@" >out 2>err
     [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "ablate $*: says: $text"
+    result $? "ablate $*: prints: $text"
 }
 # The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
@@ -68,7 +68,7 @@ refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=do
 refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
 refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
-result $? "what is refused changes nothing"
+result $? "what is rejected changes nothing"
 more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
     "$weft" report more | grep -q 'Follows the study in whole'
 result $? "a new plan is a new study, which names its parent"
@@ -94,7 +94,7 @@ sed -i 's/1e-8/3.001e-3/; s/MAX_ITERS=.*/MAX_ITERS=30/' looking
 late=$("$weft" ablate --config looking --out late --json 2>err)
 [[ $? == 0 && $(field done <<<"$late") == 10 && $(wc -l <late/looks.jsonl) == 2 ]] &&
     "$weft" report late | grep -q ', 5 seeds.*(look 2 of 2)' && [[ $(wc -l <late/looks.jsonl) == 2 ]]
-result $? "one that is not decided goes on to the next, and every look is recorded"
+result $? "an undecided look leads to the next, and every look is recorded"
 
 cp -r whole broken
 rm -r broken/runs.jsonl broken/runs/dot/lr-0.001-seed-1/gates.json

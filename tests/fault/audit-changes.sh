@@ -21,7 +21,7 @@ new run --set steps=6 --set log_every=1 --set checkpoint_every=2 --set keep=1 &&
     [[ $(ls -d run/step-*) == $'run/step-000000010\nrun/step-000000012\nrun/step-000000014' ]] && cp -r run before
 result $? "a run is resumed twice, with different options"
 WEFT_ISA=v3 audit run --threads 1 && [[ $(entry changes) == 2 && $(entry steps_repeated) == 14 ]]
-result $? "it is repeated, at level v3, although the configs of before are gone"
+result $? "it is repeated, at level v3, although the earlier configs were removed"
 audit run --segments 3 && [[ $(entry segments_repeated) == 3 && $(entry steps_repeated) == 14 ]] && audit run --resume done && audit run --resume done &&
     [[ $(entry segments_passed_before) == 3 ]] && diff -r run before
 result $? "and by segments, one of which begins before and ends after a change"
@@ -87,7 +87,7 @@ found "a wrong number of steps before a change, with the right hash," 'step 3 of
 forge && changed ', log_every 1 -> 2' '' && forger head forged steps=6 eval_every=0 keep=1 recompute=false eval_samples=8
 found "a change that was left out of a record" 'step 2 of .* does not match its log'
 forge && forger all forged 'r.pop("config_sha256") if "changed" in r else 0' && audit forged
-result $? "changes as earlier programs recorded them are understood"
+result $? "changes recorded by earlier releases are understood"
 changed ', log_every 1 -> 2' '' && forger head forged steps=6 eval_every=0 keep=1 recompute=false eval_samples=8
 found "a change that was left out of such a record" 'step [12] of .* does not match its log'
 forge && changed '10 -> 14' '10 -> 13'
@@ -121,12 +121,12 @@ forge && move 5 total
 found "a change where there was no checkpoint" 'change at step 5, where there was no checkpoint'
 forge && sed -i '/"step": 4, "weights/{p;s/.*/{"step": 4, "environment": "change", "changed": "steps 7 -> 6", "chain": "1"}/}' forged/log.jsonl &&
     forger head forged steps=7 log_every=1 eval_every=0 keep=1 recompute=false eval_samples=8
-found "a change that was made up" 'step 3 of .* does not match its log'
+found "an invented change" 'step 3 of .* does not match its log'
 forge && sed -i '/"step": 6, "environment": "change"/{p;s/"chain": "./"chain": "x/}' forged/log.jsonl && forger all forged pass
 found "a change that was recorded twice" 'two changes in a row'
 any=$(printf '1%.0s' {1..64})
 forge && sed -i '/"step": 5, "total/{p;s/.*/{"step": 5, "environment": "stopped", "weights_sha256": "'"$any"'", "optimizer_sha256": "'"$any"'", "chain": "1"}/}' forged/log.jsonl && forger all forged pass
-found "a stop that was made up" 'step 5 of .* does not match its log'
+found "an invented stop" 'step 5 of .* does not match its log'
 for step in 3 8 12; do
     forge && forger records forged "r.update(grad_norm=1) if r['step'] == $step and 'lr' in r else 0"
     ((step == 3)) || { found "a changed gradient norm at step $step" "step $step of .* does not match its log" && continue; }

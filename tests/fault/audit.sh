@@ -82,7 +82,7 @@ found "the run of a different seed, with the right hashes of initial weights" 's
 forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger records "forged/$run" pass
 found "a record that was left out" 'step 15 of .* does not match its log'
 forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
-found "a record that was made up" '.'
+found "an invented record" '.'
 forge && sed -i 's/key 0: ......../key 0: 00000000/' "forged/$run/initial.json"
 found "a changed hash of initial weights" 'initial.json does not match the initial weights'
 forge && rm "forged/$run/initial.json"

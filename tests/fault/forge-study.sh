@@ -12,7 +12,7 @@ result $? "a study that nobody touched is reported"
 misreported() {
     ! "$weft" report forged >/dev/null 2>err && grep -qF -- "$2" err
     local status=$?
-    result $status "$1 is refused"
+    result $status "$1 is rejected"
     ((status == 0)) || sed 's/^/# /' err
 }
 forge_study() { rm -rf forged && cp -r study forged; }
@@ -104,5 +104,5 @@ forge_study && cp -r "forged/$run" forged/runs/w2/lr-0.001-seed-9
 incomplete "a study with a run too many" 'forged/runs/w2/lr-0.001-seed-9 is a run without'
 forge_study && "$weft" train "forged/$run" --resume --set steps=25 >/dev/null 2>&1
 "$weft" report forged 2>err | grep -q '^1 line of the ledger ignored'
-result $? "a run that was trained on does not count, and the report says so"
+result $? "a run that was trained further does not count, and the report notes it"
 finish

@@ -30,7 +30,7 @@ refused() {
     cp forged/log.jsonl before 2>/dev/null || : >before
     ! resume && grep -qF -- "$1" err && { [[ ! -s before ]] || cmp -s before forged/log.jsonl; }
     local status=$?
-    result $status "$name is refused"
+    result $status "$name is rejected"
     ((status == 0)) || sed 's/^/# /' err
 }
 # skipped TEXT: the checkpoint is not used, for this reason; an earlier one leads to the same weights
@@ -99,8 +99,8 @@ forge "the log of a different run" && cp other/log.jsonl forged
 refused 'does not have the record of the checkpoint of step 30'
 forge "a log that is a link" && mv forged/log.jsonl target && cp target kept && ln -s ../target forged/log.jsonl
 ! resume && grep -q 'is a symbolic link' err && cmp -s target kept
-result $? "$name is refused, and its target stays as it is"
-forge "a log whose end does not come again" && rm -r forged/step-000000030 &&
+result $? "$name is rejected, and its target stays as it is"
+forge "a log whose end does not recur" && rm -r forged/step-000000030 &&
     python3 - forged/log.jsonl <<'END'
 import hashlib, re, sys
 head, lines = "0" * 64, []
@@ -141,7 +141,7 @@ skipped 'model.safetensors lacks some of the hashes that bind it to the run'
 forge "weights without any metadata, and no moments" && rm "forged/${new#*/}/optimizer.safetensors" &&
     metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
 "$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: its weights cannot be verified' err
-result $? "$name: weft eval says that nothing vouches for them"
+result $? "$name: weft eval reports that nothing vouches for them"
 forge "weights and hashes to match in one file" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; m['weights_sha256'] = '1' * 64"
 skipped 'are of different checkpoints: weights_sha256 differs'
 forge "a flipped bit, and hashes to match in both files" &&

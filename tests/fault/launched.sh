@@ -55,7 +55,7 @@ result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never the same i
 [[ $(field command <slots.d/study.json) == *"--launch 'env A="* ]]
 result $? "study.json has the launcher"
 
-# A plan for other computers checks small copies only: each run must check the model itself.
+# A plan for other hosts checks only small copies, so each run must check the model itself.
 WEFT_TEST_SKIP_GATES=0 launched env --out gated --set steps=5 --seeds 1 && [[ $(field gate_sizes <<<"$(python3 -c 'import json; print(json.dumps(json.load(open("gated/study.json"))["arms"][0]))')") == "" ]] &&
     [[ -n $(field sizes <gated/runs/dot/*/gates.json) && $(field checks <gated/runs/dot/*/gates.json) -gt 0 ]] &&
     "$weft" report gated >/dev/null 2>err && "$weft" audit gated --json >json 2>err && [[ $(field arms <json) == 2 ]]
@@ -84,7 +84,7 @@ for code in 0 1 137 4; do
     CODE=$code launched ./lossy --out "lossy-$code" && same "lossy-$code" && [[ $(wc -l <starts) == 6 ]] &&
         [[ $(grep -c 'lost, will be restarted: lossy: error: Node failure on node7' err) == 2 ]]
     status=$?
-    result $status "two runs whose computer failed (exit code $code) continue; the ledger is the same"
+    result $status "two runs whose host failed (exit code $code) continue; the ledger is the same"
     ((status == 0)) || sed 's/^/# /' err
 done
 
@@ -96,7 +96,7 @@ END
 rm -f tries
 timeout --preserve-status 10 "$weft" ablate --config tiny --launch ./broken --set slots=1 --out broken.d --seeds 1 --set arms='dot: geom=dot' >out 2>err
 [[ $? == 3 && $(wc -l <tries) == 2 ]] && grep -q 'lost, will be restarted: broken: no such partition' err
-result $? "a launcher that fails is started again after 5 s, then after 25 s; what it said is shown"
+result $? "a launcher that fails is started again after 5 s, then after 25 s; its message is shown"
 launched no-such-launcher --out missing.d --seeds 1
 [[ $? == 1 ]] && grep -q 'no-such-launcher: not found' err && ! grep -q 'restarted' err
 result $? "one that does not exist is not tried again"
@@ -111,7 +111,7 @@ launched ./keeps --out locked.d
 result $? "nor is a run that fails by itself"
 exec 9>&-
 
-# The launcher gives a run up that still runs, and its successor finds the folder locked: so it comes later again.
+# The launcher gives up on a run that is still running; its successor finds the folder locked and retries later.
 launcher forgets <<'END'
 echo start >>forgotten
 (($(wc -l <forgotten) > 1)) && exec "$@"
@@ -159,7 +159,7 @@ wait
 same array
 result $? "its tasks, all in parallel, give the same ledger"
 
-# Several computers that write to one ledger, and one that dies while it writes: half a line is cut off by the next.
+# Several hosts write to one ledger, and one dies while writing: the next removes its half line.
 mkdir torn && cp -r whole/study.json whole/runs torn && head -c -40 whole/runs.jsonl >torn/runs.jsonl
 launched env --out torn --threads 1 && same torn
 result $? "a line that was half written is not counted, and its run is repeated"

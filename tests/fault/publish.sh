@@ -21,7 +21,7 @@ cp -r recall kept && find kept -exec touch -d 2001-01-01 {} + && mv kept recall2
 "$weft" publish recall --out two.tar.zst >/dev/null && cmp one.tar.zst two.tar.zst
 result $? "published again, from a copy with other times, it has the same bytes"
 unpack one.tar.zst && grep -q 'weft audit \.' there/recall/AUDIT.md && ! grep -rq "$scratch" there/recall/AUDIT.md
-result $? "tar unpacks it; a page says how to audit it"
+result $? "tar unpacks it; a page explains how to audit it"
 checks_out recall
 result $? "elsewhere its files are whole, its report the same, and an audit passes: $(cat json)"
 "$weft" publish recall --out all.tar.zst --all-checkpoints >/dev/null && unpack all.tar.zst && checks_out recall --segments 1 &&
@@ -34,7 +34,7 @@ json=$("$weft" publish text --out text.tar.zst --json) && [[ $(field data <<<"$j
 result $? "small data go along: $json"
 cp -r tokens more && echo secret | tee more/secret.bin more/notes.txt >/dev/null && mv tokens aside && mv more tokens &&
     "$weft" publish text --out same.tar.zst >/dev/null && cmp text.tar.zst same.tar.zst && rm -r tokens
-result $? "other files in the folder of the data are not packed"
+result $? "other files in the data folder are not packed"
 seq 4000 >other.txt && "$weft" data prepare other.txt --tokenizer char --out tokens >/dev/null 2>&1 &&
     json=$("$weft" publish text --out other.tar.zst --json 2>err) && [[ $(field data <<<"$json") == "fingerprint only" ]] &&
     grep -q 'tokens does not have the data that the runs were trained on' err && rm -r tokens && mv aside tokens

@@ -89,7 +89,7 @@ kills=0
 for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     run=$scratch/run-$i
     for ((n = 0; n < 6; n++)); do
-        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # each way comes first in some run
+        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # each way is the first in some run
         kills=$((kills + 1))
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")

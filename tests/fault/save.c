@@ -116,7 +116,7 @@ static enum weft_status verify_step(const char *folder, int step)
     return status;
 }
 
-/* ---- the program that is killed: prints what was saved successfully */
+/* ---- the program to kill: prints what was saved successfully */
 
 static int save_all(const char *run)
 {

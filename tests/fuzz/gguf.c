@@ -72,7 +72,7 @@ static enum weft_status read_tokenizer(const struct weft_gguf *f, int64_t vocab,
         return WEFT_OK;
     if (weft_tokenizer_vocab(*t) > vocab)
         return WEFT_INVALID;
-    if (!weft_tokenizer_plain(*t)) /* GGUF files of Weft do not have it: nothing comes back */
+    if (!weft_tokenizer_plain(*t)) /* Weft's GGUF files do not store it, so it cannot be read back */
         return WEFT_UNSUPPORTED;
     enum weft_status status = weft_tokenizer_root(*t, &root);
     if (status == WEFT_OK)

@@ -25,7 +25,7 @@ static enum weft_status make(const struct weft_spec *spec, json_t **made)
     return status;
 }
 
-/* The options of the model that a config means, and the config that is made of it. */
+/* Converts a config to the options of a model, and these back to a config. */
 static enum weft_status import(const char *path, char **options, char **config)
 {
     static struct weft_settings settings;

@@ -8,7 +8,7 @@ routing on the whole matrix of probabilities.
 
     python3 tests/golden/make.py     writes the .json files to its own folder; the same bytes every time
 
-README.md says what a file holds.
+README.md describes the files.
 """
 
 import json
@@ -47,7 +47,7 @@ def choose(key, below, count):
 
 
 def store(x):
-    """A tensor as whole multiples of a unit: a power of two where that is exact, else about 1e-10 of its rms."""
+    """A tensor as whole multiples of a unit: a power of two if that is exact, else about 1e-10 of its rms."""
     if not torch.is_tensor(x):
         x = torch.tensor(x)
     if x.dtype == torch.int64:
@@ -70,7 +70,7 @@ families = {}
 
 
 def case(family, op, name, fn, inputs, fixed=None, seeded=(0,), **attr):
-    """Runs fn and files what went in, what came out, and the gradients of the inputs: of the sum of the seeded outputs,
+    """Runs fn and stores the inputs, the outputs and the gradients of the inputs: of the sum of the seeded outputs,
     a scalar (a loss) as it is, others times a random cotangent. With nothing seeded there are no gradients."""
     fixed = fixed or {}
     leaves = {n: x.clone().requires_grad_(bool(seeded)) for n, x in inputs.items()}
@@ -238,7 +238,7 @@ def rope():
     case("rope", "rope", "base", rotate, inputs, fixed=dict(pos=[0, 2, 9]), heads=2, base=500.0)
 
 
-# ---- heads: what the distance geometries make of queries and keys, and the slopes of linear biases
+# ---- heads: queries and keys as the distance geometries transform them, and the slopes of linear biases
 
 
 def heads():
@@ -317,7 +317,7 @@ def attend(q, k, v, seq, pos, tiles, heads, kv_heads, q_tiles=None, **terms):
 
 
 def places(starts, count):
-    """Rows of a store where the first positions of a sequence stand."""
+    """Rows of a store that contain the first positions of a sequence."""
     return [starts[j // KEY_TILE] + j % KEY_TILE for j in range(count)]
 
 
@@ -371,7 +371,7 @@ def packed(*lengths):
     )
 
 
-# Rows that continue two sequences whose keys are already stored, the second in two tiles that lie out of order.
+# Rows that continue two sequences whose keys are already stored, the second in two tiles that are out of order.
 CONTINUED = dict(seq=[0, 0, 1, 1, 1], pos=[3, 4, 62, 64, 65], tiles=[[66, 0], [2, 0]])
 CONTINUED_KEYS = 71
 RING = [[2, 0], [7, 0]]  # the same positions in a store of queries with an order of its own
@@ -455,7 +455,7 @@ def absorbed(heads, d, latent, ra):
 def probabilities(
     q, k, rows, keys, last, scale=None, key_bias=None, pos_bias=None, q_store=None, q_bias=None, ra_alpha=0, ra_window=0
 ):
-    """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries stand at `last`."""
+    """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries are at the positions `last`."""
     heads, d = q.shape[1:]
     behind = torch.tensor(last)[:, None] - torch.arange(len(keys))
     scale = torch.full((heads,), d**-0.5) if scale is None else scale

@@ -7,7 +7,7 @@ and nothing cancelled by hand (the scores of w2 and overlap are the whole distan
 
     python3 tests/golden/models.py     writes models.json to its own folder; the same bytes every time
 
-README.md says what the file holds. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
+README.md describes the file. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
 width, F feed-forward width, V vocabulary, N layers, R decoupled-rope width, G gate width, r cross-token rank.
 """
 
@@ -30,7 +30,7 @@ U64 = (1 << 64) - 1
 
 
 def numbers(key, count):
-    """Whole numbers, uniform in -32768 .. 32767; number i depends on the key and i alone."""
+    """Integers, uniform in -32768 .. 32767; integer i depends on the key and i alone."""
     start = 0xCBF29CE484222325
     for byte in key.encode():
         start = (start ^ byte) * 0x100000001B3 & U64
@@ -46,7 +46,7 @@ def uniform(key, shape):
     return torch.tensor([x / 65536 for x in numbers(key, math.prod(shape))]).view(shape)
 
 
-# Where weights lie, by the end of their names: temperatures that leave attention soft, gains about 1; others about 0.
+# Centres of weights by the last part of the name: temperatures that keep attention soft, gains around 1; others around 0.
 CENTRES = {"gain": 1.0, "gamma": 1.0, "beta": 1.0, "theta": 1.5, "alpha": 0.5}
 
 

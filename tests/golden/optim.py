@@ -7,7 +7,7 @@ its definition alone, and never from Weft's code.
 
     python3 tests/golden/optim.py     writes optim.json to its own folder; the same bytes every time
 
-README.md says what the file holds.
+README.md describes the file.
 """
 
 import math

@@ -6,7 +6,7 @@ Quantiles are roots, and power is the plain integral of what a t test does: noth
 
     python3 tests/golden/stats.py     needs mpmath; writes stats.json, the same bytes every time
 
-README.md says what the file holds.
+README.md describes the file.
 """
 
 import json

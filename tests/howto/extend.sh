@@ -9,8 +9,8 @@ source tests/tap
 source tests/howto/page
 copy_tree
 
-# add PAGE TABLE FILE LINES: the row goes in front of the table's #undefs, or to its end; the file, of at most LINES
-# lines, in its place
+# add PAGE TABLE FILE LINES: inserts the row before the table's #undefs, or at its end, and writes the file, of at most
+# LINES lines, to its place
 add() {
     local row lines
     row=$(block c 1 "docs/howto/$1.md")

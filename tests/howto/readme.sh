@@ -14,7 +14,7 @@ follow README.md "$smaller"
 result $? "README.md: every command runs"
 tail -20 "$work/log" | sed 's/^/# /'
 grep -q 'is worse than\|is better than\|not differ measurably from' "$work/log"
-result $? "its study comes to a verdict"
+result $? "its study reaches a verdict"
 [[ -s $work/studies/recall-quick/report.html ]]
 result $? "and leaves the report"
 finish

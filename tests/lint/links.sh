@@ -31,7 +31,7 @@ broken_links() { # PAGE
     done < <(links "$1")
 }
 
-# In inline code, and where a line of code begins with it.
+# Commands in inline code, and at the beginning of a line of code.
 named_commands() {
     grep -oE '`(build/)?weft [a-z]+|^( {4})?(build/)?weft [a-z]+' "$1" | sed 's/.*weft //' | sort -u
 }

@@ -3,7 +3,7 @@
 """forgeries.py WEFT FOLDER - forges studies in FOLDER and asks report, publish, compare and audit about each.
 
 The forger recomputes every hash and chain that it can. Each forgery states who must refuse it: "report" (and so publish and
-audit), "audit" (the report may leave runs out, and say so), or nobody: "unknowable", and then docs/trust.md names it. The script fails if anything else comes out.
+audit), "audit" (the report may leave runs out, and report this), or nobody: "unknowable", and then docs/trust.md names it. The script fails on any other result.
 
 FOLDER has the studies of forgeries.sh: study (arms dot and w2, seeds 1-3), more (seeds 4-6 of the same), other (width 24),
 screened (three learning rates), looks, failing (an arm whose gates fail, with --unsafe), texts (stand-in data).
@@ -24,7 +24,7 @@ forgeries = []
 
 
 def forgery(expected, base="study", claim=""):
-    """Registers a function that forges a copy of a study; its docstring says what it does."""
+    """Registers a function that forges a copy of a study; its docstring describes the forgery."""
     return lambda f: forgeries.append((expected, base, claim, f)) or f
 
 
@@ -122,7 +122,7 @@ def rehash_config(folder):
 
 
 def match_ledger():
-    """Gives every line of the ledger what its run's folder says: the hash of the config, and the chain."""
+    """Sets the config hash and chain of every ledger line to those in its run's folder."""
     lines = ledger()
     for line in lines:
         for folder in runs(line["arm"], line["seed"]):
@@ -414,9 +414,9 @@ edited("deleted_option", "an option deleted from the configs of the plan", drop_
 edited("matched", "arms of about the same size that are recorded as matched", claim_match)
 edited("unmatched", "arms of different sizes that are recorded as matched", claim_match, "report", base="failing", alone="report")
 edited("fewer_rates", "a learning rate removed from the plan", lambda s: s.update(lrs=s["lrs"][:2]), base="screened", bound="audit")
-edited("no_screening", "screening seeds that are said to be more", lambda s: s.update(screen_seeds=2), "audit", base="screened")
-edited("no_looks", "looks that are said to be one", lambda s: s.update(looks=s["looks"][-1:]), base="looks")
-edited("no_stand_in", "stand-in data that are said to be none", lambda s: s.pop("stand_in_for"), base="texts",
+edited("no_screening", "a larger number of screening seeds declared", lambda s: s.update(screen_seeds=2), "audit", base="screened")
+edited("no_looks", "several looks declared as one", lambda s: s.update(looks=s["looks"][-1:]), base="looks")
+edited("no_stand_in", "stand-in data not declared as such", lambda s: s.pop("stand_in_for"), base="texts",
        claim="what arms, studies and data are called")
 edited("more_steps", "a number of steps that differs from the runs", lambda s: s.update(steps=40), "report")
 edited("other_task", "a task that differs from the runs", lambda s: s.update(task="text"), "report")
@@ -448,7 +448,7 @@ def pass_gates(study):
 
 @forgery("report", "failing")
 def passing_gates():
-    """an arm whose gates fail, said to pass"""
+    """an arm whose gates fail, declared as passing"""
     study = load()
     pass_gates(study)
     store(study)
@@ -480,7 +480,7 @@ def more_checks():
 
 @forgery("audit")
 def skipped_gate():
-    """a gate that is said to have made no check, with all hashes"""
+    """a gate declared to have made no check, with all hashes"""
     study = load()
     study["arms"][0]["gates"][1]["checks"] = 0
     rebind(study)

@@ -16,7 +16,7 @@ for every in 1 4; do
 done
 for isa in base v3 v4 amx; do
     if [[ $(WEFT_ISA=$isa "$weft" version --json | field isa) != "$isa" ]]; then
-        skip "hashes and products at level $isa" "this processor does not have it"
+        skip "hashes and matmuls at level $isa" "this processor does not have it"
         continue
     fi
     json=$(WEFT_ISA=$isa "$weft" check --hashes --json)
@@ -27,7 +27,7 @@ for isa in base v3 v4 amx; do
     [[ ${#wanted} == 64 && $(field sha256 <<<"$json") == "$wanted" ]]
     result $? "all pairs of choices at level $isa: $json"
     counts=$(PRODUCTS=10 WEFT_ISA=$isa "$units/products" 2>&1)
-    result $? "products at level $isa: $(grep -o '# .*' <<<"$counts" | tr '\n' ' ')"
+    result $? "matmuls at level $isa: $(grep -o '# .*' <<<"$counts" | tr '\n' ' ')"
 done
 counts=$(ATTENTION=10 "$units/attention" 2>&1)
 result $? "attention at all levels: $(grep -o '# .*' <<<"$counts")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# plan.sh - compares the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces,
+# plan.sh - compares the time of a step on 1, 2, 4 and 8 ranks of this host, and on two hosts (network namespaces,
 # TCP) over a link of 1 Gbit/s, with the prediction of `weft plan` from the network measured by `weft bench network` and
 # the micro-batch measured by `weft bench train`; medians of three rounds, ratios within a round. Also checks that the
 # weights match a single process, and measures how much of the communication over the slow link is overlapped with

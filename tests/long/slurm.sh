@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this computer (slurmctld, two slurmd in
+# slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this host (slurmctld, two slurmd in
 # network namespaces, munge): a job that reaches its time limit saves, is requeued, and ends with the weights of a run
 # without Slurm. Then studies: an array job whose runs have two ranks each, and runs placed by srun, of which one node
 # fails. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
@@ -22,11 +22,11 @@ end() {
 }
 trap end EXIT
 if ! command -v slurmctld munged >/dev/null || ! has openmpi; then
-    skip "a job of Slurm" "slurm-wlm, munge or Open MPI is not installed: tools/deps.sh --slurm"
+    skip "a Slurm job" "slurm-wlm, munge or Open MPI is not installed: tools/deps.sh --slurm"
     finish
 fi
 if ! tests/mpi/hosts "$net" up; then
-    skip "a job of Slurm" "two hosts cannot be made"
+    skip "a Slurm job" "two hosts cannot be created"
     finish
 fi
 

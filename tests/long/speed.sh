@@ -21,9 +21,9 @@ bar() { # EXPRESSION NAME COMMAND...
     result $? "$name: $expression"
 }
 
-bar "geomean >= 0.9 and min >= 0.75" "products through the graph against the bare engine" bench engine --seconds 120
-bar "share_of_product >= 0.4" "attention against a bare product" bench attention --seconds 20
+bar "geomean >= 0.9 and min >= 0.75" "matmuls through the graph against the bare engine" bench engine --seconds 120
+bar "share_of_product >= 0.4" "attention against a bare matmul" bench attention --seconds 20
 for preset in gpt2-mini gpt2-124m; do
-    bar "ratio_bare < 2" "a step of $preset against its products" bench train --preset $preset
+    bar "ratio_bare < 2" "a step of $preset against its matmuls" bench train --preset $preset
 done
 finish

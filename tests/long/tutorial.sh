@@ -14,5 +14,5 @@ follow docs/tutorial.md
 result $? "docs/tutorial.md: every command runs"
 tail -12 "$work/log" | sed 's/^/# /'
 grep -q 'worse by\|better by\|not resolved' "$work/log"
-result $? "its study comes to a verdict"
+result $? "its study reaches a verdict"
 finish

@@ -46,7 +46,7 @@ for kind in openmpi mpich; do
             tail -n 5 "$scratch/err"
         same "$number ranks with $kind" "$scratch/$kind$number"
         [[ $(field ranks <"$scratch/json") == "$number" ]]
-        result $? "it says $number ranks"
+        result $? "it prints $number ranks"
     done
     "$weft" audit "$scratch/${kind}4" >/dev/null 2>"$scratch/err"
     result $? "an audit alone of 4 ranks with $kind"
@@ -70,7 +70,7 @@ for kind in openmpi mpich; do
 
     ranks $kind 3 train gpt2 "${small[@]}" --set micro_batches=2 >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q '3 ranks share the 2 groups' "$scratch/err"
-    result $? "more ranks than groups are refused with $kind"
+    result $? "more ranks than groups are rejected with $kind"
 done
 
 if has openmpi && has mpich; then
@@ -119,5 +119,5 @@ END
 fi
 WEFT_RANKS=2 WEFT_MODULES=$scratch "$weft" train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
 (($? == 1)) && grep -q 'MPI' "$scratch/err"
-result $? "ranks without MPI are refused"
+result $? "ranks without MPI are rejected"
 finish

@@ -19,8 +19,8 @@ json=$("$weft" ablate --config configs/recall-quick --dry-run --json --out "$scr
     [[ $(field gates_failed <<<"$json") == 0 && ! -e $scratch/study ]]
 result $? "configs/recall-quick --dry-run"
 
-# The full RA-MLA study is too large for this machine, or its text is not there: that is reported, with what to run instead.
+# If the full RA-MLA study is too large for this machine, or its text is missing, a message names the study to run instead.
 "$weft" ablate --config configs/gpt2-ra-mla-full --out "$scratch/study" >"$scratch/out" 2>"$scratch/err"
 (($? == 1)) && grep -q "about .* days" "$scratch/err" && grep -q gpt2-ra-mla-small "$scratch/err" && [[ ! -e $scratch/study ]]
-result $? "the full RA-MLA study is refused with its time and a smaller one"
+result $? "the full RA-MLA study is rejected with its time and a smaller one"
 finish

@@ -26,12 +26,12 @@ for isa in base v3 v4 amx; do
     [[ ${#wanted} == 64 && ($isa == "$best" || $(pairs_at $isa) == "$wanted") ]]
     result $? "pairs of choices at level $isa"
     WEFT_ISA=$isa "$products" >/dev/null 2>&1
-    result $? "products at level $isa"
+    result $? "matmuls at level $isa"
 done
 ! "$weft" check --hashes --model none 2>/dev/null
-result $? "a model without hashes is refused"
+result $? "a model without hashes is rejected"
 for wrong in "--model w2" --pairs "--hashes --every 2" "--hashes --pairs --model w2" "--hashes --op add"; do
     ! "$weft" check $wrong 2>/dev/null
-    result $? "weft check $wrong is refused"
+    result $? "weft check $wrong is rejected"
 done
 finish

@@ -34,13 +34,13 @@ for version in tests/fixtures/*/; do
     result $? "$version: weft data info reads token files"
     "$weft" eval run --data text --json >new 2>err && same tokens bytes loss context && grep -q 'has no hashes' err &&
         grep -q "$(python3 "$hash" run/step-*/model.safetensors)" new
-    result $? "$version: weft eval gives a run's text the recorded loss, and says that nothing vouches for the weights"
+    result $? "$version: weft eval gives a run's text the recorded loss, and reports that nothing vouches for the weights"
     "$weft" compare run run-unfinished --json >new 2>&1 && grep -q '"B.seeds": 0' new
     result $? "$version: weft compare reads a finished and an unfinished run"
 
     cp -r run-unfinished kept && ! "$weft" train run-unfinished --resume --json >new 2>err &&
         grep -q 'trained by a different release, whose results had different bits' err && diff -r run-unfinished kept
-    result $? "$version: weft train --resume is refused, and changes nothing"
+    result $? "$version: weft train --resume is rejected, and changes nothing"
 
     figures=(params lr seeds loss_mean diff_mean)
     "$weft" report study --json >new && ln -sf report.json old &&

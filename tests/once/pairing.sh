@@ -79,7 +79,7 @@ edit old 'for r in runs.values(): del r["stream_sha256"]'
 rm "$scratch"/old/runs/dot/*/initial.json
 "$weft" report "$scratch/old" >"$scratch/out" && grep -q '^w2-full .* better by' "$scratch/out" &&
     grep -q 'Not recorded: the samples that 15 of 15 runs read and the initial weights of 5' "$scratch/out"
-result $? "a study without the hashes is compared as before, and the report says what is not known"
+result $? "a study without the hashes is compared as before, and the report states what was not recorded"
 "$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q 'better by' "$scratch/out" && ! grep -q 'Not recorded' "$scratch/out"
 result $? "weft compare pairs two arms"
 sed -i -E "s/(\"stream_sha256\": \")[0-9a-f]*/\1$(printf %064d 0)/" "$scratch"/sound/runs/w2-full/*seed-1/log.jsonl

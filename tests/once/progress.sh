@@ -36,7 +36,7 @@ prepare=(data prepare "$scratch/text")
 on_terminal 200 "${prepare[@]}" --out "$scratch/a" >"$scratch/seen"
 result $? "data prepare runs on a terminal"
 grep -qP '\r[0-9]+ documents.*tokens.*MB/s  [0-9.]+ (second|minute)s? left\e\[K' "$scratch/seen"
-result $? "its line is rewritten, cleared to its end, and says how much time is left"
+result $? "its line is rewritten, cleared to its end, and shows the time left"
 # \r starts the line again each time; one newline ends it, before the result
 [[ $(tr '\r' '\n' <"$scratch/seen" | grep -c 'MB/s') -gt 1 && $(grep -c 'MB/s' "$scratch/seen") == 1 ]]
 result $? "it is one line"

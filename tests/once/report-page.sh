@@ -65,7 +65,7 @@ def look(browser, arms, width, scheme):
     result(wide <= 0, f"{where}: no wider than the screen ({wide})")
     drawn = page.evaluate(DRAWN)
     result(drawn == 3, f"{where}: three charts are drawn ({drawn})")
-    result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture says what it shows")
+    result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture has a description")
     if arms != "run":
         letters = page.eval_on_selector_all("svg text", LETTERS)
         result(letters >= 11, f"{where}: the letters of pictures can be read ({letters:.1f} px)")

@@ -117,7 +117,7 @@ static void compare_weights(struct weft_model *m, struct weft_model *longer)
         check(weft_model_weight(m, i, &a));
         check(weft_model_weight(longer, i, &b));
         for (int64_t e = 0; e < b.count; e++) {
-            bool wider = a.dims == 2 && a.dim[1] != b.dim[1]; /* distances; else rows come again */
+            bool wider = a.dims == 2 && a.dim[1] != b.dim[1]; /* distances; otherwise rows repeat */
             int64_t from = wider ? e / b.dim[1] * a.dim[1] + weft_min(e % b.dim[1], a.dim[1] - 1) : e % a.count;
             assert_true(b.values[e] == a.values[from]);
         }
@@ -443,7 +443,7 @@ static void test_ladder(void **state)
 
 /* ---- samplers */
 
-/* The share of each of three tokens in many draws. */
+/* The fraction of each of three tokens in many draws. */
 static void shares(const struct weft_sampling *how, double share[3])
 {
     static const float logits[3] = {1, 3, 2};

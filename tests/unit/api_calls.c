@@ -17,7 +17,7 @@
 
 enum { MODELS = 2, SESSIONS = 2, VOCAB = 17, CONTEXT = 40, SEQUENCES = 3, CHUNK = 24, BATCH = 2 };
 
-/* Everything made from a model is freed before the model. */
+/* Everything created from a model is freed before the model. */
 static struct {
     struct weft_config *config;
     struct weft_tokenizer *tokenizer;
@@ -218,7 +218,7 @@ static void call_model(int i)
     }
 }
 
-/* ---- what is made from models */
+/* ---- objects created from models */
 
 static void call_forward(int i)
 {

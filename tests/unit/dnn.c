@@ -44,7 +44,7 @@ static void check_guard(const void *p, size_t bytes)
         assert_int_equal(((const unsigned char *)p)[bytes + i], 0x5a);
 }
 
-/* ---- one product, planned, packed and run */
+/* ---- one matmul, planned, packed and run */
 
 struct product {
     struct weft_dnn_shape shape;
@@ -184,7 +184,7 @@ static void test_groups(void **state)
             }
 }
 
-/* f32 master weights packed for a bf16 product are the rounded weights, packed. */
+/* f32 master weights packed for a bf16 matmul are the rounded weights, packed. */
 static void test_pack_rounds(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_samples.c - before a study, arms that would read different samples are refused, and so are plans that cannot
+ * first_samples.c - before a study, arms that would read different samples are rejected, and so are plans that cannot
  * give a verdict: arms that would read different numbers of samples, and too few seeds.
  *
  * run-tests: 1 s, asan 1 s

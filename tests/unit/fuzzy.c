@@ -202,12 +202,12 @@ static void check_floor(int n, int m, int codes, double noise, double loss, doub
     close_stage(&s);
 }
 
-/* Where it can be written down. */
+/* Cases in which the floor has a closed form. */
 static void floors_are_exact(void **state)
 {
     (void)state;
     check_floor(2, 1, 2, 0, 0.5 * log(2), 0.75);                   /* the other key is the same or not */
-    check_floor(4, 3, 4, 0.75, log(4), 0.25);                      /* queries say nothing */
+    check_floor(4, 3, 4, 0.75, log(4), 0.25);                      /* queries carry no information */
     check_floor(3, 1, 4, 0, 6.0 / 16 * log(2) + 1.0 / 16 * log(3), /* two others, each the same in one of four */
                 9.0 / 16 + 6.0 / 32 + 1.0 / 48);
     /* One token of two codes: the right key agrees with 0.9, the other with 0.5; odds of 9. */

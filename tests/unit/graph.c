@@ -110,7 +110,7 @@ static void states_are_refused_when_misused(void **state)
     (void)state;
     struct cache c;
     open_cache(&c, WEFT_F32);
-    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* that content is gone */
+    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* that content was overwritten */
     open_cache(&c, WEFT_F32);
     expect_broken(&c, weft_store(c.g, c.state, c.x, c.index), "before an update");
     open_cache(&c, WEFT_F32);

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Sequences of one to three pages; chunks that cross pages, and rings that come round. */
+/* Sequences of one to three pages; chunks that cross pages, and rings that wrap around. */
 enum { SEQUENCES = 3, LENGTH = 140, CHUNK = 55, VOCAB = 33, SEED = 7 };
 static const int64_t lengths[SEQUENCES] = {LENGTH, 65, 131};
 

@@ -169,7 +169,7 @@ static const struct weft_mechanism passing = {
     .heads = passing_heads,
 };
 
-/* ---- positions in every second layer only: by design, or without saying so */
+/* ---- positions in every second layer only: by design, or undeclared */
 
 static bool is_odd(const struct weft_spec *spec, const void *opts, int layer) { return layer % 2; }
 

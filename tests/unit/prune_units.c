@@ -220,7 +220,7 @@ static void resumed_training_has_the_same_bits(void **state)
     check_resume_of_pruning(ALL "prune=0.95", 11, "d");
 }
 
-/* ---- what is refused */
+/* ---- what is rejected */
 
 static void refused(const char *preset, const char *settings, enum weft_status status, const char *words)
 {

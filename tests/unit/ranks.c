@@ -285,7 +285,7 @@ static enum weft_status collect(struct weft_comm *c, void *context)
             if (array[i] != 'a' + r)
                 return FAIL(WEFT_CHECK, "rank %d has '%s'", c->rank, array);
     TRY(weft_comm_any(c, c->rank == c->size - 1, &any));
-    return any ? weft_comm_agree(c, "config", "the same") : FAIL(WEFT_CHECK, "nobody said so");
+    return any ? weft_comm_agree(c, "config", "the same") : FAIL(WEFT_CHECK, "no rank passed true");
 }
 
 static void ranks_collect(void **state)
@@ -314,7 +314,7 @@ static enum weft_status leave(struct weft_comm *c, void *context)
     int64_t blocks[4] = {0};
     (void)context;
     if (c->rank == 1)
-        return FAIL(WEFT_NOMEM, "rank 1 is gone");
+        return FAIL(WEFT_NOMEM, "rank 1 was lost");
     TRY(weft_comm_gather(c, blocks, sizeof *blocks));
     return WEFT_OK;
 }
@@ -326,7 +326,7 @@ static void failures_reach_all(void **state)
     assert_non_null(strstr(weft_error(), "rank 2 of 4: its config differs from rank 0's"));
     assert_int_equal(weft_comm_loopback(4, fail_alone, NULL), WEFT_NOMEM);
     assert_int_equal(weft_comm_loopback(4, leave, NULL), WEFT_NOMEM);
-    assert_non_null(strstr(weft_error(), "rank 1 is gone"));
+    assert_non_null(strstr(weft_error(), "rank 1 was lost"));
 }
 
 int main(void)

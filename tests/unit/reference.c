@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* ---- a reference made by the f64 execution, from the inputs as they were written */
+/* ---- a reference computed in f64, from the inputs as they were written */
 
 struct making {
     struct weft_spec tiny;

@@ -64,7 +64,7 @@ static double by_session(const struct stage *s, const int32_t *tokens, int64_t c
     return nll;
 }
 
-/* Sequences up to a context and one token; the longer ones say what is left of them. */
+/* Sequences of up to a context and one token, and longer ones; `windows` lists the windows that are scored. */
 static const struct sequence {
     int64_t count, from;
     int64_t windows[3][3]; /* first token, count, from */

@@ -87,7 +87,7 @@ static void once(void **state)
     assert_true(s.failed > 0);
     check(weft_simulate_record(scratch, &s));
     broken = SOUND;
-    check(weft_simulate_once(scratch, false, &s)); /* the record says that it failed, so it does not count */
+    check(weft_simulate_once(scratch, false, &s)); /* recorded as failed, so it does not count */
     assert_true(s.checks > 250 && s.failed == 0);
     check(weft_simulate_record(scratch, &s));
     broken = FREEDOM;

@@ -17,7 +17,7 @@ struct stage {
     struct weft_recipe recipe;
     struct weft_nn *model;
     struct weft_learner *t;
-    struct weft_net net; /* a graph of the model, where a test makes one */
+    struct weft_net net; /* a graph of the model, if a test builds one */
     struct weft_exec *exec;
 };
 

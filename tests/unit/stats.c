@@ -187,7 +187,7 @@ typedef double noise_fn(uint64_t key, uint64_t run);
 /* Most of the deviation belongs to the seed, and pairing removes it. The remaining deviation of a difference is 1. */
 static double normal(uint64_t key, uint64_t run) { return 3 * weft_normal(0, run) + sqrt(0.5) * weft_normal(key, run); }
 
-/* This share of runs ends in a worse basin. */
+/* This fraction of runs ends in a worse basin. */
 static double basins(uint64_t key, uint64_t run, double share)
 {
     return 0.1 * weft_normal(key, run) + (weft_uniform(weft_key(key, 1), run) < share);
@@ -212,7 +212,7 @@ static void draw(noise_fn *noise, int study, int arms, int64_t seeds, double los
             loss[a][i] = 10 + noise((uint64_t)a, (uint64_t)(study * MAX_SEEDS + i));
 }
 
-/* The shares of studies with one arm, planted to be better by `effect`, that call it better and worse. */
+/* The fractions of studies with one arm, planted to be better by `effect`, that call it better and worse. */
 struct tally {
     int64_t studies, better, worse;
 };
@@ -253,8 +253,8 @@ static void equal_arms_differ_in_one_study_of_twenty(void **state)
     assert_false_alarms("false alarms, normal noise, 3 seeds", normal, FEWER, 3, 0.05, 0.05);
 }
 
-/* The t test promises nothing here. With independent basins it errs less often than it says; with opposite ones
- * whenever all seeds fall on one side, however few they are. */
+/* The t test promises nothing here. With independent basins it errs less often than its level; with opposite ones
+ * whenever all seeds fall on one side, however few there are. */
 static void basins_are_no_normal_noise(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static double size_of(const struct weft_study *s, const struct weft_spec *spec)
     return size;
 }
 
-/* The possible width that comes nearest, by trying them all. */
+/* Returns the nearest possible width, by trying all. */
 static int64_t nearest(const struct weft_study *s, const struct weft_arm *arm, int64_t most)
 {
     double goal = size_of(s, &s->arm[0].spec), least = INFINITY;

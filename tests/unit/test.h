@@ -32,7 +32,7 @@
 #define SANITIZED THREADS_SANITIZED
 #endif
 
-/* Tests with many cases of a kind take one of n, or of what WEFT_EVERY says: 1 takes all (make long-whole). */
+/* Tests with many cases of a kind take one of n, or of WEFT_EVERY if it is set: 1 takes all (make long-whole). */
 static inline int one_of(int n)
 {
     const char *asked = getenv("WEFT_EVERY");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: their effect on a text, and errors.
+ * tokenizer_json.c - tests each part of Hugging Face's tokenizer.json: its effect on a text, and its errors.
  * tests/once/tokenizers.sh compares them with PyPI's tokenizers.
  *
  * run-tests: 4 s, asan 12 s
@@ -402,7 +402,7 @@ static void hostile_pattern(void **state)
     weft_tokenizer_free(t);
 }
 
-/* Patterns whose time would grow with the square of the text: each start looks as far as the text goes. */
+/* Patterns whose time would grow with the square of the text: each start scans to the end of the text. */
 static void slow_patterns(void **state)
 {
     static const char *const patterns[] = {"[\\\\s\\\\S]+Z|[\\\\s\\\\S]", "a+b|[\\\\s\\\\S]",

@@ -64,7 +64,7 @@ static void find_stream(const struct reading *r)
             r->stream[r->nodes[i]->out[0]->id] = continues(r, r->nodes[i]);
 }
 
-/* Returns whether a separate op adds the product to the stream. */
+/* Returns whether a separate op adds the result to the stream. */
 static bool joins_stream(const struct reading *r, const struct weft_value *product)
 {
     for (int i = 0; i < r->count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sharing.c - checks that the model itself shares weights only where it declares this: a tied table saves exactly the
+ * sharing.c - checks that the model itself shares weights only if it declares this: a tied table saves exactly the
  * head, and every layer has its own weights and reads no others.
  *
  * Layers between the first and the last declare the same weights, and one more layer adds these. The first and the last

@@ -195,7 +195,7 @@ const struct weft_mutant weft_mutants_masks[] = {
      .check = "when later tokens change, matrices x 1000", .install = mask_by_constant, .twin_only = true},
     {"the k largest of one more", "m2=yes m2_select=topk", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens change", .install = shift_routes},
-    {"a root mean square over what comes later", "m2=yes m2_select=rms", .gate = WEFT_GATE_CAUSAL,
+    {"a root mean square over later weights", "m2=yes m2_select=rms", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens are missing", .install = pad_rms, .twin_only = true},
     {0},
 };

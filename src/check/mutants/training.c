@@ -183,7 +183,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"a quarter of the answers is not scored", SMALL, SAMPLES, .change_recipe = score_less},
     {"all samples are the same", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = repeat_samples},
-    {"samples come again after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
+    {"samples repeat after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
      .change_recipe = repeat_late},
     {"a token is never drawn", SMALL, .gate = WEFT_GATE_STEPPED, .check = "drawn as often as others",
      .change_recipe = leave_out_token},
@@ -209,7 +209,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"all layers drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_layers},
     {"all sites drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_at_sites},
     {"all steps drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_steps},
-    {"masks come again after 64 steps", SMALL "dropout=0.2", MASKS, .install = drop_alike_later},
+    {"masks repeat after 64 steps", SMALL "dropout=0.2", MASKS, .install = drop_alike_later},
     {"all seeds drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_by_seeds},
     {0},
 };

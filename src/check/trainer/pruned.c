@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pruned.c - checks that pruning does what its definition says. The number of pruned weights follows the schedule, in
+ * pruned.c - checks that pruning follows its definition. The number of pruned weights follows the schedule, in
  * each chosen matrix and in no other. They are the smallest ones, or they belong to the least important units. They,
  * their moments and their gradients are 0 and stay 0.
  *
@@ -81,7 +81,7 @@ static void remember(struct pruned *p)
     memcpy(p->before, all->weights, (size_t)all->total * sizeof *p->before);
 }
 
-/* Returns the number of pruned weights that were larger before the step than one that is kept. */
+/* Returns the number of pruned weights that were larger before the step than a remaining one. */
 static int64_t count_larger(const struct pruned *p, const struct weft_param *w, const uint32_t *mask)
 {
     float least = INFINITY;

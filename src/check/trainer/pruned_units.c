@@ -170,8 +170,8 @@ static void weigh(struct choice *c)
     visit_all(c, note_zero);
 }
 
-/* A rank of M3 is pruned in all layers at once: its importance is the sum of squares over layers, and it counts as zero
- * if it is zero in all of them. */
+/* A rank of M3 is pruned in all layers together: its importance is the sum of squares over layers, and it counts as
+ * zero if it is zero in all of them. */
 static void weigh_alike(struct choice *c)
 {
     for (int64_t u = 0; u < c->units; u++) {

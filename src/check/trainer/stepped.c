@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped.c - checks on the twin that the trainer does what its definition says.
+ * stepped.c - checks on the twin that the trainer follows its definition.
  *
  * Steps of the real trainer, the first three and some later ones, are compared with a plain trainer: gradient sums,
  * losses, and every update, recomputed from the trainer's own gradients. They use several divisions of a step into

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped_own_size.c - checks that the trainer of the model itself does what its definition says: its samples, learning
+ * stepped_own_size.c - checks that the trainer of the model itself follows its definition: its samples, learning
  * rates, initial weights and inputs, and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
  *
  * The initial weights are trained and afterwards initialised again. The graphs of other gates are closed first, because

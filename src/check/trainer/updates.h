@@ -33,7 +33,7 @@ void weft_updates_close(struct weft_updates *u);
 /* To be called before and after weft_learner_step or weft_learner_update, with the gradient in sums[0]. */
 void weft_updates_before(struct weft_updates *u);
 void weft_updates_after(struct weft_updates *u);
-/* Reports the result of all updates as one check; `what` says which updates. */
+/* Reports the result of all updates as one check; `what` names them. */
 void weft_updates_report(const struct weft_trial *t, const struct weft_updates *u, const char *what);
 
 #endif

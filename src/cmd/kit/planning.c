@@ -162,7 +162,7 @@ static enum weft_status check_prospects(const struct weft_planning *p, struct we
     return check_samples(p, s);
 }
 
-/* A study that is trained on different hosts is checked on small copies only: its runs check the models themselves. */
+/* A study that is trained on different hosts is checked only on small copies; its runs check the models themselves. */
 enum weft_status weft_planning_check(const struct weft_planning *p, struct weft_study *s, const char *folder,
                                      struct weft_simulated *simulated)
 {

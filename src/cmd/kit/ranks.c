@@ -12,7 +12,7 @@
 static void write_all(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
 /* Runs in the watchdog's thread: the other threads may be anywhere and hold any lock, so nothing that takes one is
- * used. `weft launch` reads the file WEFT_STALL_REPORT, because mpirun may itself wait for a host that is gone. The
+ * used. `weft launch` reads the file WEFT_STALL_REPORT, because mpirun may itself wait for a lost host. The
  * launcher ends all ranks when the first exits, so this one first waits until the others have reported what they
  * know. */
 static void end_stalled(void *context, int lost, const char *what)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the rival of benches: one product in one formulation of oneDNN, with all threads and any order of summation.
+ * bare.c - the rival of benches: one matmul in one formulation of oneDNN, with all threads and any order of summation.
  *
  * Weights have the layout of a model, W [n,k]; activations X [m,k] and gradients dY [m,n] are row-major. Formulations:
  *   0  matmul, every operand in its own layout   Y = X W^t     dX = dY W     dW = dY^t X
@@ -8,7 +8,7 @@
  *   2  inner product, all operands in plain formats
  *   3  inner product, all operands in oneDNN's preferred formats
  *   4  matmul, the transposed operand first copied to row-major order (for dX: W to column-major order)
- * A run includes what a training step pays for every product: reorders of activations and gradients. Weights are
+ * A run includes what a training step pays for every matmul: reorders of activations and gradients. Weights are
  * reordered at creation, because a step reorders them only once. dW stays in oneDNN's preferred layout, because sums
  * over micro-batches may be kept in it. Y and dX have the operands' dtype, dW is f32. With batch > 1 (attention) both
  * operands are activations, and there is no inner product.

@@ -2,7 +2,7 @@
  *
  * engine.c - the engine that multiplies with oneDNN: one thread per tile of fixed size.
  *
- * oneDNN chooses its blocking, and with it the bits of results, by the number of rows and threads. So every product is
+ * oneDNN chooses its blocking, and with it the bits of results, by the number of rows and threads. So every matmul is
  * composed of one matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded with zeros.
  * Weights are packed in the format that this matmul prefers (format any); the outer product packs nothing, and its
  * depth is padded with zeros to the planned maximum. Sums are f32 and are stored by store_inl.h, as in every engine.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * onednn.h - shared by the two users of oneDNN: the engine and the bare products.
+ * onednn.h - shared by the two users of oneDNN: the engine and the bare matmuls.
  */
 #ifndef WEFT_DNN_ONEDNN_H
 #define WEFT_DNN_ONEDNN_H

@@ -277,7 +277,7 @@ static enum weft_status write_file(struct exporting *x, const char *keys, size_t
     return WEFT_OK;
 }
 
-/* Makes the header in memory, because its counts come first. */
+/* Builds the header in memory, because its counts come first. */
 static enum weft_status write_all(struct exporting *x, const struct weft_hf_family *hf,
                                   const struct weft_tokenizer *tokenizer, const char *path)
 {

@@ -15,15 +15,15 @@ static const char *const scalings[] = {
 #define AT(field) offsetof(struct weft_rope_turns, field)
 static const struct weft_opt options[] = {
     {"rope_base", WEFT_OPT_REAL, AT(base), "10000", 2, 1e12,
-     .help = "base of the rotation frequencies: the slowest pair turns once in about 2 pi times this many tokens"},
+     .help = "base of the rotation frequencies: the slowest pair rotates once in about 2 pi times this many tokens"},
     {"rope_scaling", WEFT_OPT_CHOICE, AT(scaling), "none", .choices = scalings,
      .help =
          "slower rotation for a context longer than the original: of all pairs, or of the slow pairs as in Llama 3.1"},
     {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none", .help = "slow-down factor"},
     {"rope_low", WEFT_OPT_REAL, AT(low), "1", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "number of turns in the original context below which pairs are slowed fully"},
+     .help = "number of rotations in the original context below which pairs are slowed fully"},
     {"rope_high", WEFT_OPT_REAL, AT(high), "4", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "number of turns in the original context above which pairs are not slowed"},
+     .help = "number of rotations in the original context above which pairs are not slowed"},
     {"rope_original", WEFT_OPT_INT, AT(original), "8192", 1, 1 << 24, .needs = "rope_scaling=llama3",
      .help = "original context in tokens"},
 };

@@ -8,7 +8,7 @@
  * H] is that node's second output. Since log P = logit - lse, every term is at least 0: nothing cancels.
  *
  * P is recomputed tile by tile and never stored. Key tiles are visited in order, so a row's bits depend only on its own
- * query and its visible keys. A diagnostic: it has no derivative.
+ * query and its visible keys. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"

@@ -21,7 +21,7 @@
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
  * and the gradients of the logits' inputs from dS as in attention.c. lse also depends on the logits; the backward pass
  * of the attention node handles that, from dlse. Saved: y, z and the selection. <dy, y> is computed from y as stored,
- * except for topk, where it is summed as w e at no extra cost.
+ * except that topk sums it as w e at no extra cost.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/route_backward_inl.h"

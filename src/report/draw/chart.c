@@ -4,8 +4,8 @@
  * and as JSON.
  *
  * Losses that span a decade are drawn on a logarithmic axis, because arms differ at the end, where losses are small.
- * Step axes are always linear: a logarithmic one would give most of its width to the first steps, where arms do not
- * differ yet.
+ * Step axes are always linear, because a logarithmic one would give most of its width to the first steps, where arms do
+ * not differ yet.
  */
 #include "report/read/results.h"
 

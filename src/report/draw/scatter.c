@@ -3,9 +3,9 @@
  * scatter.c - draws the losses of all arms as one picture next to the headline: for every arm a dot per seed and,
  * below, the mean difference from the first arm with its interval, relative to the mean of the first arm.
  *
- * The axis is linear even if losses span decades: the verdict is about a difference, and only on a linear axis does an
- * interval of a given width have the same length for every arm. Dots that would overlap are moved up or down, never
- * sideways.
+ * The axis is linear even if losses span decades, because the verdict is about a difference, and only on a linear axis
+ * does an interval of a given width have the same length for every arm. Dots that would overlap are moved up or down,
+ * never sideways.
  */
 #include "report/read/results.h"
 

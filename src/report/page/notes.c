@@ -214,7 +214,7 @@ static void note_edges(const struct weft_results *r, const struct noting *n)
         say(n, true, "The best learning rate is at the edge of the grid, so a better one may lie beyond it: %s.", list);
 }
 
-/* Failed runs and runs that have not been started are treated alike: the table is based on the others. */
+/* Failed runs and runs that have not been started are treated alike, because the table is based on the others. */
 static void note_missing(const struct weft_results *r, const struct noting *n)
 {
     enum { NAMED = 8 };

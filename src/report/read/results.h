@@ -73,7 +73,7 @@ struct weft_runlog {
     char config_sha256[65], data_sha256[65], plan_sha256[65], gates_sha256[65]; /* "": not recorded */
     char chain[65]; /* hash of the last record; "": none, as in logs of release 0.1.0 */
 };
-/* Reads a log; refuses one whose chain is broken. */
+/* Reads a log; rejects one with a broken chain. */
 enum weft_status weft_runlog_load(struct weft_runlog *log, const char *folder, struct weft_arena *arena);
 
 /* ---- a single run (run.c), and its files (run_page.c) */

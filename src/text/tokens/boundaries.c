@@ -3,7 +3,7 @@
  * boundaries.c - finds the documents that windows of a stream are cut from.
  *
  * Every document ends with the end-of-text token. Between two windows, it only matters whether there is one, so the
- * search goes backwards from the later window and reads little more of a long stream than the windows.
+ * search runs backwards from the later window and reads little more of a long stream than the windows.
  */
 #include "text/text.h"
 

@@ -216,7 +216,7 @@ static enum weft_status check(const struct weft_prepare *how)
 {
     struct stat s;
     if (!(how->val_share >= 0 && how->val_share < 1))
-        return FAIL(WEFT_INVALID, "a validation share of %g is out of range: expected at least 0 and less than 1",
+        return FAIL(WEFT_INVALID, "a validation fraction of %g is out of range: expected at least 0 and less than 1",
                     how->val_share);
     if (how->shard_tokens < 1 || how->shard_tokens > INT32_MAX)
         return FAIL(WEFT_INVALID, "%lld tokens per file is out of range: expected 1 to %d",

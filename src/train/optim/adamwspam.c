@@ -10,7 +10,7 @@
  *
  * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient stays as it is, so
  * that the step is rejected. A spike of one element is cut to at most sqrt(theta) times its usual size, so its effect
- * on v is gone after about ln(theta) / (1 - beta2) steps, however large it was.
+ * on v vanishes after about ln(theta) / (1 - beta2) steps, however large it was.
  */
 #include "train/optim/adam_inl.h"
 

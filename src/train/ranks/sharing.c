@@ -3,7 +3,7 @@
  * sharing.c - sends gradients to their owners during the backward pass.
  *
  * For every bucket, each rank sends to each other rank the piece that the other owns, for each of its own nodes: (R -
- * 1)/R of the gradients if a rank's groups make one node. The owner then has all nodes of the tree and joins them in
+ * 1)/R of the gradients if a rank's groups form one node. The owner then has all nodes of the tree and joins them in
  * its order. With a state divided among all ranks, no rank can send or receive less in a step (S. Rajbhandari et al.,
  * ZeRO, arXiv:1910.02054).
  *

@@ -20,7 +20,7 @@ static enum weft_status load(struct weft_record *record, const char *checkpoint,
     if (record->may_differ)
         return FAIL(
             WEFT_INVALID,
-            "%s was made by an engine whose results have different bits (%s), so this one (%s) cannot check them",
+            "%s was written by an engine whose results have different bits (%s), so this one (%s) cannot check them",
             checkpoint, before.text[WEFT_ORIGIN_ISA], record->origin.text[WEFT_ORIGIN_ISA]);
     if (strcmp(binding->config, record->config_sha256) != 0)
         return FAIL(WEFT_CHECK, "%s was saved with options that differ from its log", checkpoint);

@@ -36,7 +36,7 @@ void weft_items_release(struct weft_items *t);
 /* Adds the next `samples` samples of `length` tokens, in order. */
 void weft_items_add(struct weft_items *t, int64_t samples, int64_t length, const int32_t *tokens,
                     const int32_t *targets, const float *nll);
-/* Call after all samples: drops items without scored tokens, and makes the hash. */
+/* Call after all samples: drops items without scored tokens, and computes the hash. */
 enum weft_status weft_items_finish(struct weft_items *t);
 
 /* Instead of init and add, for a growing list: adds one item after the other. `norm`: with the second cost. The caller
