@@ -79,9 +79,7 @@ const struct weft_op WEFT_OP(alibi) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_alibi(struct weft_graph *g, int64_t heads, int64_t offsets)

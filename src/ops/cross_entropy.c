@@ -329,9 +329,7 @@ const struct weft_op WEFT_OP(cross_entropy) = {
     .accumulates = 1u << W,
     .no_grad_out = 1u << NLL | 1u << LSE | 1u << PRED,
     .bwd_writes_out = true,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -19,11 +19,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     const struct weft_value *z = node->in[0];
-    if (!weft_dtype_is_float(z->dtype))
-        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
-    if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
-        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
-                              (long long)weft_shape_width(&z->shape), (long long)attr->heads);
+    TRY(weft_node_heads(node, 0, "z", attr->heads));
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&z->shape)));
 }
 
@@ -123,9 +119,7 @@ const struct weft_op WEFT_OP(head_similarity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -222,16 +222,14 @@ static void du_tile(void *context, int64_t i, int thread)
     }
 }
 
-static void dz_tile(void *context, int64_t tile, int thread)
+static void dz_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *dz = call->gin[Z];
     const int32_t *seq = call->in[SEQ]->data;
-    int64_t w = call->out[UNIT]->dim[1], rows = weft_min(weft_tensor_rows(dz), (tile + 1) * ROWS);
+    int64_t w = call->out[UNIT]->dim[1];
     size_t bytes = (size_t)w * weft_dtype_bytes(dz->dtype);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         for (int64_t head = 0; head < attr->heads; head++) {
             const float *du = du_of(call) + vector_of(call, r, head, spans(call)[seq[r]].length) * w;
             memcpy((char *)dz->data + (size_t)(r * attr->heads + head) * bytes, du, bytes);
@@ -242,7 +240,7 @@ static void bwd(const struct weft_call *call)
 {
     find_spans(call);
     weft_parallel(call->out[UNIT]->dim[0], du_tile, (void *)call);
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[Z]), ROWS), dz_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_rows(call->gin[Z]), ROWS, dz_tile);
 }
 
 /* The cosines, and in backward the same amount for g. */
@@ -348,9 +346,7 @@ const struct weft_op WEFT_OP(info_nce) = {
     .bwd_reads_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
     .differentiable = 1 << Z,
     .no_grad_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

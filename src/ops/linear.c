@@ -82,17 +82,15 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
 /* Gates run references on whole models, so they run in parallel: a tile is a few columns. */
 enum { REFERENCE_TILE = 16 };
 
-static void ref_tile(void *context, int64_t tile, int thread)
+static void ref_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     struct weft_dnn_shape s = sizes(WEFT_F64, call->in[P], weft_tensor_rows(call->in[X]));
     const double *x = call->in[X]->data, *p = call->in[P]->data;
     const double *b = call->in[B] ? call->in[B]->data : NULL;
     const double *addend = call->in[ADDEND] ? call->in[ADDEND]->data : NULL;
     double *y = call->out[0]->data;
-    int64_t columns = s.groups * s.width, last = weft_min((tile + 1) * REFERENCE_TILE, columns);
-    for (int64_t column = tile * REFERENCE_TILE; column < last; column++) /* rows in the inner loop: W is read once */
+    int64_t columns = s.groups * s.width;
+    for (int64_t column = first; column < last; column++) /* rows in the inner loop: W is read once */
         for (int64_t row = 0; row < s.max_rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             double start = (b ? b[column] : 0) + (addend ? addend[row * columns + column] : 0);
@@ -102,7 +100,7 @@ static void ref_tile(void *context, int64_t tile, int thread)
 
 static void ref(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_width(call->out[0]), REFERENCE_TILE), ref_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_width(call->out[0]), REFERENCE_TILE, ref_tile);
 }
 
 static void run(const struct weft_call *call)
@@ -150,16 +148,13 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return WEFT_OK;
 }
 
-static void bwd_ref_tile(void *context, int64_t tile, int thread)
+static void bwd_ref_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const double *x = call->in[X]->data, *dy = call->gout[0]->data;
     int64_t rows = weft_tensor_rows(call->gout[0]), columns = weft_tensor_width(call->gout[0]);
     struct weft_dnn_shape s = sizes(WEFT_F64, call->gin[W], rows);
     double *dw = call->gin[W]->data;
-    int64_t last = weft_min((tile + 1) * REFERENCE_TILE, columns);
-    for (int64_t column = tile * REFERENCE_TILE; column < last; column++)
+    for (int64_t column = first; column < last; column++)
         for (int64_t row = 0; row < rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             for (int64_t k = 0; k < s.depth; k++)
@@ -175,7 +170,7 @@ static void bwd_ref(const struct weft_call *call)
     for (int64_t i = 0; db && i < rows * columns; i++)
         db[i % columns] += dy[i];
     if (call->gin[W])
-        weft_parallel(weft_div_up(columns, REFERENCE_TILE), bwd_ref_tile, (void *)call);
+        weft_tiles_run(call, columns, REFERENCE_TILE, bwd_ref_tile);
 }
 
 static void add_rows(void *context, int64_t block, int thread)
@@ -197,14 +192,11 @@ static void add_rows(void *context, int64_t block, int thread)
     }
 }
 
-static void add_blocks(void *context, int64_t tile, int thread)
+static void add_blocks(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     float *db = call->gin[B]->data;
     int64_t n = weft_tensor_width(call->gout[0]), blocks = weft_div_up(weft_tensor_rows(call->gout[0]), ROW_BLOCK);
-    int64_t last = weft_min((tile + 1) * TILE, n);
-    for (int64_t i = tile * TILE; i < last; i += VLANES) {
+    for (int64_t i = first; i < last; i += VLANES) {
         vf total = vset(0);
         for (int64_t b = 0; b < blocks; b++)
             total += vload_f32((const float *)call->scratch + b * n + i, last - i);
@@ -220,7 +212,7 @@ static void bwd_run(const struct weft_call *call)
                            call->local, call->local_stride);
     if (call->gin[B]) {
         weft_parallel(weft_div_up(weft_tensor_rows(dy), ROW_BLOCK), add_rows, (void *)call);
-        weft_parallel(weft_div_up(weft_tensor_width(dy), TILE), add_blocks, (void *)call);
+        weft_tiles_run(call, weft_tensor_width(dy), TILE, add_blocks);
     }
 }
 
@@ -347,9 +339,7 @@ const struct weft_op WEFT_OP(linear) = {
     .differentiable = 1u << X | 1u << B | 1u << ADDEND | 1u << W,
     .accumulates = 1u << B | 1u << W,
     .inplace = 1 + ADDEND,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_linear(struct weft_graph *g, struct weft_value *x, struct weft_value *w, struct weft_value *b,

@@ -43,6 +43,16 @@ void weft_op_replace(enum weft_op_id id, const struct weft_op *op);
  * is 0. Floats get a gradient. */
 struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, int64_t rows,
                                    int64_t width);
+/* For shape(): fail if input i, called `name` in messages, is not of a float type, or its width is not a multiple of
+ * the heads. */
+enum weft_status weft_node_float(const struct weft_node *node, int i, const char *name);
+enum weft_status weft_node_heads(const struct weft_node *node, int i, const char *name, int64_t heads);
+/* For a kernel: calls fn for each tile of `size` of the `count` elements, rows or columns of a call, in parallel. `end`
+ * is the first one behind the tile. */
+typedef void weft_span_fn(const struct weft_call *call, int64_t first, int64_t end);
+void weft_tiles_run(const struct weft_call *call, int64_t count, int64_t size, weft_span_fn *fn);
+/* For a descriptor: the table of cases, and the function that builds their graphs. */
+#define WEFT_CASES(table, function) .cases = (table), .case_count = sizeof(table) / sizeof *(table), .build = (function)
 /* Creates a graph that can be differentiated: weft_graph_create with the ops fill and add. */
 struct weft_graph *weft_graph_new(enum weft_dtype compute);
 

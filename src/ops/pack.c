@@ -93,9 +93,7 @@ const struct weft_op WEFT_OP(pack) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_pack(struct weft_graph *g, struct weft_value *w, enum weft_pack how)

@@ -146,9 +146,7 @@ const struct weft_op WEFT_OP(rmsnorm) = {
     .no_grad_out = 1 << RSTD,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps,

@@ -48,8 +48,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[0], *pos = node->in[1];
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
     long long width = weft_shape_width(&x->shape), heads = attr->heads;
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     if (heads < 1 || width % (2 * heads) != 0)
         return weft_node_fail(node, "%lld columns cannot be divided into %lld heads of even width", width, heads);
     if (!(attr->turns.base > 0))
@@ -236,9 +235,7 @@ const struct weft_op WEFT_OP(rope) = {
     .differentiable = 1,
     .inplace = 1,
     .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

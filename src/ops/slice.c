@@ -89,14 +89,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(slice) = {
     .name = "slice",
     .summary = "y = columns first to first+width-1 of x",
-    .attr_bytes = sizeof(struct attr),
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.run = bwd, .ref = bwd_ref},
-    .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    COLUMNS_FIELDS,
 };
 
 struct weft_value *weft_slice(struct weft_graph *g, struct weft_value *x, int64_t first, int64_t width)

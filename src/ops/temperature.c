@@ -91,9 +91,7 @@ const struct weft_op WEFT_OP(temperature) = {
     .bwd_reads_in = 1,
     .differentiable = 1,
     .accumulates = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_temperature(struct weft_graph *g, struct weft_value *theta, double factor, double eps)

@@ -66,9 +66,7 @@ const struct weft_op WEFT_OP(view) = {
     .grad = grad,
     .differentiable = 1,
     .is_view = true,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_view(struct weft_graph *g, struct weft_value *x, struct weft_shape s)

@@ -206,9 +206,7 @@ const struct weft_op WEFT_OP(attention) = {
     .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE |
                       1u << Q_BIAS,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -162,9 +162,7 @@ const struct weft_op WEFT_OP(reciprocity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill_logits,
 };
 

@@ -363,9 +363,7 @@ const struct weft_op WEFT_OP(route) = {
                       1u << LSE | 1u << U,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
     .no_grad_out = 1u << Z | 1u << CUT,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 
