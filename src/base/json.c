@@ -78,6 +78,13 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
     return WEFT_OK;
 }
 
+enum weft_status weft_result_finish(struct weft_result *r, FILE *to, bool json)
+{
+    enum weft_status status = weft_result_print(r, to, json);
+    weft_result_free(r);
+    return status;
+}
+
 /* ---- files */
 
 void weft_json_real(double x, char *text, size_t size)

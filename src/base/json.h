@@ -19,6 +19,7 @@ void weft_result_text(struct weft_result *r, const char *name, const char *value
 void weft_result_int(struct weft_result *r, const char *name, int64_t value);
 void weft_result_real(struct weft_result *r, const char *name, double value);
 enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool json);
+enum weft_status weft_result_finish(struct weft_result *r, FILE *to, bool json); /* prints and frees it */
 
 /* Calls `entry` for each entry of a file that is one flat object, in order, with the value written as a setting: true
  * is "yes", 2 is "2", 2.0 is "2.0". Any input is safe. Errors: a file above 1 MiB, invalid syntax (with the line),

@@ -149,9 +149,7 @@ static enum weft_status print_result(const struct rung *g, const struct weft_que
     weft_result_int(r, "done", weft_queue_count(q, WEFT_DONE));
     weft_result_int(r, "done_before", known);
     weft_result_int(r, "failed", weft_queue_count(q, WEFT_FAILED));
-    enum weft_status status = weft_result_print(r, stdout, g->a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, g->a->common.json);
 }
 
 /* Prints the finding and the path of the page. */

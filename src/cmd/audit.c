@@ -165,9 +165,7 @@ static enum weft_status print(const struct args *a, const struct total *t)
     weft_result_int(r, "seed", a->seed);
     weft_result_text(r, "isa", weft_dnn_path());
     weft_result_int(r, "threads", weft_threads());
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status run(void *args)

@@ -115,8 +115,7 @@ static enum weft_status run_hashes(const struct args *a)
     weft_result_int(r, "differ", h.differ);
     weft_result_text(r, "sha256", all);
     weft_result_text(r, "isa", weft_dnn_path());
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
+    enum weft_status status = weft_result_finish(r, stdout, a->common.json);
     if (status == WEFT_OK && h.differ)
         return FAIL(
             WEFT_CHECK,
@@ -152,8 +151,7 @@ static enum weft_status run(void *args)
     weft_result_int(r, "thread_mismatches", sum.thread_mismatches);
     weft_result_int(r, "row_mismatches", sum.row_mismatches);
     weft_result_text(r, "isa", weft_dnn_path());
-    status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
+    status = weft_result_finish(r, stdout, a->common.json);
     if (status == WEFT_OK && sum.failed)
         return FAIL(WEFT_CHECK, "%d of %d cases failed: see the lines above", sum.failed, sum.cases);
     return status;

@@ -76,6 +76,7 @@ const char *weft_preset_name_at(int i);
 bool weft_is_folder(const char *path);
 /* Returns whether MODEL is a folder: a preset of the same name takes precedence. */
 bool weft_model_is_folder(const char *model);
+enum weft_status weft_model_check_folder(const char *model); /* fails if it is not */
 
 /* Prints arguments to stderr, quoted as for a shell. */
 void weft_say_words(const char *const *words);

@@ -97,9 +97,7 @@ static enum weft_status print(const struct args *a, const struct weft_results *r
     weft_result_text(out, "scored_on", by_val ? "validation" : "test");
     weft_result_text(out, "not_comparable", r->not_comparable ? r->not_comparable : "");
     weft_results_add(r, out);
-    enum weft_status status = weft_result_print(out, stdout, true);
-    weft_result_free(out);
-    return status;
+    return weft_result_finish(out, stdout, true);
 }
 
 static enum weft_status run(void *args)

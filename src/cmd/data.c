@@ -107,9 +107,7 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_t
     weft_result_int(r, "vocab", weft_tokenizer_vocab(tokenizer));
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "mb_per_s", (double)sum->bytes * 1e-6 / seconds);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status prepare(const struct args *a, const struct weft_tokenizer *tokenizer)
@@ -156,9 +154,7 @@ static enum weft_status print_info(const struct args *a, const struct weft_shard
     weft_result_text(r, "tokenizer_sha256", weft_shards_tokenizer(s));
     if (weft_shards_hash(s, hash))
         weft_result_text(r, "sha256", hash);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status info(const struct args *a)

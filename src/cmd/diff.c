@@ -67,9 +67,7 @@ static enum weft_status print(const struct weft_diff *d, bool json)
     weft_result_int(r, "first_step", d->step);
     if (d->step >= 0)
         add_difference(r, d, json);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
 static enum weft_status compare(struct args *a, struct weft_common run[2], struct weft_diff *d)

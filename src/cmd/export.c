@@ -203,9 +203,7 @@ static enum weft_status print(const struct args *a, const struct written *w)
         weft_result_int(r, "tokens_agree", w->parity.agree);
         weft_result_int(r, "tokens_unclear", w->parity.unclear);
     }
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 /* Returns whether the export is checked: quantised weights have different logits. */
@@ -222,9 +220,7 @@ static enum weft_status run(void *args)
     char folder[4096];
     struct weft_nn *model = NULL;
     struct written w = {0};
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "%s is not a folder with weights: pass a run, a checkpoint or a model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
     TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));

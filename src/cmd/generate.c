@@ -93,10 +93,7 @@ static enum weft_status open_all(struct work *w)
 {
     const struct args *a = w->a;
     const struct weft_sampling how = {a->temperature, a->top_k, a->top_p, a->min_p, a->repetition};
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID,
-                    "%s is not a folder with weights: pass a run (weft train --out), a checkpoint or a model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     if (a->context)
         TRY(weft_model_open_at(&w->model, a->common.model, a->context, 0));
     else

@@ -150,9 +150,7 @@ static enum weft_status print(const struct args *a, const struct side *s, const 
         weft_result_int(r, words[i], fits->count[i]);
     if (changed)
         weft_fits_print(fits, stderr);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status import_all(const struct args *a, struct side *theirs, struct side *ours)

@@ -115,9 +115,7 @@ static enum weft_status prune(const struct args *a, struct pruning *p)
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "%s is not a folder with weights: pass a run, a checkpoint or a model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     TRY(weft_folder_check_new(a->out));
     TRY(weft_common_init(&a->common));
     struct pruning p = {.result = weft_result_create()};

@@ -43,9 +43,7 @@ static enum weft_status run(void *args)
     weft_result_int(r, "files", p.files);
     weft_result_int(r, "checkpoints", p.checkpoints);
     weft_result_text(r, "data", !p.data_needed ? "none" : p.data_included ? "included" : "fingerprint only");
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 const struct weft_cmd weft_cmd_publish = {

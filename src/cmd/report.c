@@ -28,9 +28,7 @@ static enum weft_status print_json(const struct weft_results *r)
     weft_result_int(out, "runs", r->finished);
     weft_result_int(out, "runs_planned", r->planned);
     weft_results_add(r, out);
-    enum weft_status status = weft_result_print(out, stdout, true);
-    weft_result_free(out);
-    return status;
+    return weft_result_finish(out, stdout, true);
 }
 
 static void print_note(void *context, bool warning, const char *text)

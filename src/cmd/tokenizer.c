@@ -126,9 +126,7 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
 {
     struct weft_result *r = weft_result_create();
     weft_tokenizer_info(t, r);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
 /* Refuses files whose syntax would be learned as text. */
@@ -171,9 +169,7 @@ static enum weft_status print_tokens(const struct args *a, const int32_t *tokens
     weft_result_int(r, "threads", weft_threads());
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "megabytes_per_second", (double)bytes / 1e6 / seconds);
-    enum weft_status status = weft_result_print(r, stdout, true);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, true);
 }
 
 static enum weft_status encode_text(const struct args *a, const struct weft_tokenizer *t, FILE *from)

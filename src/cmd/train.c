@@ -192,9 +192,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_text(r, "stream_sha256", run->stream_sha256);
     if (*run->chain)
         weft_result_text(r, "chain", run->chain);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
 /* ---- stopping */

@@ -331,9 +331,7 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
     if (a->common.model)
         weft_result_text(r, "parts_without_definition", t->undefined);
     weft_result_text(r, "isa", weft_dnn_path());
-    enum weft_status status = weft_result_print(r, stdout, t->json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, t->json);
 }
 
 static enum weft_status run(void *args)

@@ -18,9 +18,7 @@ static enum weft_status run(void *args)
     weft_result_text(r, "isa", weft_isa_name(weft_isa()));
     weft_result_text(r, "products", weft_dnn_describe());
     weft_result_int(r, "threads", weft_threads());
-    enum weft_status status = weft_result_print(r, stdout, ((const struct weft_common *)args)->json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, ((const struct weft_common *)args)->json);
 }
 
 const struct weft_cmd weft_cmd_version = {

@@ -98,6 +98,15 @@ bool weft_model_is_folder(const char *model)
     return weft_is_folder(model);
 }
 
+enum weft_status weft_model_check_folder(const char *model)
+{
+    if (!weft_model_is_folder(model))
+        return FAIL(WEFT_INVALID,
+                    "%s is not a folder with weights: pass a run (weft train --out), a checkpoint or a model folder",
+                    model);
+    return WEFT_OK;
+}
+
 void weft_say_words(const char *const *words)
 {
     char *text = NULL;

@@ -240,7 +240,5 @@ enum weft_status weft_planning_json(const struct weft_study_ladder *l, const str
         failed += add_rung(r, &l->rung[i].study, rung);
     }
     weft_result_int(r, "gates_failed", failed);
-    enum weft_status status = weft_result_print(r, stdout, true);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, true);
 }

@@ -287,7 +287,5 @@ enum weft_status weft_rungs_print(const struct weft_rungs *l, bool json, FILE *t
     }
     struct weft_result *r = weft_result_create();
     add(l, r);
-    enum weft_status status = weft_result_print(r, to, true);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, to, true);
 }

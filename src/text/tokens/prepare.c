@@ -162,9 +162,7 @@ static enum weft_status print_data(const struct prepare *p, const char *tokenize
     weft_result_int(r, "bytes", p->sum->bytes);
     add_split(r, "train", &p->sum->train);
     add_split(r, "val", &p->sum->val);
-    enum weft_status status = weft_result_print(r, f, true);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, f, true);
 }
 
 static enum weft_status write_data(struct prepare *p)
