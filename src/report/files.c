@@ -19,9 +19,8 @@ void weft_markdown(FILE *to, const char *text)
     }
 }
 
-static void print_note(void *context, bool warning, const char *text)
+void weft_markdown_note(void *to, bool warning, const char *text)
 {
-    FILE *to = context;
     fputs(warning ? "- **Note:** " : "- ", to);
     weft_markdown(to, text);
     fputc('\n', to);
@@ -55,7 +54,7 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
     fputs("\n\n**", to);
     weft_markdown(to, headline);
     fputs("**\n\n", to);
-    weft_results_notes(r, print_note, to);
+    weft_results_notes(r, weft_markdown_note, to);
     bool items = false;
     for (int i = 0; i < r->arm_count; i++)
         items |= r->arm[i].found.test.difference.items > 0;

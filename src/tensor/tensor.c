@@ -149,3 +149,12 @@ void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum wef
     for (int64_t i = 0; i < n; i++)
         weft_tensor_set(&target, i, weft_tensor_get(&source, i));
 }
+
+double weft_tensor_rms(const struct weft_tensor *x)
+{
+    int64_t n = weft_tensor_count(x);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += weft_tensor_get(x, i) * weft_tensor_get(x, i);
+    return n ? sqrt(sum / (double)n) : 0;
+}

@@ -52,5 +52,6 @@ void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum wef
 /* Reads and writes element i as a double. For tests, references and printing. */
 double weft_tensor_get(const struct weft_tensor *t, int64_t i);
 void weft_tensor_set(struct weft_tensor *t, int64_t i, double x);
+double weft_tensor_rms(const struct weft_tensor *x); /* root mean square; 0 if there are no elements */
 
 #endif

@@ -54,15 +54,6 @@ static const char *value_name(const struct weft_optrial *t, const struct weft_va
 
 /* ---- the requirements */
 
-static double root_mean_square(const struct weft_tensor *x)
-{
-    int64_t n = weft_tensor_count(x);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += weft_tensor_get(x, i) * weft_tensor_get(x, i);
-    return n ? sqrt(sum / (double)n) : 0;
-}
-
 static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype)
 {
     double own = dtype == WEFT_BF16 ? t->op->tolerance_bf16 : t->op->tolerance;
@@ -74,7 +65,7 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
         char name[64];
         if (want->dtype == WEFT_I32 && dtype == WEFT_BF16)
             continue; /* an arg max may flip on a rounded tie */
-        double scale = want->dtype == WEFT_I32 ? 0 : root_mean_square(want);
+        double scale = want->dtype == WEFT_I32 ? 0 : weft_tensor_rms(want);
         for (int64_t i = 0; i < n; i++) {
             double a = weft_tensor_get(want, i), b = weft_tensor_get(got, i);
             double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;

@@ -89,8 +89,7 @@ void weft_culprit_find(const struct weft_trial *t, weft_gate_fn *gate, const cha
 /* Writes why a weight has no gradient in this graph of a model, for example which input of its op is 0 (dead.c). */
 void weft_dead_explain(const struct weft_nn *model, struct weft_net_size size, int weight, char text[160]);
 
-/* Return the root mean square of a float tensor, and the largest difference between two of the same shape. */
-double weft_tensor_rms(const struct weft_tensor *x);
+/* Returns the largest difference between two tensors of the same shape. */
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b);
 
 /* ---- options of a model with their values (options.c) */

@@ -173,15 +173,6 @@ const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i)
 
 /* ---- tensors */
 
-double weft_tensor_rms(const struct weft_tensor *x)
-{
-    int64_t n = weft_tensor_count(x);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += weft_tensor_get(x, i) * weft_tensor_get(x, i);
-    return n ? sqrt(sum / (double)n) : 0;
-}
-
 double weft_tensor_distance(const struct weft_tensor *a, const struct weft_tensor *b)
 {
     int64_t n = weft_tensor_count(a);

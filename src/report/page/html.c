@@ -20,6 +20,13 @@ void weft_html(FILE *to, const char *text)
     }
 }
 
+void weft_html_note(void *to, bool warning, const char *text)
+{
+    fputs(warning ? "<li class=\"warning\"><strong>Note:</strong> " : "<li>", to);
+    weft_html(to, text);
+    fputs("</li>\n", to);
+}
+
 void weft_html_open_page(const char *title, const char *what, bool charts, FILE *to)
 {
     fprintf(to,

@@ -28,13 +28,6 @@ static void put_uplot_js(const struct page *p) { fputs(weft_embedded_uplot_js, p
 static void put_uplot_css(const struct page *p) { fputs(weft_embedded_uplot_css, p->to); }
 static void put_uplot_licence(const struct page *p) { fputs(weft_embedded_uplot_licence, p->to); }
 
-static void put_note(void *context, bool warning, const char *text)
-{
-    FILE *to = context;
-    fputs(warning ? "<li class=\"warning\"><strong>Note:</strong> " : "<li>", to);
-    weft_html(to, text);
-    fputs("</li>\n", to);
-}
 /* The page reloads itself while planned runs are missing. */
 static void put_refresh(const struct page *p)
 {
@@ -47,7 +40,7 @@ static void put_headline(const struct page *p)
     weft_results_headline(p->r, text);
     weft_html(p->to, text);
 }
-static void put_notes(const struct page *p) { weft_results_notes(p->r, put_note, p->to); }
+static void put_notes(const struct page *p) { weft_results_notes(p->r, weft_html_note, p->to); }
 
 /* ---- large ones */
 

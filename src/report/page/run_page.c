@@ -79,14 +79,6 @@ static void put_charts(const struct curves *c, FILE *to)
 
 /* ---- the page */
 
-static void put_note(void *context, bool warning, const char *text)
-{
-    FILE *to = context;
-    fputs(warning ? "<li class=\"warning\"><strong>Note:</strong> " : "<li>", to);
-    weft_html(to, text);
-    fputs("</li>\n", to);
-}
-
 static void put_figure(void *context, const char *name, const char *value, bool time)
 {
     FILE *to = context;
@@ -132,7 +124,7 @@ static void put_header(const struct weft_run_report *run, FILE *to)
     fputs("</h1>\n<p class=\"headline\">", to);
     weft_html(to, run->headline);
     fputs("</p>\n<ul class=\"notes\">\n", to);
-    weft_run_notes(run, put_note, to);
+    weft_run_notes(run, weft_html_note, to);
     fprintf(to,
             "</ul>\n<nav aria-label=\"Sections\"><a href=\"#curves\">Curves</a> <a href=\"#figures\">Figures</a> "
             "<a href=\"#settings\">Settings</a> %s<a href=\"#reproduce\">Reproduce</a></nav>\n</header>\n",
@@ -172,14 +164,6 @@ void weft_run_page(const void *report, FILE *to)
 
 /* ---- Markdown */
 
-static void print_note(void *context, bool warning, const char *text)
-{
-    FILE *to = context;
-    fputs(warning ? "- **Note:** " : "- ", to);
-    weft_markdown(to, text);
-    fputc('\n', to);
-}
-
 static void print_figure(void *context, const char *name, const char *value, bool time)
 {
     FILE *to = context;
@@ -198,7 +182,7 @@ void weft_run_markdown(const void *report, FILE *to)
     fputs("\n\n**", to);
     weft_markdown(to, run->headline);
     fputs("**\n\n", to);
-    weft_run_notes(run, print_note, to);
+    weft_run_notes(run, weft_markdown_note, to);
     fputs("\n| figure | value |\n|---|---|\n", to);
     weft_run_figures(run, print_figure, to);
     fputs("\nSettings that differ from the preset and from the defaults:\n\n| option | value |\n|---|---|\n", to);

@@ -155,6 +155,9 @@ void weft_report_page(const struct weft_results *r, const struct weft_curves *c,
 
 /* Writes text from a file as a cell of a Markdown table, with markup characters escaped. */
 void weft_markdown(FILE *to, const char *text);
+/* Write a note of the results as an item of a list: for weft_results_notes, with the FILE as context. */
+void weft_markdown_note(void *to, bool warning, const char *text);
+void weft_html_note(void *to, bool warning, const char *text);
 
 /* Parts of the page. Text from files is escaped. */
 void weft_html(FILE *to, const char *text); /* html.c */
