@@ -9,7 +9,7 @@ source tests/tap
 weft=$(realpath "${WEFT:-build/weft}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cp -r Makefile configs include "$scratch"
+cp -r Makefile tools configs include "$scratch"
 cd "$scratch" || exit 1
 
 say() { sed 's/^/# /' "$@"; }

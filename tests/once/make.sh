@@ -10,12 +10,15 @@ trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 make --no-print-directory help >"$scratch/help"
-undocumented=$(sed -n 's/^\.PHONY: \(.*\)/\1/p' Makefile | tr ' \\' '\n\n' | grep -E '^[a-z-]+$' |
+undocumented=$(sed -n 's/^\.PHONY: \(.*\)/\1/p' Makefile tools/*.mk | tr ' \\' '\n\n' | grep -E '^[a-z-]+$' |
     grep -vxE 'all|study|long-fuzz|fuzz-programs' | while read -r target; do
     grep -q "\<$target\>" "$scratch/help" || echo "$target"
 done)
 [[ -s $scratch/help && -z $undocumented ]]
 result $? "make help lists every target $undocumented"
+mkdir "$scratch/tree" && cp -r Makefile tools include "$scratch/tree" && rm "$scratch/tree/tools/run_tests.py"
+make --no-print-directory -C "$scratch/tree" help 2>&1 | cmp -s - "$scratch/help"
+result $? "the list of tests is only made for targets that run them"
 
 cat >"$scratch/Makefile" <<'END'
 include Makefile
