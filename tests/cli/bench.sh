@@ -4,7 +4,6 @@
 # run-tests: 20 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 field() { sed -n "s/.*\"$1\": \([-0-9.e+]*\).*/\1/p"; }
 holds() { # NAME CONDITION: an awk expression
@@ -17,10 +16,8 @@ share() { # SETTING...: FLOPs of attention in training, at 64 tokens, as `weft s
 
 for settings in geom=dot "geom=w2 spread=full" geom=overlap "attn=latent latent_width=16" \
     "geom=w2 attn=latent latent_width=16 pos=rope"; do
-    sets=()
-    for setting in $settings; do
-        sets+=(--set "$setting")
-    done
+    read -ra sets <<<"$settings"
+    sets=("${sets[@]/#/--set=}")
     positions=()
     [[ $settings != *rope* ]] || positions=(--set pos=rope)
     json=$("$weft" bench attention --preset gpt2 "${sets[@]}" --length 64,128 --seconds 1 --threads 1 --json 2>/dev/null)

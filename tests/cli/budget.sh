@@ -7,34 +7,14 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 cp -r Makefile tools configs include "$scratch"
 cd "$scratch" || exit 1
 
-cat >tiny <<'END'
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2 warmup=0"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=32
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=1000000
-CONFIG_WEFT_WARMUP=250000
-CONFIG_WEFT_EVAL_SAMPLES=16
-CONFIG_WEFT_SEEDS=1
-END
+tiny_config "dot: geom=dot | w2: geom=w2 warmup=0" 1000000 RECALL_LENGTH=8 WIDTH=32 WARMUP=250000 EVAL_SAMPLES=16 SEEDS=1 >tiny
 study() { "$weft" ablate --config tiny --json "$@" >out 2>err; } # ARGUMENTS...
 gated() { WEFT_TEST_SKIP_GATES=0 study "$@"; }                     # one that can be reported
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    study "$@"
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "ablate $*: prints: $text"
-}
+study_refuses() { refuses "$1" ablate --config tiny --json "${@:2}"; } # TEXT ARGUMENTS...
 # planned FOLDER: steps, then steps and warmup of every arm.
 planned() {
     python3 -c 'import json, sys
@@ -48,12 +28,12 @@ plan_hash() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1] + "
 study --dry-run --unsafe --out none --budget 0.5 && steps=$(field steps <out) && ((steps > 1 && steps < 1000000)) &&
     python3 -c 'import json; s = json.load(open("out"))["seconds"]; exit(not 25 < s <= 30)' &&
     grep -q "^$steps of 1000000 steps for every arm, .*: fixed by a budget of 0.5 minutes" err && [[ ! -e none ]]
-result $? "the number of steps is the largest that fits"
-refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" --out none --budget 1e-5
-refuses "the steps of a ladder's rungs follow from their parameters" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
-refuses "arm b has steps=50 and arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
-refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
-refuses "budget=-1 is invalid" --out none --budget -1
+result $? "as many steps as fit, and no fewer"
+study_refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" --out none --budget 1e-5
+study_refuses "the steps of a ladder's rungs follow from their parameters" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
+study_refuses "arm b has steps=50 and arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
+study_refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
+study_refuses "budget=-1 is invalid" --out none --budget -1
 
 # The plan fixes the number; a new estimate does not change it.
 study --out kept --budget 0.5 --slurm && read -r steps one warmup two zero <<<"$(planned kept)" &&
@@ -66,8 +46,8 @@ result $? "a single run takes the number from the plan"
 gated --out kept --budget 0.5 && [[ $(planned kept) == "20 20 5 20 0" && $(field done_before <out) == 1 ]] &&
     [[ $(wc -l <kept/runs.jsonl) == 2 ]] && ! grep -v '"steps": 20,' kept/runs.jsonl
 result $? "and so does the study that continues"
-refuses "kept has a study with a different plan" --out kept --budget 1.5
-refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
+study_refuses "kept has a study with a different plan" --out kept --budget 1.5
+study_refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
 "$weft" report kept | grep -q "^A budget of 0.5 minutes fixed the number of steps: 20 of 1000000, .* steps=20 and warmup=5 without" &&
     grep -q "A budget of 0.5 minutes fixed the number of steps" kept/report.md kept/report.html
 result $? "the report names the budget"
@@ -92,15 +72,15 @@ result $? "no more steps than the config has; the budget is part of the plan"
 # ---- stand-in data
 
 sed -i '/RECALL/d; s/MAX_ITERS=.*/MAX_ITERS=4/; s/WARMUP=.*/WARMUP=2/; s/ warmup=0//' tiny
-refuses "stand_in=none has no effect" --out text --stand-in none
+study_refuses "stand_in=none has no effect" --out text --stand-in none
 cat >>tiny <<'END'
 CONFIG_WEFT_TASK="text"
 CONFIG_WEFT_DATA="data/missing"
 END
-refuses "data/missing cannot be read" --out text
+study_refuses "data/missing cannot be read" --out text
 grep -q 'docs/data.md' err && grep -q 'make STAND_IN=' err && [[ ! -e text ]]
-result $? "which also explains what to do"
-refuses "none cannot be read" --out text --stand-in none
+result $? "which also says what to do"
+study_refuses "none cannot be read" --out text --stand-in none
 for i in {1..2000}; do echo "line $i of a text"; done >book.txt
 "$weft" data prepare book.txt --out book >out 2>err && gated --out text --stand-in book &&
     grep -q '^stand-in data: book instead of data/missing' err &&

@@ -5,10 +5,8 @@
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 tree=$PWD
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 mkdir "$scratch/bin" "$scratch/here" "$scratch/here/tr-folder" "$scratch/here/gate"
 ln -s "$weft" "$scratch/bin/weft"

@@ -6,18 +6,8 @@
 # run-tests: 8 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 
-refuses() { # TEXT ARGUMENTS...: exits with 1 and prints TEXT on stderr
-    local text=$1
-    shift
-    "$weft" "$@" >out 2>err
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "weft $*: prints: $text"
-}
 
 for model in $("$weft" help models | awk '{ print $1 }'); do
     "$weft" show "$model" --config >config.json && "$weft" show config.json --config | cmp -s - config.json &&

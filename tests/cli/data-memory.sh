@@ -7,11 +7,9 @@
 # run-tests: 8 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 megabytes=${MEGABYTES:-64}
 [[ $weft != *san/* ]] || { echo "skip: sanitizers need extra memory"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 feed() { # KIND: runs weft on a stream; prints its peak memory in MB, whether it counted every byte, and its speed
     python3 - "$1" "$megabytes" "$weft" "$scratch/out" <<'END'

@@ -5,21 +5,11 @@
 # run-tests: 6 s, asan 41 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 field() { sed -nE "s/.*\"$1\": \"?([^,\"}]*).*/\1/p"; }
 
-# fails STATUS TEXT ARGUMENTS...: `weft data` exits with STATUS, prints TEXT, and leaves no folder.
-fails() {
-    local expected=$1 text=$2 status
-    shift 2
-    "$weft" data "$@" >"$scratch/log" 2>&1
-    status=$?
-    ((status == expected)) && grep -qF -- "$text" "$scratch/log" && [[ ! -e $scratch/no && ! -e $scratch/no.partial ]]
-    result $? "weft data ${*//$scratch\//}: exits with $expected and prints: $text"
-}
+data_fails() { fails "$1" "$2" data "${@:3}"; } # STATUS TEXT ARGUMENTS...
 
 for i in {1..400}; do echo "{\"text\": \"document $i, with some words\"}"; done >"$scratch/a.jsonl"
 sed 's/{"text": "\(.*\)"}/\1/' "$scratch/a.jsonl" >"$scratch/a.txt"
@@ -51,29 +41,31 @@ result $? "warns if the tokenizer has no token to separate documents"
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
 result $? "the vocabulary is the set of characters in the text"
 
-fails 2 "prepare, info or index" # nothing
-fails 2 "did you mean prepare?" prepar x
-fails 2 "pass --out=DIR" prepare "$scratch/a.txt"
-fails 2 "no INPUT given" prepare --out "$scratch/no"
-fails 2 "no PATH given" info
-fails 2 "no PATH given" index
-fails 2 "--out is not an option of info" info x --out "$scratch/no"
-fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
-fails 2 "name the field" prepare "$scratch/a.jsonl" --out "$scratch/no"
-fails 2 "a fraction below 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
-fails 2 "expected an integer from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
-fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
-fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
-fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
+data_fails 2 "prepare, info or index" # nothing
+data_fails 2 "did you mean prepare?" prepar x
+data_fails 2 "pass --out=DIR" prepare "$scratch/a.txt"
+data_fails 2 "no INPUT given" prepare --out "$scratch/no"
+data_fails 2 "no PATH given" info
+data_fails 2 "no PATH given" index
+data_fails 2 "--out is not an option of info" info x --out "$scratch/no"
+data_fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
+data_fails 2 "name the field" prepare "$scratch/a.jsonl" --out "$scratch/no"
+data_fails 2 "a fraction below 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
+data_fails 2 "expected an integer from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
+data_fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
+data_fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
+data_fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
 { head -c 5000000 /dev/zero | tr '\0' 'a' && printf '\0b\n'; } >"$scratch/zero.txt"
-fails 1 "zero.txt: byte 5000000 is zero" prepare "$scratch/zero.txt" --out "$scratch/no" --tokenizer char
+data_fails 1 "zero.txt: byte 5000000 is zero" prepare "$scratch/zero.txt" --out "$scratch/no" --tokenizer char
 printf '{"text": "a"}\n{"text": "ab\\u0000"}\n' >"$scratch/zero.jsonl"
-fails 1 "zero.jsonl: byte 2 of document 2 is zero" prepare "$scratch/zero.jsonl" --field text --out "$scratch/no" --tokenizer char
-fails 1 "only once" prepare - --out "$scratch/no" --tokenizer char
-fails 1 "none" prepare "$scratch/none" --out "$scratch/no"
-fails 1 "no token files for test" info "$scratch/text" --split test
+data_fails 1 "zero.jsonl: byte 2 of document 2 is zero" prepare "$scratch/zero.jsonl" --field text --out "$scratch/no" --tokenizer char
+data_fails 1 "only once" prepare - --out "$scratch/no" --tokenizer char
+data_fails 1 "none" prepare "$scratch/none" --out "$scratch/no"
+[[ ! -e $scratch/no && ! -e $scratch/no.partial ]]
+result $? "none of these leaves a folder"
+data_fails 1 "no token files for test" info "$scratch/text" --split test
 truncate -s -1 "$scratch/text/train_000002.bin"
-fails 1 "train_000002.bin, byte 8" info "$scratch/text"
+data_fails 1 "train_000002.bin, byte 8" info "$scratch/text"
 
 # Compares GPT-2's tokens of a long text with the hash of an independent encoder's tokens.
 text=se-prose/train.txt
@@ -136,5 +128,5 @@ head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.
 result $? "a tree that was cut is rejected"
 "$weft" data index "$scratch/again" >/dev/null 2>&1 && score && diff -r "$scratch/tree" "$scratch/again"
 result $? "index replaces it"
-fails 1 "has no token files" index "$scratch/run-1"
+data_fails 1 "has no token files" index "$scratch/run-1"
 finish

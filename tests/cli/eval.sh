@@ -6,23 +6,13 @@
 # run-tests: 16 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 tiny=(--set layers=1 --set width=32 --set heads=2 --set vocab=257 --set context=32 --set batch=5)
 # evaluate ARGUMENTS...: the JSON, without what differs from run to run
 evaluate() { "$weft" eval --json "$@" 2>"$scratch/log" | sed -E 's/"(seconds|tokens_per_s|threads)": [^,]*, //g'; }
 near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= most)' "$@"; }
-# fails STATUS TEXT ARGUMENTS...
-fails() {
-    local expected=$1 text=$2 status
-    shift 2
-    "$weft" eval "$@" >"$scratch/log" 2>&1
-    status=$?
-    ((status == expected)) && grep -qF -- "$text" "$scratch/log"
-    result $? "weft eval ${*//$scratch\//}: exits with $expected and prints: $text"
-}
+eval_fails() { fails "$1" "$2" eval "${@:3}"; } # STATUS TEXT ARGUMENTS...
 
 for i in {1..40}; do echo "Line $i has words, and some of them are long."; done >"$scratch/text"
 for i in {1..70}; do
@@ -85,29 +75,29 @@ counts = [full * size + max(0, min(rest - first, size)) for size, first in zip(s
 assert abs(sum(n * text[name] for n, name in zip(counts, names)) / text["tokens"] - text["loss"]) < 1e-6
 assert {name: text[name] for name in plain} == plain
 END
-result $? "--by-position: the ranges apply to every window, and no other result changes"
-fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
+result $? "--by-position: the ranges are those of every window, and change nothing else"
+eval_fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
 
-fails 2 "no MODEL given" --data "$scratch/text"
-fails 2 "pass --data=PATH" gpt2
-fails 2 "expected an integer from 1 to" gpt2 --data "$scratch/text" --batch 0
-fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
-fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
-fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
-fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
-fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
-fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
-fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
-fails 1 "token ids up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
-fails 1 "no token files for val" gpt2 --data "$scratch/folder"
-fails 1 "not a regular file" "${model[@]}" --data /dev/null
+eval_fails 2 "no MODEL given" --data "$scratch/text"
+eval_fails 2 "pass --data=PATH" gpt2
+eval_fails 2 "expected an integer from 1 to" gpt2 --data "$scratch/text" --batch 0
+eval_fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
+eval_fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
+eval_fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
+eval_fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
+eval_fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
+eval_fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
+eval_fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
+eval_fails 1 "token ids up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
+eval_fails 1 "no token files for val" gpt2 --data "$scratch/folder"
+eval_fails 1 "not a regular file" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
-fails 1 "fewer than two tokens" "${model[@]}" --data "$scratch/short"
+eval_fails 1 "fewer than two tokens" "${model[@]}" --data "$scratch/short"
 
 # refused TEXT LINE: a third line that is none
 refused() {
     { head -n 2 "$scratch/choices" && echo "$2"; } >"$scratch/items"
-    fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
+    eval_fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
 }
 refused " unknown field \"answer\"" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
 refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": 2}'
@@ -143,9 +133,9 @@ done
 result $? "the floor is computed from the scored samples"
 [[ $(evaluate "$scratch/runs/recall" --set eval_samples=20 | field samples) == 20 ]]
 result $? "options of the task can be set"
-fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
-fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
-fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
+eval_fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
+eval_fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
+eval_fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
 
 # A context longer than in training: 64 tokens. Learned positions wrap around.
 head -c 64 "$scratch/text" >"$scratch/beginning"
@@ -160,15 +150,15 @@ for pos in learned relative rope alibi; do
     [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
     result $? "$pos: the message names the extended weights"
 done
-fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
-fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
-fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
-fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
+eval_fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
+eval_fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
+eval_fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
+eval_fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
 rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&
     "$weft" data prepare "$scratch/reversed" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
-fails 1 "the data is not the data that" "$scratch/runs/text"
+eval_fails 1 "the data is not the data that" "$scratch/runs/text"
 rm -r "$scratch/data"
-fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
+eval_fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
 [[ $(evaluate "$scratch/runs/text" --data "$scratch/moved" | field kind) == text ]]
 result $? "with --data a run of the task text needs no data of its own"
 
@@ -191,11 +181,11 @@ open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
 END
 }
 poison "$scratch/runs/recall/step-000000003" "$scratch/nan" nan
-fails 1 "is not finite at element 0" "$scratch/nan"
+eval_fails 1 "is not finite at element 0" "$scratch/nan"
 poison "$scratch/runs/text/step-000000003" "$scratch/large" 1e38
-fails 1 "the model's loss is not finite" "$scratch/large" --data "$scratch/moved"
+eval_fails 1 "the model's loss is not finite" "$scratch/large" --data "$scratch/moved"
 poison "$scratch/runs/recall/step-000000003" "$scratch/large-too" 1e38
-fails 1 "the model's loss is not finite" "$scratch/large-too"
+eval_fails 1 "the model's loss is not finite" "$scratch/large-too"
 
 # A model and its logits that are not ours.
 name="a known model has the loss that PyTorch's logits give"
@@ -212,7 +202,7 @@ if [[ -n ${WEFT_DATA:-} ]]; then
     result $? "a run's newest good checkpoint is scored"
     cp "$WEFT_DATA/gpt2-bpe/encoder.json" "$scratch/known/tokenizer.json"
     "$weft" data prepare "$scratch/text" --out "$scratch/chars" --val 0 --tokenizer char >/dev/null
-    fails 1 "not prepared with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
+    eval_fails 1 "not prepared with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
     for file in blimp/blimp_first100.jsonl evals/hellaswag_val_first1000.jsonl; do
         head -n 100 "$WEFT_DATA/$file" >"$scratch/items"
         [[ $(evaluate "${model[@]}" --data "$scratch/items" | field items) == 100 ]]

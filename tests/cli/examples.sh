@@ -6,10 +6,8 @@
 # run-tests: 4 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-programs=$(examples "$weft")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+programs=$(dirname "$weft")/examples
+use_scratch
 
 # runs NAME WORDS ARGUMENTS...: it succeeds, and prints the words.
 runs() {

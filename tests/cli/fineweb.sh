@@ -6,9 +6,7 @@
 # run-tests: 4 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 vocab=${WEFT_DATA:-}/gpt2-bpe/vocab.bpe
 tool() { local python=$1 && shift && "$python" tools/fineweb_edu.py --weft "$weft" "$@" >"$scratch/out" 2>"$scratch/err"; }
 

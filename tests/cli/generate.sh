@@ -7,21 +7,15 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 for i in {1..300}; do echo "the cat $i sat on the mat; a dog $((i % 7)) ran."; done >"$scratch/text"
 "$weft" data prepare "$scratch/text" --tokenizer char --out "$scratch/data" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 
 train() { # NAME PRESET SETTINGS...
-    local name=$1 preset=$2 settings=()
-    shift 2
-    for setting in task=text data="$scratch/data" layers=2 width=32 heads=4 context=96 batch=4 steps=60 warmup=5 \
-        eval_samples=4 "$@"; do
-        settings+=(--set "$setting")
-    done
-    "$weft" train "$preset" "${settings[@]}" --out "$scratch/$name" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
+    local settings=(task=text data="$scratch/data" layers=2 width=32 heads=4 context=96 batch=4 steps=60 warmup=5
+        eval_samples=4 "${@:3}")
+    "$weft" train "$2" "${settings[@]/#/--set=}" --out "$scratch/$1" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 }
 train full llama
 train latent gpt2 attn=latent latent_width=8

@@ -7,11 +7,7 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-[[ $weft == /* ]] || weft=$OLDPWD/$weft
+enter_scratch
 
 small=(--set recall_length=8 --set vocab=16 --set context=16 --set layers=2 --set width=32 --set heads=2
     --set eval_samples=64 --set warmup=5)

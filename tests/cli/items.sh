@@ -6,11 +6,8 @@
 # run-tests: 14 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 here=$PWD
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 
 items() { python3 "$here/tests/cli/items.py" "$@"; }
 # holds STUDY EXPRESSION [VALUES]: whether it holds of the report's object, d; v is a list in JSON.

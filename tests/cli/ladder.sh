@@ -6,9 +6,7 @@
 # run-tests: 25 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # rungs NAME GROWTH [GAIN]: studies NAME-1 to NAME-4; the second arm is as good as the first with GAIN C^GROWTH times the
 # compute, by default 1.5.
@@ -76,18 +74,14 @@ assert "nan" not in page.lower().replace("nats", "")
 END
 result $? "the page is well-formed, loads nothing, and has both pictures"
 
-refuses() { # TEXT FOLDERS...
-    "$weft" ladder "${@:2}" >"$scratch/out" 2>"$scratch/err"
-    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$1" "$scratch/err"
-    result $? "refused: $1"
-}
+ladder_refuses() { refuses "$1" ladder "${@:2}"; } # TEXT FOLDERS...
 cd "$scratch" || exit 1
-refuses 'a ladder cannot have 2 studies: expected 3 to 8' holds-1 holds-2
-refuses 'rung 2 has compute' holds-2 holds-1 holds-3
-refuses 'is not the folder of a study' holds-1 holds-2 nothing
-refuses 'does not record the number of tokens per run' base holds-1 holds-2
+ladder_refuses 'a ladder cannot have 2 studies: expected 3 to 8' holds-1 holds-2
+ladder_refuses 'rung 2 has compute' holds-2 holds-1 holds-3
+ladder_refuses 'is not the folder of a study' holds-1 holds-2 nothing
+ladder_refuses 'does not record the number of tokens per run' base holds-1 holds-2
 sed -i 's/"name": "w2-full"/"name": "other"/' holds-3/study.json
-refuses 'and holds-1 have different arms' holds-1 holds-2 holds-3
+ladder_refuses 'and holds-1 have different arms' holds-1 holds-2 holds-3
 sed -i '$d' grows-2/runs.jsonl
 "$weft" ladder grows-{1,2,3,4} >out && grep -q 'no verdict: on rung 2, no verdict yet' out
 result $? "a rung that is not finished gives no verdict"
@@ -126,14 +120,10 @@ d = json.load(open(sys.argv[1]))
 assert d["runs"] == d["done_before"] == 6 and d["folder"] == "whole/rung-2", d
 END
 result $? "a rung has a command of its own"
-refuses_study() { # TEXT WORDS...
-    "$weft" ablate --config tiny --out none "${@:2}" >out 2>err
-    [[ $? == 1 && ! -s out && ! -e none ]] && grep -qF -- "$1" err
-    result $? "refused: $1"
-}
-refuses_study 'a ladder cannot have 2 rungs: expected at least 3 sizes' --ladder 'width=16 | width=32'
-refuses_study 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
-refuses_study '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
-refuses_study 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
-refuses_study '--run selects a run of one study, but this is a ladder' --run 0
+ablate_refuses() { refuses "$1" ablate --config tiny --out none "${@:2}"; } # TEXT ARGUMENTS...
+ablate_refuses 'a ladder cannot have 2 rungs: expected at least 3 sizes' --ladder 'width=16 | width=32'
+ablate_refuses 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
+ablate_refuses '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
+ablate_refuses 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
+ablate_refuses '--run selects a run of one study, but this is a ladder' --run 0
 finish

@@ -5,9 +5,7 @@
 # run-tests: 2 s, asan 12 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 pipe=$scratch/pipe
 mkfifo "$pipe"

@@ -6,9 +6,7 @@
 # run-tests: 28 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 python=python3
 python3 -c 'import numpy' 2>/dev/null || python=$(tools/venv.sh 2>"$scratch/why") ||
     { echo "skip: $(cat "$scratch/why")"; exit 77; }

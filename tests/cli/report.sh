@@ -6,9 +6,7 @@
 # run-tests: 15 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 study() { python3 tests/cli/study.py "$scratch/$1" "${@:2}"; }
 # json NAME EXPRESSION: whether it holds of the report's object, d.

@@ -4,15 +4,11 @@
 # run-tests: 3 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 value() { # KEY SETTING...: a number of `weft show $model` with these settings
-    local key=$1 settings=()
+    local key=$1
     shift
-    for setting; do
-        settings+=(--set "$setting")
-    done
-    "$weft" show "$model" "${settings[@]}" --json | sed -n "s/.*\"$key\": \([-0-9.e+]*\).*/\1/p"
+    "$weft" show "$model" "${@/#/--set=}" --json | sed -n "s/.*\"$key\": \([-0-9.e+]*\).*/\1/p"
 }
 
 # holds NAME CONDITION: an awk expression

@@ -6,18 +6,8 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 hash=$(realpath tests/cli/weights_hash.py)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$weft" "$@" >out 2>err
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "weft $*: prints: $text"
-}
+enter_scratch
 
 python3 -c 'print("".join(chr(97 + i * i % 7) for i in range(5000)))' >input.txt
 "$weft" data prepare input.txt --out data --tokenizer char >/dev/null 2>&1

@@ -7,9 +7,7 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 train() { # ARGUMENTS...: the run's JSON
     "$weft" train gpt2 --json --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 \
@@ -107,13 +105,6 @@ result $? "show reports step and weights of its newest checkpoint"
 [[ $("$weft" show "$run/step-000000003" --json) == "$shown" ]]
 result $? "a checkpoint is shown as its run is"
 
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
-    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$text" "$scratch/err"
-    result $? "${*//$scratch\//}: prints: $text"
-}
 cp -r "$run" "$scratch/before"
 refuses 'is not empty: pass --resume' train gpt2 --out "$run"
 refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume

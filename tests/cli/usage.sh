@@ -5,9 +5,7 @@
 # run-tests: 3 s, asan 9 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # says STATUS STREAM TEXT ARGUMENTS...: the program exits with STATUS and prints TEXT on STREAM (out or err). A
 # failure must print nothing on stdout, where results are read.

@@ -5,7 +5,6 @@
 # run-tests: 9 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 out=$("$weft" verify llama --set dtype=f32 --gate live)
 result $? "a preset passes"

@@ -7,37 +7,13 @@
 # run-tests: 59 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 RANDOM=1
 
-cat >tiny <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_TASK="recall"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=32
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=30
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_EVAL_SAMPLES=16
-CONFIG_WEFT_CHECKPOINT_EVERY=5
-CONFIG_WEFT_SEEDS=2
-END
+tiny_config "dot: geom=dot | w2: geom=w2" 30 RECALL_LENGTH=8 WIDTH=32 WARMUP=5 EVAL_SAMPLES=16 CHECKPOINT_EVERY=5 SEEDS=2 >tiny
 study() { "$weft" ablate --config tiny --json "$@"; } # ARGUMENTS...
 begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background, as $!
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    study "$@" >out 2>err
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "ablate $*: prints: $text"
-}
+study_refuses() { refuses "$1" ablate --config tiny --json "${@:2}"; } # TEXT ARGUMENTS...
 # The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
 column() { # FOLDER ARM: hashes of the weights by seed, without the seeds that choose a learning rate
@@ -62,11 +38,11 @@ again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] 
     cmp -s whole/study.json study.json
 result $? "what is done is not trained again, and study.json is the same"
 
-refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
-refuses 'has a study with a different plan' --out whole --set lr=0.002
-refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
-refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
-refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
+study_refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
+study_refuses 'has a study with a different plan' --out whole --set lr=0.002
+study_refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
+study_refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
+study_refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
 result $? "what is rejected changes nothing"
 more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
@@ -171,14 +147,14 @@ wait
 timeless array | cmp -s - ledger && ! grep -q nan err
 result $? "its tasks, all in parallel, give the same ledger"
 
-refuses 'there is no run 4' --out none --run 4
-refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
-refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
-refuses 'pass --long' --out none --set steps=1000000000
+study_refuses 'there is no run 4' --out none --run 4
+study_refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
+study_refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
+study_refuses 'pass --long' --out none --set steps=1000000000
 
 cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/runs.jsonl && exec 9>>failing/runs/dot/lr-0.001-seed-1/log.jsonl &&
     flock 9
-refuses '1 of 4 runs failed; the first is arm dot, seed 1: weft: another process is training in' --out failing
+study_refuses '1 of 4 runs failed; the first is arm dot, seed 1: weft: another process is training in' --out failing
 exec 9>&-
 study --out failing >out 2>err && timeless failing | cmp -s - ledger
 result $? "the same command tries it again"

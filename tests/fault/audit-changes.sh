@@ -8,8 +8,8 @@
 set -u
 source tests/fault/tiny
 
-options=()
-for option in layers=1 width=16 heads=2 context=16 recall_length=8 batch=4 warmup=2 eval_samples=8; do options+=(--set "$option"); done
+options=(layers=1 width=16 heads=2 context=16 recall_length=8 batch=4 warmup=2 eval_samples=8)
+options=("${options[@]/#/--set=}")
 train() { "$weft" train "$@" --threads 1 >/dev/null 2>err || { (($? == 3)) || { grep -v ' step ' err | sed 's/^/# /' && return 1; }; }; }
 resume() { train "$1" --resume "${@:2}"; }
 new() { train gpt2 "${options[@]}" --out "$@"; }

@@ -7,27 +7,9 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 
-cat >tiny <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_TASK="recall"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=32
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=300
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_EVAL_SAMPLES=16
-CONFIG_WEFT_CHECKPOINT_EVERY=50
-CONFIG_WEFT_SEEDS=2
-END
+tiny_config "dot: geom=dot | w2: geom=w2" 300 RECALL_LENGTH=8 WIDTH=32 WARMUP=5 EVAL_SAMPLES=16 CHECKPOINT_EVERY=50 SEEDS=2 >tiny
 study() { "$weft" ablate --config tiny --json "$@" >out 2>err; } # ARGUMENTS...
 launched() { study --launch "$1" --set slots=2 "${@:2}"; }       # COMMAND ARGUMENTS...
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }

@@ -48,15 +48,12 @@ result $? "different data is rejected"
 forged=$(echo recall/runs/w2/*seed-1/log.jsonl) && sed -i "3,9s/: 0[.]/: 1./" "$forged"
 cp one.tar.zst before && ! "$weft" publish recall --out one.tar.zst >/dev/null 2>err && cmp -s one.tar.zst before && [[ ! -e one.tar.zst.writing ]]
 result $? "a study whose log was edited is not published, and the file that was there stays"
-refuses() { # TEXT ARGUMENTS...
-    ! "$weft" publish "${@:2}" >/dev/null 2>err && grep -qF -- "$1" err
-    result $? "weft publish ${*:2}: $1"
-}
-refuses 'ends in .tar.zst' text --out text.tar
-refuses 'is not the folder of a study' there --out x.tar.zst
-refuses 'cannot be written' text --out none/x.tar.zst
+publish_refuses() { refuses "$1" publish "${@:2}"; } # TEXT ARGUMENTS...
+publish_refuses 'ends in .tar.zst' text --out text.tar
+publish_refuses 'is not the folder of a study' there --out x.tar.zst
+publish_refuses 'cannot be written' text --out none/x.tar.zst
 for name in '' .. a/b; do
     rm -rf named && cp -r text named && sed -i "s|\"name\": \"text\"|\"name\": \"$name\"|" named/study.json && forger plan named
-    refuses 'cannot be the name of a folder' named --out x.tar.zst
+    publish_refuses 'cannot be the name of a folder' named --out x.tar.zst
 done
 finish

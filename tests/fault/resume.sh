@@ -9,18 +9,14 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-shim=$(realpath "$(dirname "$(realpath "$weft")")/tests/fault/shim.so")
+shim=$(dirname "$weft")/tests/fault/shim.so
 [[ -e $shim ]] || { echo "skip: there is no $shim" && exit 77; }
-scratch=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)")
-trap 'rm -rf "$scratch"' EXIT
+use_scratch "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)"
 RANDOM=1
 
-sizes=()
-for setting in task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dropout=0.1 steps=60 warmup=10 \
-    eval_samples=8 eval_every=15 log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25; do
-    sizes+=(--set $setting)
-done
+sizes=(task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dropout=0.1 steps=60 warmup=10 eval_samples=8 eval_every=15
+    log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25)
+sizes=("${sizes[@]/#/--set=}")
 train() { # FOLDER THREADS: prints the run's JSON; replaces the shell
     exec "$weft" train gpt2 --json "${sizes[@]}" --out "$1" --resume --threads "$2" 2>>"$scratch/err"
 }

@@ -45,9 +45,8 @@ for option in shared_values glu_lambda; do
     result $? "help and Kconfig have the option $option"
 done
 verifies() { # MODEL SETTINGS...
-    local settings=() setting
-    for setting in "${@:2}"; do settings+=(--set "$setting"); done
-    "$weft" verify "$1" "${settings[@]}" >"$work/verify"
+    local settings=("${@:2}")
+    "$weft" verify "$1" "${settings[@]/#/--set=}" >"$work/verify"
     local status=$?
     result $status "the gates hold: $*"
     ((status == 0)) || grep -v ^PASSED "$work/verify" | sed 's/^/# /'

@@ -5,9 +5,7 @@
 # run-tests: 1 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 current() { # FILE TOPIC FORM
     "$weft" help "$2" --as "$3" | diff "$1" - >"$scratch/diff"

@@ -6,7 +6,6 @@
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 pages() { find . -name '*.md' ! -path './build/*' ! -path './third_party/*' ! -path './studies/*' ! -path './runs/*' | sort; }
 prose() { awk '/^```/ { code = !code; next } !code' "$1"; }

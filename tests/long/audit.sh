@@ -6,9 +6,7 @@
 # and to training, all measured with one thread at one level.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 cp configs/recall-quick "$scratch" && cd "$scratch" || exit 1
 
 "$weft" ablate --config recall-quick --seeds 3 --set checkpoint_every=40 --set keep=10 --threads 2 --out study >/dev/null 2>err

@@ -6,9 +6,7 @@
 # studies whose interval excludes 0 must contain 5 %, so at most five studies may.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 studies=40
 
 cat >"$scratch/same" <<'END'

@@ -5,7 +5,6 @@
 # Prints the seed of the random ones; SEED=N draws them again.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 seed=${SEED:-$(date +%Y%m%d)}
 
 echo "# SEED=$seed"

@@ -5,7 +5,6 @@
 # all pairs of option values to the bits of the build under test.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 build=${WEFT_BUILD:-build}
 
 wanted=$("$weft" check --hashes --pairs --json 2>/dev/null | field sha256)

@@ -6,7 +6,6 @@
 # results of matmuls equal their definition, and ten million of attention are the same at all levels.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 units=$(dirname "$weft")/tests/unit
 
 pairs_at() { WEFT_ISA=$1 "$weft" check --hashes --pairs --every "$2" --json 2>/dev/null; } # LEVEL EVERY

@@ -5,7 +5,6 @@
 # combinations, in f32 and bf16. Prints the seed of the random ones; SEED=N draws them again.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 seed=${SEED:-1}
 
 json=$("$weft" verify --mutants --random 500 --seed "$seed" --json 2> >(sed 's/^/# /' >&2))

@@ -8,9 +8,8 @@
 # the backward pass. Prints JSON. Needs root and iproute2 for the two hosts, and an otherwise idle machine.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$
 trap 'tests/mpi/hosts "$net" down; rm -rf "$scratch"' EXIT
 if ! has openmpi; then

@@ -7,10 +7,9 @@
 # and iproute2.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
 source tests/mpi/fault
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$
 trap 'tests/mpi/hosts "$net" down; rm -rf "$scratch"' EXIT
 if ! has openmpi; then

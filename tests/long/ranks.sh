@@ -6,10 +6,8 @@
 # differ.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 if ! has openmpi || ! has mpich; then
     skip "ranks with Open MPI and MPICH" "they are not installed: tools/deps.sh"
     finish

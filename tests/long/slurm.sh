@@ -7,9 +7,8 @@
 # fails. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$ daemons=()
 end() {
     ((${#daemons[@]} == 0)) || kill "${daemons[@]}" 2>/dev/null

@@ -5,7 +5,6 @@
 # AMX; on other machines they are reported and skipped.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 [[ $("$weft" version) == *"amx tile loop"* ]] || { echo "skip: this machine has no AMX"; exit 77; }
 

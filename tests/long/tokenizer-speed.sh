@@ -5,10 +5,8 @@
 # weft on all threads: the number of tokens is the same, and weft is not slower. Needs WEFT_DATA and tiktoken from PyPI.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 [[ -n ${WEFT_DATA:-} ]] || { echo "skip: WEFT_DATA is not set"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 python=$(tools/venv.sh tiktoken==0.12.0 2>"$scratch/why") || { echo "skip: $(cat "$scratch/why")"; exit 77; }
 
 head -c 10000000 "$WEFT_DATA/se-prose/train.txt" >"$scratch/prose"

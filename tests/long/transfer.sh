@@ -7,14 +7,12 @@
 # mup.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 text=${WEFT_DATA:-}/tinyshakespeare/input.txt
 if [[ ! -e $text ]]; then
     skip "the best learning rate over widths" "no WEFT_DATA"
     finish
 fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 cp configs/width-transfer "$scratch" && cd "$scratch" || exit 1
 "$weft" data prepare "$text" --out data/chars -t char >/dev/null 2>err
 result $? "data of characters"
@@ -42,9 +40,8 @@ END
 
 # measure NAME SCALING SETTINGS...
 measure() {
-    local settings=() one
-    for one in "${@:3}"; do settings+=(--set "$one"); done
-    "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" </dev/null >/dev/null 2>err || cat err
+    local settings=(scaling="$2" "${@:3}")
+    "$weft" ablate --config width-transfer --out "$1-$2" "${settings[@]/#/--set=}" </dev/null >/dev/null 2>err || cat err
     best "$1-$2" >line 2>&1
     echo "# $1, $2: $(cat line)"
 }

@@ -5,7 +5,7 @@
 # and tests/unit/ladder.c with 10,000.
 set -u
 source tests/tap
-tests=$(dirname "${WEFT:-build/release/weft}")/tests/unit
+tests=$(dirname "$weft")/tests/unit
 STUDIES=100000 "$tests/looks"
 result $? "verdicts on equal arms are wrong in at most 5 % of 100000 studies"
 STUDIES=10000 "$tests/ladder"

@@ -7,11 +7,9 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
 STEPS=200 source tests/mpi/fault
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 if ! has openmpi; then
     skip "faults of ranks" "Open MPI is not installed: tools/deps.sh"
     finish

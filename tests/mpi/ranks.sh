@@ -7,16 +7,12 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
-small=(--threads 1 --json)
-for one in layers=2 width=32 heads=2 context=32 recall_length=16 steps=12 batch=2 micro_batches=8 dropout=0.1 \
-    checkpoint_every=4 keep=9 eval_samples=32; do
-    small+=(--set "$one")
-done
+small=(layers=2 width=32 heads=2 context=32 recall_length=16 steps=12 batch=2 micro_batches=8 dropout=0.1
+    checkpoint_every=4 keep=9 eval_samples=32)
+small=(--threads 1 --json "${small[@]/#/--set=}")
 "$weft" train gpt2 "${small[@]}" --out "$scratch/alone" >"$scratch/json" 2>"$scratch/err"
 result $? "alone"
 hash=$(field weights_sha256 <"$scratch/json")
@@ -76,7 +72,7 @@ done
 if has openmpi && has mpich; then
     # With a launcher of a different MPI, each process is alone in its world.
     mkdir "$scratch/modules"
-    cp "$(dirname "$(readlink -f "$weft")")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
+    cp "$(dirname "$weft")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
     WEFT_MODULES=$scratch/modules ranks mpich 2 train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q "the launcher started 2 processes, but MPI sees 1" "$scratch/err"
     result $? "a launcher of a different MPI is an error"

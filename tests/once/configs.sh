@@ -6,9 +6,7 @@
 # run-tests: 5 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 for config in configs/*; do
     [[ $config != configs/Kconfig ]] || continue

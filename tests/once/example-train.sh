@@ -6,10 +6,8 @@
 # run-tests: 13 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-programs=$(examples "$weft")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+programs=$(dirname "$weft")/examples
+use_scratch
 
 "$programs/07_train" "$scratch/run" >"$scratch/out" 2>"$scratch/err" && grep -q 'saved: train with `resume`' "$scratch/out"
 result $? "07_train trains and saves"

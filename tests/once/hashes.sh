@@ -7,7 +7,6 @@
 # run-tests: 31 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 products=$(dirname "$weft")/tests/unit/products
 best=$("$weft" version --json | field isa)
 

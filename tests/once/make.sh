@@ -5,8 +5,7 @@
 # run-tests: 11 s
 set -u
 source tests/tap
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 make --no-print-directory help >"$scratch/help"

@@ -6,10 +6,8 @@
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 hash=$(realpath tests/cli/weights_hash.py)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # same KEY... : whether these keys of the two JSON files `old` and `new` have equal values, `loss` nearly equal ones.
 same() {

@@ -7,9 +7,7 @@
 # run-tests: 9 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 study() { python3 tests/cli/study.py "$scratch/$1" "${@:2}"; }
 # edit NAME STATEMENT: changes the runs of the ledger, by arm and seed: runs["dot", 1]["stream_sha256"].
@@ -87,20 +85,8 @@ sed -i -E "s/(\"stream_sha256\": \")[0-9a-f]*/\1$(printf %064d 0)/" "$scratch"/s
 result $? "and refuses to where their streams differ"
 
 # Runs of this program: everything is recorded, and what is sound stays so.
-cat >"$scratch/tiny" <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2 | recomputed: recompute=yes | halves: batch=2 micro_batches=2 | more: batch=6"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=16
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=3
-CONFIG_WEFT_WARMUP=1
-CONFIG_WEFT_EVAL_SAMPLES=4
-CONFIG_WEFT_SEEDS=2
-END
+arms="dot: geom=dot | w2: geom=w2 | recomputed: recompute=yes | halves: batch=2 micro_batches=2 | more: batch=6"
+tiny_config "$arms" 3 RECALL_LENGTH=8 WIDTH=16 WARMUP=1 EVAL_SAMPLES=4 SEEDS=2 >"$scratch/tiny"
 "$weft" ablate --config "$scratch/tiny" --out "$scratch/real" >"$scratch/out" 2>"$scratch/err" &&
     python3 - "$scratch/real" <<'END'
 import json, sys

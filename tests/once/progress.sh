@@ -7,9 +7,7 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # on_terminal COLUMNS ARGUMENTS...: all that the program prints there
 on_terminal() {

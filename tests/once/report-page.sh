@@ -8,9 +8,7 @@
 # run-tests: 1 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 chromium=$(command -v chromium || command -v chromium-browser) || { echo "skip: there is no chromium"; exit 77; }
 python=$(tools/venv.sh playwright==1.57.0 2>"$scratch/why") || { echo "skip: $(cat "$scratch/why")"; exit 77; }

@@ -5,13 +5,11 @@
 # oneDNN's and are marked as such; benchmarks compare with oneDNN.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 # oneDNN's bf16 takes minutes for this model without AMX.
 [[ $("$weft" version --json | field isa) == amx ]] && dtype=bf16 || dtype=f32
 train() { "$weft" train gpt2 --set task=recall --set steps=5 --set dtype=$dtype --json "$@" 2>"$scratch/err"; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 own=$(train --threads 2)
 result $? "a run with Weft's own kernels"
