@@ -54,9 +54,9 @@ static void print_noise(const struct weft_test_noise *t)
 {
     const struct weft_item_noise *n = &t->difference;
     if (n->items)
-        printf(
-            "\nover the test items (%lld %s, paired): B - A is %+.3g nats, 95 %% interval over items [%+.3g, %+.3g]\n",
-            (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
+        printf("\nnoise of the test items only (%lld %s, paired), not of seeds: B - A is %+.3g nats, 95 %% interval "
+               "[%+.3g, %+.3g]\n",
+               (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
     if (t->note)
         printf("\n%s%s\n", t->warning ? "NOTE: " : "", t->note);
 }

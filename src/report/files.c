@@ -26,7 +26,7 @@ void weft_markdown_note(void *to, bool warning, const char *text)
     fputc('\n', to);
 }
 
-static void print_row(const struct weft_result_arm *arm, bool items, FILE *to)
+static void print_row(const struct weft_result_arm *arm, FILE *to)
 {
     const struct weft_finding *f = &arm->found;
     fprintf(to, "| %s | ", arm->name);
@@ -35,14 +35,31 @@ static void print_row(const struct weft_result_arm *arm, bool items, FILE *to)
             weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text);
     fprintf(to, " %s | %s | %d | ", weft_lr_text(arm->lr).text, weft_loss_text(f->loss).text, f->seeds);
     weft_markdown(to, f->text);
-    if (items) {
-        fputs(" | ", to);
-        weft_markdown(to, f->test.difference.items ? weft_interval_text(f->test.difference.interval).text : "-");
-    }
+    struct weft_text range = weft_speeds_text(f);
     if (f->seeds)
-        fprintf(to, " | %.0f |\n", f->tokens_per_s);
+        fprintf(to, *range.text ? " | %.0f (runs: %s) |\n" : " | %.0f |\n", f->tokens_per_s, range.text);
     else
         fputs(" | - |\n", to);
+}
+
+/* Apart from the table, so that this interval is not read as that of a verdict. */
+static void print_item_noise(const struct weft_results *r, FILE *to)
+{
+    bool any = false;
+    for (int i = 1; i < r->arm_count; i++) {
+        const struct weft_test_noise *test = &r->arm[i].found.test;
+        if (!test->difference.items)
+            continue;
+        if (!any)
+            fputs(
+                "\nNoise of the test items only, not of seeds: the 95 % interval of the difference for different test "
+                "items and the same runs. Verdicts do not use it.\n\n",
+                to);
+        any = true;
+        fprintf(to, "- %s: ", r->arm[i].name);
+        weft_markdown(to, weft_interval_text(test->difference.interval).text);
+        fprintf(to, ", %lld %s\n", (long long)test->difference.items, test->kind);
+    }
 }
 
 void weft_report_markdown(const struct weft_results *r, FILE *to)
@@ -55,22 +72,16 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
     weft_markdown(to, headline);
     fputs("**\n\n", to);
     weft_results_notes(r, weft_markdown_note, to);
-    bool items = false;
+    fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
+          "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
+          to);
     for (int i = 0; i < r->arm_count; i++)
-        items |= r->arm[i].found.test.difference.items > 0;
-    fprintf(to,
-            "\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
-            "seeds | verdict |%s tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|%s--:|\n",
-            items ? " over test items |" : "", items ? "---|" : "");
-    for (int i = 0; i < r->arm_count; i++)
-        print_row(&r->arm[i], items, to);
-    fprintf(to,
-            "\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
-            "Intervals hold for all arms simultaneously in 95 %% of studies.%s\n\n"
-            "To reproduce:\n\n    ",
-            items ? " Over test items: the 95 % interval of the difference for different test items and the same runs."
-                  : "");
-    fprintf(to, "%s\n\nMade with weft ", r->command);
+        print_row(&r->arm[i], to);
+    fputs("\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
+          "Intervals hold for all arms simultaneously in 95 % of studies.\n",
+          to);
+    print_item_noise(r, to);
+    fprintf(to, "\nTo reproduce:\n\n    %s\n\nMade with weft ", r->command);
     weft_markdown(to, r->version);
     fprintf(to, " (program %.16s...) on ", r->program_sha256);
     weft_markdown(to, r->machine);

@@ -73,6 +73,7 @@ struct weft_results {
             const struct weft_finished *run; /* the runs with the chosen learning rate */
             int seeds;
             double loss, loss_sd, tokens_per_s; /* means over these runs; loss is the test loss */
+            double slowest, fastest;            /* tokens/s of these runs */
             bool solved;                        /* nearly all test answers are right */
             bool falling;                       /* their training losses were still falling at the end */
             double fall;                        /* mean decrease between the last two tenths; NAN: unknown */

@@ -51,9 +51,11 @@ for row in rows:
         assert abs(float(row["diff"]) - (float(row["test_loss"]) - base[row["seed"]])) < 1e-7 and float(row["diff_error"]) > 0
 END
 result $? "report.csv has the errors of every run"
-grep -q 'verdict | over test items | tokens/s |$' text/report.md && grep -q '| llama | .*| \\\[[-+]0\.[0-9]*, [-+]0\.[0-9]*\\\] | [0-9]* |$' text/report.md &&
-    grep -q '95 %, over test items' text/report.html && grep -qE '<small>[0-9]+ documents</small>' text/report.html
-result $? "report.md and report.html have the interval"
+grep -q '^Noise of the test items only, not of seeds: .*Verdicts do not use it\.$' text/report.md &&
+    grep -qE '^- llama: \\\[[-+]0\.[0-9]*, [-+]0\.[0-9]*\\\], [0-9]+ documents$' text/report.md && ! grep -q '| .*test items' text/report.md &&
+    grep -q '<h3>Noise of the test items only</h3>' text/report.html && grep -qE '<td>[0-9]+ documents</td><td>\[' text/report.html &&
+    ! grep -A30 'label="Comparisons' text/report.html | sed '/<\/table>/q' | grep -q 'items'
+result $? "report.md and report.html have the interval, apart from those of the verdicts"
 run=text/runs/dot/lr-0.001-seed-1
 cp -r "$run" again && cp again/items.safetensors before && rm again/items.safetensors
 "$weft" train again --resume --threads 1 --unsafe >out 2>&1 && cmp before again/items.safetensors
@@ -63,8 +65,8 @@ result $? "an audit repeats the items"
 cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
 ! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors does not match what this run.s model gives' out
 result $? "and finds one that was changed"
-"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^over the test items \([0-9]+ documents, paired\): B - A is [-+]' out &&
-    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^over the test items' out
+"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^noise of the test items only \([0-9]+ documents, paired\), not of seeds: B - A is [-+]' out &&
+    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^noise of the test items only' out
 result $? "weft compare prints it for arms and for single runs"
 "$weft" publish text --out text.tar.zst >out 2>&1 && mkdir there && tar -C there --zstd -xf text.tar.zst &&
     "$weft" report there/* >/dev/null && cmp text/report.md there/*/report.md
@@ -154,13 +156,13 @@ file=runs/w2-full/lr-0.0003-seed-2/items.safetensors
 broken() { # NAME WORDS: no figure for the arm, and the reason
     says bad "$2" && grep -qF 'NOTE: w2-full: the noise of its test set is unknown' out &&
         holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.diff_test_low"] is None and d["w2-full.verdict"] == "better" and d["dot.test_items"] == 50' &&
-        ! grep -q 'over test items' bad/report.md
+        ! grep -q 'test items only' bad/report.md
     result $? "$1: no figure, and the reason"
     rm -rf bad
 }
 begin() { cp -r good bad; }
 begin && rm "bad/$file"
-silent bad && holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.verdict"] == "better"' && ! grep -q 'over test items' bad/report.md
+silent bad && holds bad 'd["w2-full.test_items"] == 0 and d["w2-full.verdict"] == "better"' && ! grep -q 'test items only' bad/report.md
 result $? "a run without the file: no figure, no error"
 rm -rf bad
 begin && truncate -s -9 "bad/$file" && broken "a truncated file" items.safetensors

@@ -129,6 +129,30 @@ sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solve
 result $? "if all arms solve the task, the verdict on the loss notes it"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
 result $? "their page stays below a megabyte"
+# Percentages of a loss near 0, and speeds of a machine that did other things.
+study tiny 2
+cp -r "$scratch/tiny" "$scratch/busy"
+json tiny 'd["w2-full.diff_percent"] < 0'
+result $? "a difference is also a percentage of the baseline's loss"
+sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.04/' "$scratch/tiny/runs.jsonl"
+for name in tiny solved; do
+    json $name 'd["w2-full.diff_percent"] is None and d["w2-full.diff_mean"] != 0' && grep -q 'No percentages: the loss of dot is close to 0' "$scratch/$name/report.html" &&
+        ! grep -qE '>Relative<|<td>[-+][0-9.]+ %' "$scratch/$name/report.html"
+    result $? "$name: no percentage of a loss near 0"
+done
+! grep -q 'No percentages' "$scratch/two/report.html" && ! grep -q 'tokens/s varies' "$scratch/out" && ! grep -q 'runs: ' "$scratch/two/report.md"
+result $? "and nothing about it otherwise"
+sed -i -E '/"arm": "w2-full", .*"seed": 1,/s/"tokens_per_s": [^,]*/"tokens_per_s": 9000/' "$scratch/busy/runs.jsonl"
+"$weft" report "$scratch/busy" >"$scratch/out" && grep -q '^w2-full: tokens/s varies between its runs, from 9.000 k to 2[01]\.[0-9]* k, so do not compare speeds$' "$scratch/out" &&
+    ! grep -q '^dot: tokens/s' "$scratch/out" && grep -qE '<small>runs: 9.000 k to 2[01]\.[0-9]* k</small>' "$scratch/busy/report.html" &&
+    grep -qE '^\| w2-full .* \| [0-9]+ \(runs: 9.000 k to 2[01]\.[0-9]* k\) \|$' "$scratch/busy/report.md"
+result $? "speeds of an arm that differ by more than a fifth are given as a range"
+python3 - "$scratch/two/report.html" <<'END'
+import re, sys
+table = re.search(r'aria-label="Gates">.*?</table>', open(sys.argv[1]).read(), re.S)[0]
+assert re.findall(r'<th scope="col">([^<]*)', table) == ["Gate", "dot", "w2-full"] and '<th scope="row">causal <small>' in table
+END
+result $? "gates are rows, arms columns"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
 json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
 result $? "a repeat with different weights is detected"

@@ -70,7 +70,21 @@ struct weft_text weft_interval_text(struct weft_interval i)
     return t;
 }
 
+/* Runs of one arm do the same work, so a larger difference in speed is that of the machine. */
+static const double alike_speeds = 1.2;
+
+struct weft_text weft_speeds_text(const struct weft_finding *f)
+{
+    struct weft_text t = {""};
+    if (f->fastest > alike_speeds * f->slowest)
+        snprintf(t.text, sizeof t.text, "%.24s to %.24s", weft_count_text(f->slowest).text,
+                 weft_count_text(f->fastest).text);
+    return t;
+}
+
 double weft_result_percent(const struct weft_results *r, const struct weft_result_arm *arm)
 {
-    return 100 * arm->found.against.mean / r->arm[0].found.loss;
+    const struct weft_finding *first = &r->arm[0].found;
+    bool misleads = first->solved || fabs(first->loss) < WEFT_LEAST_PERCENT_LOSS;
+    return misleads ? NAN : 100 * arm->found.against.mean / first->loss;
 }

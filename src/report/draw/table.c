@@ -24,6 +24,12 @@ void weft_results_print(const struct weft_results *r, FILE *to)
                 weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text,
                 arm->found.tokens_per_s, weft_loss_text(arm->found.loss).text, arm->found.text);
     }
+    for (int i = 0; i < r->arm_count; i++) {
+        struct weft_text range = weft_speeds_text(&r->arm[i].found);
+        if (*range.text)
+            fprintf(to, "%s: tokens/s varies between its runs, from %s, so do not compare speeds\n", r->arm[i].name,
+                    range.text);
+    }
 }
 
 /* ---- as a flat JSON object */

@@ -35,10 +35,13 @@ static void add_up(struct weft_finding *f)
 {
     double squares = 0;
     f->loss = f->tokens_per_s = 0;
+    f->slowest = f->fastest = NAN;
     f->solved = f->seeds > 0;
     for (int i = 0; i < f->seeds; i++) {
         f->loss += f->run[i].test_loss / f->seeds;
         f->tokens_per_s += f->run[i].tokens_per_s / f->seeds;
+        f->slowest = fmin(f->slowest, f->run[i].tokens_per_s);
+        f->fastest = fmax(f->fastest, f->run[i].tokens_per_s);
         f->solved &= f->run[i].test_accuracy >= solved_accuracy;
     }
     for (int i = 0; i < f->seeds; i++)

@@ -29,21 +29,22 @@ static void put_gate(const struct weft_result_gate *gate, FILE *to)
     }
 }
 
+/* Gates are rows: there are more of them than arms, and their summaries wrap. */
 void weft_html_gates(const struct weft_results *r, FILE *to)
 {
     const char *name, *summary;
-    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Gates\"><table class=\"plain\"><thead><tr>"
-          "<th scope=\"col\">Arm</th>",
-          to);
+    fputs(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Gates\"><table class=\"plain gates\"><thead>"
+        "<tr><th scope=\"col\">Gate</th>",
+        to);
+    for (int arm = 0; arm < r->arm_count; arm++)
+        fprintf(to, "<th scope=\"col\">%s</th>", r->arm[arm].name);
+    fputs("</tr></thead><tbody>\n", to);
     for (int i = 0; (name = weft_gate_at(i, &summary)); i++) {
-        fprintf(to, "<th scope=\"col\">%s <small>", name);
+        fprintf(to, "<tr><th scope=\"row\">%s <small>", name);
         weft_html(to, summary);
         fputs("</small></th>", to);
-    }
-    fputs("</tr></thead><tbody>\n", to);
-    for (int arm = 0; arm < r->arm_count; arm++) {
-        fprintf(to, "<tr><th scope=\"row\">%s</th>", r->arm[arm].name);
-        for (int i = 0; (name = weft_gate_at(i, &summary)); i++)
+        for (int arm = 0; arm < r->arm_count; arm++)
             put_gate(find_gate(&r->arm[arm], name), to);
         fputs("</tr>\n", to);
     }

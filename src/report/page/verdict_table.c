@@ -62,6 +62,14 @@ static void put_loss(const struct weft_results *r, int i, FILE *to)
     fputs("</td>", to);
 }
 
+static void put_speed(const struct weft_finding *f, FILE *to)
+{
+    struct weft_text range = weft_speeds_text(f);
+    fputs(weft_count_text(f->tokens_per_s).text, to);
+    if (*range.text)
+        fprintf(to, " <small>runs: %s</small>", range.text);
+}
+
 /* Writes the verdict as the name of a class: letters and -. */
 static void put_class(const char *verdict, FILE *to)
 {
@@ -101,7 +109,7 @@ static void put_row(const struct weft_results *r, int i, FILE *to)
                first->cache_bytes, to);
     open_cell("Tokens/s", "figure time", to);
     if (arm->found.seeds)
-        fputs(weft_count_text(arm->found.tokens_per_s).text, to);
+        put_speed(&arm->found, to);
     fputs("</td>", to);
     put_loss(r, i, to);
     fputs("<td role=\"cell\" data-label=\"Verdict\" class=\"verdict ", to);

@@ -35,7 +35,9 @@ bool weft_result_is_screening(const struct weft_results *r, const struct weft_re
                               const struct weft_finished *run);
 double weft_result_screened_loss(const struct weft_results *r, const struct weft_result_arm *arm, double lr);
 
-/* Returns the mean difference of an arm as a percentage of the first arm's mean loss (format.c). */
+/* Returns the mean difference of an arm as a percentage of the first arm's mean loss; NAN if the first arm solves the
+ * task or its loss is below this limit, because the percentage then grows without bound (format.c). */
+#define WEFT_LEAST_PERCENT_LOSS 0.1
 double weft_result_percent(const struct weft_results *r, const struct weft_result_arm *arm);
 /* Returns the number of steps of an arm, which may differ from the first arm's (options.c). */
 int64_t weft_result_steps(const struct weft_results *r, const struct weft_result_arm *arm);
@@ -124,6 +126,7 @@ struct weft_text weft_bytes_text(double n); /* "12.3 MiB" */
 struct weft_text weft_loss_text(double x);  /* four decimals; "-" if not finite */
 struct weft_text weft_lr_text(double x);
 struct weft_text weft_interval_text(struct weft_interval i);
+struct weft_text weft_speeds_text(const struct weft_finding *f); /* range of tokens/s; "" if the runs are alike */
 
 /* Round numbers on an axis, about `most` at most, and their texts (ticks.c). */
 enum { WEFT_MAX_TICKS = 16 };
