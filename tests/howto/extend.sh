@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# extend.sh - follows docs/howto literally in a copy of the tree: an op, an attention and a feed-forward are one row and
-# one file each, taken from the pages. The op harness, options, Kconfig and gates must pick them up automatically.
-# run-tests: 52 s
+# extend.sh - follows docs/howto literally in a copy of the tree: an op, an attention, a geometry and a feed-forward are
+# one row and one file each, taken from the pages. The op harness, options, Kconfig and gates must pick them up automatically.
+# run-tests: 66 s
 set -u
 source tests/tap
 source tests/howto/page
@@ -26,6 +26,7 @@ add() {
 }
 add add-an-op ops/ops.def ops/square.c 20
 add add-an-attention nn/parts.def nn/attn/shared_qk.c 60
+add add-a-geometry nn/parts.def nn/geom/l2.c 60
 add add-a-feed-forward nn/parts.def nn/ffn/glu.c 60
 
 make -C "$work" build >"$work/log" 2>&1
@@ -33,7 +34,7 @@ built=$?
 result $built "the tree with them builds"
 count=$(grep -c '^  CC ' "$work/log")
 ((count > 0 && count < 80))
-result $? "an op, an attention and a feed-forward compile $count files again"
+result $? "an op, an attention, a geometry and a feed-forward compile $count files again"
 ((built == 0)) || tail -20 "$work/log" | sed 's/^/# /'
 weft=$work/build/weft
 
@@ -52,6 +53,12 @@ verifies() { # MODEL SETTINGS...
     ((status == 0)) || grep -v ^PASSED "$work/verify" | sed 's/^/# /'
 }
 verifies llama attn=shared_qk shared_values=yes
+verifies llama geom=l2
+grep -q '^geom=l2: no independent definition' "$work/verify"
+result $? "verify prints that a geometry has no definition of its own"
+WEFT_TEST_SKIP_GATES=1 "$weft" train llama --set geom=l2 --set steps=20 --set width=64 --set heads=2 --out "$work/l2" >/dev/null 2>&1 &&
+    grep -q '^{"step": 20, .*"weights_sha256"' "$work/l2/log.jsonl"
+result $? "a model with the geometry trains"
 verifies gpt2 ffn=glu m2=yes
 grep -q '^ffn=glu: no independent definition' "$work/verify"
 result $? "verify prints that a part has no definition of its own"
