@@ -25,6 +25,7 @@
 #   make format             format all C files
 #   make generated          write docs/options.md, docs/ops.md, configs/Kconfig and docs/api.md from tables and header
 #   make man                write man pages of all commands to build/release/man
+#   make site               build the documentation as web pages: build/site/index.html
 #   make install            install under $(DESTDIR)$(PREFIX), by default /usr/local
 #   make install-mpi        install the modules for many ranks
 #   make uninstall          remove what was installed
@@ -110,7 +111,7 @@ A := $(OUT)/libweft.a
 SO := $(OUT)/libweft.so.$(VERSION)
 PROGRAM := $(OUT)/weft
 
-.PHONY: all build mpi help lint format generated clean FORCE
+.PHONY: all build mpi help lint format generated site clean FORCE
 .DELETE_ON_ERROR:
 
 all: build $(if $(wildcard .config),study)
@@ -205,6 +206,12 @@ generated: $(PROGRAM)
 	$(PROGRAM) help ops --as markdown >docs/ops.md
 	$(PROGRAM) help options --as kconfig >configs/Kconfig
 	tools/api_page.py include/weft.h >docs/api.md
+
+# mkdocs counts no warnings when it is quiet.
+site:
+	@python=$$(WEFT_BUILD=$(abspath $(BUILD)) tools/venv.sh mkdocs==1.6.1 Pygments==2.21.0) && \
+		$$python -m mkdocs build --strict --config-file tools/site/mkdocs.yml --site-dir $(abspath $(BUILD))/site
+	@echo "$(BUILD)/site/index.html"
 
 clean:
 	rm -rf $(BUILD)
