@@ -241,14 +241,15 @@ static enum weft_status run_rung(const struct rung *g)
 /* The command that repeats this one. */
 struct command {
     struct weft_arena arena;
+    char copy[4096]; /* path of the config's copy */
     const char *words[2 * WEFT_MAX_SETTINGS + 10];
 };
 
-static enum weft_status make_command(const struct args *a, const char *out, const struct weft_settings *s,
-                                     struct command *c)
+static enum weft_status make_command(const struct args *a, const char *config, const char *out,
+                                     const struct weft_settings *s, struct command *c)
 {
     int n = 0;
-    const char *const head[] = {"ablate", "--config", a->config, "--out", out};
+    const char *const head[] = {"ablate", "--config", config, "--out", out};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         c->words[n++] = head[i];
     if (a->plan.unsafe)
@@ -297,17 +298,19 @@ static int launch_threads(const struct args *a, int here)
 static enum weft_status do_rung(const struct args *a, struct work *w, int i)
 {
     struct weft_study *s = &w->ladder.rung[i].study;
+    struct command *own = &w->own[i];
     struct rung g = {.a = a,
                      .study = s,
                      .folder = w->folder[i],
-                     .words = w->own[i].words,
-                     .again = w->whole.words,
+                     .words = own->words,
+                     .again = w->ladder.count == 1 ? own->words : w->whole.words,
                      .slots = w->estimate[i].slots,
                      .threads = launch_threads(a, w->estimate[i].threads),
                      .only = w->ladder.count == 1};
     if (!g.only)
         weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
-    TRY(make_command(a, g.folder, &w->ladder.rung[i].settings, &w->own[i]));
+    TRY(weft_study_copy_path(s->name, g.folder, own->copy)); /* the config itself may be replaced, as .config is */
+    TRY(make_command(a, own->copy, g.folder, &w->ladder.rung[i].settings, own));
     TRY(weft_planning_check(&a->plan, s, g.folder, &g.simulated));
     if (a->plan.dry_run)
         return WEFT_OK;
@@ -382,7 +385,7 @@ static enum weft_status run_work(struct args *a, struct work *w)
         return FAIL(WEFT_INVALID, "the --launch command has several lines: put it into a script");
     if (a->launch)
         TRY(choose_places(&w->ladder));
-    TRY(make_command(a, a->out, &a->common.settings, &w->whole));
+    TRY(make_command(a, a->config, a->out, &a->common.settings, &w->whole));
     catch_signals();
     return a->run >= 0 ? run_single(a, w) : run_all(a, w);
 }

@@ -4,7 +4,7 @@
  *
  *     AUDIT.md             what this is, and the commands that check it
  *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
- *     study.json, runs.jsonl, simulated.json, report.*
+ *     study.json, NAME.config, runs.jsonl, simulated.json, report.*
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
  *     data/                the token files, if they are small and match the hash in the logs
  *
@@ -277,6 +277,15 @@ static enum weft_status add_page(struct publishing *p)
 
 /* ---- all of it */
 
+/* Adds the copy of the config with which the recorded command runs the study again; older releases kept none. */
+static enum weft_status add_config(struct publishing *p)
+{
+    char name[ROOM];
+    if (snprintf(name, sizeof name, "%s.config", p->r->name) >= (int)sizeof name)
+        return FAIL(WEFT_INVALID, "the name %.64s... is too long", p->r->name);
+    return size_of(p->r->folder, name) <= MOST_DATA ? add(p, name) : WEFT_OK;
+}
+
 /* The study's name becomes the folder in which the archive unpacks. */
 static enum weft_status check_name(const struct weft_results *r)
 {
@@ -290,6 +299,7 @@ static enum weft_status add_study(struct publishing *p)
     static const char *const files[] = {"study.json", "runs.jsonl",        "report.html", "report.md",
                                         "report.csv", WEFT_SIMULATED_FILE, NULL};
     TRY(add_all(p, "", files));
+    TRY(add_config(p));
     for (int i = 0; i < p->r->arm_count; i++)
         for (int k = 0; k < p->r->arm[i].run_count; k++)
             TRY(add_run(p, &p->r->arm[i].run[k]));

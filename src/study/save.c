@@ -184,6 +184,20 @@ enum weft_status weft_study_fits(const struct weft_study *s, const char *folder)
     return check_parent(s);
 }
 
+enum weft_status weft_study_copy_path(const char *name, const char *folder, char path[4096])
+{
+    if (snprintf(path, 4096, "%s/%s.config", folder, name) >= 4096)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    return WEFT_OK;
+}
+
+static enum weft_status copy_config(const struct weft_study *s, const char *folder)
+{
+    char path[4096];
+    TRY(weft_study_copy_path(s->name, folder, path));
+    return weft_file_replace(path, s->text, strlen(s->text));
+}
+
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command)
 {
     char program[65], path[4096], plan[65], *words = NULL;
@@ -191,6 +205,7 @@ enum weft_status weft_study_save(const struct weft_study *s, const char *folder,
     TRY(weft_study_fits(s, folder));
     TRY(weft_study_plan_hash(s, plan));
     TRY(weft_folder_make(folder));
+    TRY(copy_config(s, folder));
     snprintf(path, sizeof path, "%s/study.json", folder);
     TRY(weft_program_hash(program));
     FILE *to = open_memstream(&words, &bytes);

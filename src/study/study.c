@@ -6,6 +6,7 @@
 #include "study/arms.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const repeats[] = {"same", "other", NULL};
@@ -70,10 +71,23 @@ static int find_owners(const struct weft_owner *owners[WEFT_MAX_OWNERS])
     return n;
 }
 
+/* Keeps the text for the copy in the study's folder: the file may be replaced while the gates run. */
+static enum weft_status keep_text(struct weft_study *s, const char *path)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    enum weft_status status = weft_slurp(path, WEFT_MAX_CONFIG_BYTES, &bytes, &size);
+    if (status == WEFT_OK && !(s->text = weft_arena_print(&s->arena, "%s", bytes)))
+        status = FAIL(WEFT_NOMEM, "not enough memory for a config");
+    free(bytes);
+    return status;
+}
+
 static enum weft_status load(struct weft_study *s, const char *path, const struct weft_settings *over)
 {
     const struct weft_owner *owners[WEFT_MAX_OWNERS];
     TRY(weft_settings_load_kconfig(&s->settings, path, owners, find_owners(owners)));
+    TRY(keep_text(s, path));
     for (int i = 0; over && i < over->count; i++)
         TRY(weft_settings_put(&s->settings, over->setting[i]));
     TRY(weft_settings_take(&s->settings, &weft_study_owner, s));

@@ -8,6 +8,7 @@
  *
  * The folder:
  *   study.json            the plan (save.c): a function of config, program and machine
+ *   NAME.config           a copy of the config, for the command that runs the study again
  *   runs.jsonl            the ledger: a line per finished run, in the order in which they finished
  *   runs/ARM/lr-LR-seed-N the folder of a run, as `weft train --out` writes it
  *   report.html .md .csv  written by `weft report`: the same for the same runs, in any order
@@ -56,7 +57,8 @@ struct weft_arm {
 
 struct weft_study {
     const char *name; /* default: the config file's name without folder and ending */
-    const char *path; /* path of the config file */
+    const char *path; /* of the config file */
+    const char *text; /* content of the config file */
     /* Its own options, see the table in study.c: */
     const char *preset;
     const char *arms_text;   /* "dot: geom=dot | w2: geom=w2 spread=full" */
@@ -165,8 +167,10 @@ enum weft_status weft_simulated_save(const char *folder, const struct weft_simul
 /* Refuses a folder with finished runs of a different plan, and a parent with the same seeds: choices based on results
  * must not be judged on the same runs. */
 enum weft_status weft_study_fits(const struct weft_study *s, const char *folder);
-/* Creates the folder and writes study.json into it, whole or not at all, if the study fits there. `command` has the
- * arguments, up to a NULL, of the command that runs the study again. */
+/* Writes the path of the config's copy in the study's folder: NAME.config, which gives the study the same name. */
+enum weft_status weft_study_copy_path(const char *name, const char *folder, char path[4096]);
+/* Creates the folder and writes study.json and the copy of the config into it, each whole or not at all, if the study
+ * fits there. `command` has the arguments, up to a NULL, of the command that runs the study again. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,

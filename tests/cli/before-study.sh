@@ -46,11 +46,11 @@ sed 's/"failed": 0/"failed": 2/' record >study/simulated.json
 "$weft" report study >/dev/null && grep -q '2 of [0-9]* checks of simulated studies failed before this study was trained' study/report.md
 result $? "a report states that checks failed before an unsafe study"
 grep -q '(.*learning rates were not tuned; losses were still falling)\.\*\*$' study/report.md &&
-    grep -q '^Training losses were still falling at the end: narrow by 0\.' study/report.md
+    grep -q '^- Training losses were still falling at the end: narrow by 0\.' study/report.md
 result $? "and that losses were still falling, and by how much: $(grep 'still falling at' study/report.md)"
 cp record study/simulated.json
-"$weft" publish study --out study.tar.zst >/dev/null && zstd -dc study.tar.zst | tar -t | grep -q '/simulated.json$'
-result $? "the record is published"
+"$weft" publish study --out study.tar.zst >/dev/null && zstd -dc study.tar.zst | tar -t >list && grep -q '/simulated.json$' list && grep -qx study/study.config list
+result $? "the record is published, and the copy of the config"
 
 # ---- plans that cannot give a verdict, and folders that they do not fit into, are rejected before the gates
 

@@ -110,4 +110,9 @@ before=$(stat -c %y data/stand-in/book.txt-bytes/data.json)
 run_make study BUDGET=5 LONG=1 STAND_IN=book.txt && [[ $(stat -c %y data/stand-in/book.txt-bytes/data.json) == "$before" ]] &&
     [[ $(grep -c '' studies/tiny/runs.jsonl) == 2 ]] && make -n study -o build PROGRAM="$weft" STAND_IN=book | grep -q -e '--stand-in book$'
 result $? "again: nothing is prepared or trained twice; a folder is taken as it is"
+command=$(python3 -c 'import json; print(json.load(open("studies/tiny/study.json"))["command"])')
+cp .config before && echo 'CONFIG_WEFT_LAYERS=3' >.config && before=$(plan_hash studies/tiny)
+cmp before studies/tiny/tiny.config && "$weft" ${command#weft } --json >out 2>err && [[ $(field done_before <out) == 2 ]] &&
+    [[ $(plan_hash studies/tiny) == "$before" ]] && cmp before studies/tiny/tiny.config
+result $? "the recorded command runs the study again after .config was replaced: $command"
 finish
