@@ -27,6 +27,11 @@ study: build $(if $(STAND_IN_TEXT),$(STAND_IN_DATA)/data.json)
 
 # Kconfig takes what it cannot use for nothing and is content: the program checks what it was asked for, and what it made
 # of that. What is refused leaves no .config, so that `make` does not run the study before it instead.
+ifneq ($(filter defconfig-% menuconfig savedefconfig,$(MAKECMDGOALS)),)
+ifeq ($(wildcard $(PROGRAM)),)
+$(info Weft checks the config, so it is built first. This takes minutes, but only once.)
+endif
+endif
 defconfig-%: build
 	@test -f configs/$* || { echo "there is no configs/$*; there are: $(filter-out Kconfig,$(notdir $(wildcard configs/*)))" && false; } >&2
 	@command -v kconfig-conf >/dev/null || { echo "kconfig-conf is missing: run tools/deps.sh" && false; } >&2

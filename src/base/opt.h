@@ -35,6 +35,7 @@ struct weft_opt {
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
     const char *needs; /* "name=value" or "name!=value": the condition on a different option, without which this one has
                           no effect; options of training may have several, joined by " or " */
+    const char *also;  /* its names in other programs, separated by spaces, for suggestions; NULL: none */
     /* For the gate live, which checks that every value other than the default changes the model. only_plan: it changes
      * only the plan of a step, no computed value. idle (optional): whether this value changes nothing by definition,
      * given the model's spec and the owner's struct. */
@@ -87,6 +88,10 @@ struct weft_settings {
         const void *target; /* NULL if known, but not part of this model or run */
     } owner[WEFT_MAX_OWNERS];
 };
+
+/* Returns the option that `word` probably means: one with that name in other programs, or one with a similar name.
+ * NULL: none (opt_left.c). */
+const struct weft_opt *weft_opt_suggest(const char *word, const struct weft_owner *const *owners, int count);
 
 /* Parse a decimal number: no spaces, hexadecimal or "inf". Return false if it is invalid or out of range. */
 bool weft_text_int(const char *text, int64_t *n);

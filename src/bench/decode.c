@@ -7,6 +7,7 @@
  * measured on tokens of the first sequence.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "infer/infer.h"
 
 #include <stdlib.h>
@@ -173,6 +174,7 @@ enum weft_status weft_bench_decode(const struct weft_spec *spec, double seconds,
     struct decoding d = {0};
     struct weft_nn *model = NULL;
     int64_t before = weft_resident_bytes();
+    weft_dnn_note_speed(spec->compute);
     enum weft_status status = open_model(&model, spec);
     if (status == WEFT_OK)
         status = run(&d, model, b, seconds, before, profile);

@@ -7,6 +7,7 @@
  * includes what a step pays for each call, such as transposing operands.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -108,6 +109,7 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
         return FAIL(WEFT_UNSUPPORTED,
                     "this bench compares with oneDNN, but this program was built without it: build with "
                     "`make ONEDNN=yes`");
+    weft_dnn_note_speed(dtype);
     for (int i = 0; i < ROWS; i++) {
         const int64_t *s = shapes[i / 3];
         struct weft_product p = {(enum weft_bare_product)(i % 3), s[0], s[1], s[2], 1, 1};

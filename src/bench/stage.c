@@ -4,6 +4,7 @@
  * by the benches of steps.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 
 #include <stdlib.h>
 
@@ -51,6 +52,7 @@ enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *s
     struct weft_net_size size = {.sequences = spec->batch, .length = spec->context};
     *s = (struct weft_stage){0};
     size.blocks = size.only_attention = only_attention;
+    weft_dnn_note_speed(spec->compute);
     TRY(weft_nn_create(&s->model, spec));
     TRY(weft_nn_init(s->model));
     s->grads = weft_params_array(&s->model->params);

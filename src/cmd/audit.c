@@ -168,16 +168,32 @@ static enum weft_status print(const struct args *a, const struct total *t)
     return weft_result_finish(r, stdout, a->common.json);
 }
 
+static bool has(const char *folder, const char *name)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* A folder that is neither is wrong usage, not a run that fails its audit. */
+static enum weft_status check_folder(const char *folder)
+{
+    if (access(folder, F_OK))
+        return FAIL(WEFT_INVALID, "there is no folder %s", folder);
+    TRY(weft_folder_is_plain(folder));
+    if (!has(folder, "study.json") && !has(folder, "config.json") && !has(folder, "log.jsonl"))
+        return FAIL(WEFT_INVALID,
+                    "%s is neither the folder of a study nor of a run: it has no study.json, config.json or log.jsonl",
+                    folder);
+    return WEFT_OK;
+}
+
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
     struct total total = {0};
-    char path[4200];
-    snprintf(path, sizeof path, "%.4095s/study.json", a->folder);
-    if (access(a->folder, F_OK))
-        return FAIL(WEFT_INVALID, "there is no folder %s", a->folder);
-    TRY(weft_folder_is_plain(a->folder));
-    TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
+    TRY(check_folder(a->folder));
+    TRY(has(a->folder, "study.json") ? audit_study(a, &total) : audit_run(a, a->folder, &total));
     TRY(print(a, &total));
     if (total.failed)
         return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass: see the lines above", (long long)total.failed,

@@ -24,6 +24,7 @@ enum {
     WEFT_TAKES_STUDY_SET = 4,
     WEFT_TAKES_THREADS = 8,
     WEFT_TAKES_JSON = 16,
+    WEFT_TAKES_WEIGHTS = 32, /* the argument MODEL, with weights */
 };
 
 struct weft_cmd {

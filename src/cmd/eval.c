@@ -408,7 +408,7 @@ const struct weft_cmd weft_cmd_eval = {
              "--against prints the difference from such a file as diff_NAME, with its 95 % interval over items.",
     .args = table,
     .check = check,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),
     .run = run,
 };

@@ -246,7 +246,7 @@ const struct weft_cmd weft_cmd_export = {
         "onnx: any model as a graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file "
         "for llama.cpp, with matrices in the type set by --type; only these four families.",
     .args = table,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,
     .args_bytes = sizeof(struct args),
     .run = run,

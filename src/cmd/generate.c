@@ -45,7 +45,7 @@ static const struct weft_arg table[] = {
     {"repetition", 0, "X", WEFT_ARG_REAL, AT(repetition),
      .help = "Divide positive logits of tokens that have occurred by X, and multiply negative ones", .initial = "1",
      .min = 0.01, .max = 100},
-    {"seed", 's', "N", WEFT_ARG_INT, AT(seed), .help = "Sample with seed N: the same seed gives the same answer",
+    {"seed", 0, "N", WEFT_ARG_INT, AT(seed), .help = "Sample with seed N: the same seed gives the same answer",
      .initial = "1", .min = 0, .max = 9e15},
     {"stop", 0, "TEXT", WEFT_ARG_TEXT, AT(stop), .help = "End an answer before TEXT; may be repeated", .many = true},
     {"ids", 0, NULL, WEFT_ARG_FLAG, AT(ids), .help = "Read and write token ids instead of text: \"12 7 300\""},
@@ -352,7 +352,7 @@ const struct weft_cmd weft_cmd_generate = {
              "on other prompts, --batch, the number of threads or the machine.",
     .args = table,
     .check = check,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),
     .run = run,
 };

@@ -139,7 +139,7 @@ const struct weft_cmd weft_cmd_prune = {
         "needs some more training: weft train DIR --init DIR. During training, --set prune prunes single weights, and "
         "--set prune_heads, prune_channels or prune_ranks prunes the units that this command then removes.",
     .args = table,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,
     .args_bytes = sizeof(struct args),
     .run = run,

@@ -356,8 +356,9 @@ const struct weft_cmd weft_cmd_train = {
            "held out for validation and for the test, and prints the SHA-256 of its weights. Its gates are checked "
            "first: see `weft verify`.",
     .notes = "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with "
-             "the same weights and the same log. On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 it saves and stops; a "
-             "second SIGINT ends it immediately. A run that was stopped before its last step, even by --time, exits "
+             "the same weights and log, except the log's lines of environment and time. On SIGINT (Ctrl-C), SIGTERM, "
+             "SIGHUP and SIGUSR1 it saves and stops; a "
+             "second SIGINT ends it immediately. A run that was stopped before its last step, also by --time, exits "
              "with 3. With --init the optimiser and the schedule start from scratch: see docs/finetuning.md. Started "
              "by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
     .args = table,

@@ -92,6 +92,12 @@ const char *weft_dnn_describe(void)
     return text;
 }
 
+void weft_dnn_note_speed(enum weft_dtype dtype)
+{
+    if (dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
+        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
+}
+
 /* ---- tiles of work */
 
 struct call {
@@ -254,8 +260,6 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
     if (!p)
         return FAIL(WEFT_NOMEM, "not enough memory to plan a matmul of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
-    if (s->dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
-        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
     *p = (struct weft_dnn_product){.shape = *s, .plan = plan_of(s, false), .out = out};
     TRY(choose_engine(s->dtype, &p->engine));
     TRY(p->engine->plan(&p->plan));

@@ -42,6 +42,9 @@ struct weft_dnn_shape {
 
 /* Describes the engines that run here, e.g. "f32: avx512 loop; bf16: amx tile loop". */
 const char *weft_dnn_describe(void);
+/* Sends a notice, once, if this dtype is slower here than one would expect. For the start of training and of benches.
+ */
+void weft_dnn_note_speed(enum weft_dtype dtype);
 /* Returns the instruction set, such as "amx"; with oneDNN as the engine, which changes the bits of results,
  * "amx-onednn". */
 const char *weft_dnn_path(void);

@@ -341,9 +341,31 @@ enum weft_status weft_node_output(struct weft_node *node, int o, enum weft_dtype
     return WEFT_OK;
 }
 
+/* Writes "; inputs: %3 bf16[rows, 64], blocks.0.ffn.fc f32[256, 64]". */
+static void describe_inputs(const struct weft_node *node, char *text, size_t size)
+{
+    FILE *to = fmemopen(text, size, "w");
+    int count = 0;
+    text[0] = '\0';
+    for (int i = 0; to && i < WEFT_MAX_ARGS; i++) {
+        const struct weft_value *v = node->in[i];
+        if (!v)
+            continue;
+        fputs(count++ ? ", " : "; inputs: ", to);
+        if (v->name)
+            fprintf(to, "%s ", v->name);
+        else
+            fprintf(to, "%%%d ", v->id);
+        weft_shape_print(node->graph, v, to);
+    }
+    if (to)
+        fclose(to);
+    text[size - 1] = '\0';
+}
+
 enum weft_status weft_node_fail(const struct weft_node *node, const char *format, ...)
 {
-    char text[400];
+    char text[400], inputs[400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -351,7 +373,8 @@ enum weft_status weft_node_fail(const struct weft_node *node, const char *format
     char where[64] = "";
     if (node->label >= 0)
         snprintf(where, sizeof where, " in layer %d", node->label);
-    return FAIL(WEFT_INVALID, "%s (node %d%s): %s", node->op->name, node->index, where, text);
+    describe_inputs(node, inputs, sizeof inputs);
+    return FAIL(WEFT_INVALID, "%s (node %d%s): %s%s", node->op->name, node->index, where, text, inputs);
 }
 
 static int collect(struct weft_value *list[], int count, struct weft_value *const *from)

@@ -17,7 +17,7 @@ struct symbol {
 struct weft_graph {
     struct weft_arena arena;
     enum weft_status status;
-    char message[512]; /* message of the first failure */
+    char message[1024]; /* message of the first failure */
     enum weft_dtype compute;
     struct weft_arithmetic arithmetic;
     struct symbol symbols[MAX_SYMBOLS]; /* [0]: no symbol */
@@ -58,6 +58,9 @@ struct piece {    /* a range of the buffer, live from step `first` to step `last
     int first, last;
     const char *name;
 };
+
+/* Prints "bf16[rows, 64]" (print.c). */
+void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to);
 
 /* Assigns offsets so that pieces that are live at the same time do not overlap; *total is the size of the buffer. */
 enum weft_status weft_pieces_assign_offsets(struct piece *pieces, int count, struct weft_arena *arena, size_t *total);

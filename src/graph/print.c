@@ -4,7 +4,7 @@
  */
 #include "graph/internal.h"
 
-static void print_shape(const struct weft_graph *g, const struct weft_value *v, FILE *to)
+void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to)
 {
     fprintf(to, "%s[", weft_dtype_name(v->dtype));
     for (int i = 0; i < v->shape.ndim; i++) {
@@ -44,7 +44,7 @@ void weft_graph_print(const struct weft_graph *g, FILE *to)
             fputs(i ? ", " : "", to);
             print_value(list[i], to);
             fputc(' ', to);
-            print_shape(g, list[i], to);
+            weft_shape_print(g, list[i], to);
         }
         fprintf(to, " = %s%s(", node->op->name, node->backward ? " backward" : "");
         count = weft_node_reads(node, list);
@@ -96,7 +96,7 @@ static void print_arrows(const struct weft_node *node, FILE *to)
         if (!is_read(node, i) || !v->node || !is_drawn(v->node))
             continue;
         fprintf(to, "  n%d -> n%d [label=\"  ", v->node->index, node->index);
-        print_shape(node->graph, v, to);
+        weft_shape_print(node->graph, v, to);
         fputs("\"];\n", to);
     }
 }

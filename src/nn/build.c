@@ -41,14 +41,36 @@ struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_in
 
 /* ---- weights and matmuls */
 
+/* Makes the graph fail for a weight that the part uses but does not declare; names those of the same scope. */
+static void refuse_weight(struct weft_build *b, const char *full)
+{
+    const char *names[64] = {NULL};
+    char list[600] = "";
+    size_t scope = strlen(b->scope.text) + (*b->scope.text ? 1 : 0), used = 0;
+    int n = 0;
+    for (int i = 0; i < b->params->count && n < 64 && used < sizeof list; i++) {
+        const char *declared = b->params->list[i].name;
+        if (strncmp(declared, full, scope) != 0)
+            continue;
+        names[n] = declared + scope;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+        n++;
+    }
+    const char *near = weft_suggest(full + scope, names, n);
+    weft_graph_fail(b->g,
+                    FAIL(WEFT_INVALID, "the weight %s is not declared in params(), which declares %s%s%s%s", full,
+                         n ? list : "nothing here", near ? ": did you mean " : "", near ? near : "", near ? "?" : ""));
+}
+
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
 {
     char full[128];
     snprintf(full, sizeof full, "%s%s%s", b->scope.text, *b->scope.text ? "." : "", name);
     int i = weft_params_find(b->params, full);
-    if (i < 0)
-        return weft_graph_param(b->g, full,
-                                (struct weft_shape){.ndim = 1}); /* a defect in the part: the graph reports the name */
+    if (i < 0) {
+        refuse_weight(b, full);
+        return NULL;
+    }
     const struct weft_param *w = &b->params->list[i];
     struct weft_shape shape = {.ndim = w->ndim};
     for (int d = 0; d < w->ndim; d++)

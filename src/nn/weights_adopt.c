@@ -20,7 +20,7 @@ struct adopting {
     const char *path;
     weft_fit_fn *fn;
     void *context;
-    char left[800]; /* names */
+    char left[800]; /* names, and shapes that differ */
     int left_count, taken;
 };
 
@@ -92,11 +92,28 @@ static void add_name(char *list, size_t size, const char *name)
         snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
-static void leave_name(struct adopting *a, const char *name)
+static void print_dims(char text[128], int ndim, const int64_t *dim)
 {
+    size_t used = (size_t)snprintf(text, 128, "[");
+    for (int i = 0; i < ndim; i++)
+        used += (size_t)snprintf(text + used, 128 - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    snprintf(text + used, 128 - used, "]");
+}
+
+/* w: the model's weight of the same name; NULL: none. */
+static void leave_out(struct adopting *a, const struct weft_entry *e, const struct weft_param *w)
+{
+    char text[400], theirs[128], ours[128];
     a->left_count++;
-    report(a, name, WEFT_FIT_LEFT);
-    add_name(a->left, sizeof a->left, name);
+    report(a, e->name, WEFT_FIT_LEFT);
+    if (!w || is_same_shape(w, e)) {
+        add_name(a->left, sizeof a->left, e->name);
+        return;
+    }
+    print_dims(theirs, e->ndim, e->dim);
+    print_dims(ours, w->ndim, w->dim);
+    snprintf(text, sizeof text, "%.120s %s (the model's is %s)", e->name, theirs, ours);
+    add_name(a->left, sizeof a->left, text);
 }
 
 /* Finds the unmatched weights before changing any weight. */
@@ -106,7 +123,7 @@ static enum weft_status adopt(struct adopting *a, bool leave)
         const struct weft_entry *e = weft_safetensors_at(a->file, i);
         int w = weft_params_find(a->params, e->name);
         if (w < 0 || fit_of(&a->params->list[w], e) == WEFT_FIT_NEW)
-            leave_name(a, e->name);
+            leave_out(a, e, w < 0 ? NULL : &a->params->list[w]);
         else
             a->taken++;
     }

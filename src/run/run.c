@@ -4,6 +4,7 @@
  */
 #include "run/run.h"
 #include "ckpt/ckpt.h"
+#include "dnn/dnn.h"
 #include "train/account.h"
 #include "train/prune/prune.h"
 #include "train/record/internal.h"
@@ -122,6 +123,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     loop.deadline = run->deadline;
     note_repeats(run);
     run->progress = loop.progress;
+    weft_dnn_note_speed(run->spec->compute);
     note(run, WEFT_RUN_BEGINS);
     enum weft_status status = weft_loop_run(&loop, &run->finished, &run->scores);
     run->progress = loop.progress;

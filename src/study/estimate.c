@@ -6,6 +6,7 @@
  * reach half of the speed of large matmuls, as large models do; small ones reach less.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "study/study.h"
 #include "train/learner.h"
 
@@ -77,6 +78,7 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
 {
     struct weft_nn *model = NULL;
     struct weft_learner *t = NULL;
+    weft_dnn_note_speed(arm->spec.compute);
     enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
         status = weft_nn_init(model);

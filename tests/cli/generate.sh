@@ -24,9 +24,9 @@ make() { "$weft" generate "$scratch/full" "$@" 2>"$scratch/err"; }
 
 [[ $(make -p 'the cat' -n 5 -T 0 | wc -m) == 13 ]]
 result $? "five tokens of a character each follow the prompt"
-[[ $(make -p 'the cat' -n 40 -s 3) == "$(make -p 'the cat' -n 40 -s 3)" ]]
+[[ $(make -p 'the cat' -n 40 --seed 3) == "$(make -p 'the cat' -n 40 --seed 3)" ]]
 result $? "the same seed gives the same answer"
-[[ $(make -p 'the cat' -n 40 -s 3) != "$(make -p 'the cat' -n 40 -s 4)" ]]
+[[ $(make -p 'the cat' -n 40 --seed 3) != "$(make -p 'the cat' -n 40 --seed 4)" ]]
 result $? "a different seed gives a different answer"
 [[ $(make -p 'the cat' -n 30) == "$(printf 'the cat' | "$weft" generate "$scratch/full" -n 30 2>/dev/null)" ]]
 result $? "a prompt is read from standard input"
@@ -67,14 +67,14 @@ printf '%s\n' 'the cat' 'a' 'a dog 3' 'the cat 12 sat on the mat; a dog 5 ran.' 
 for model in full latent; do
     : >"$scratch/all"
     for seed in 1 2; do
-        "$weft" generate "$scratch/$model" -f "$scratch/few" --batch 1 -n 24 -s "$seed" --json 2>/dev/null |
+        "$weft" generate "$scratch/$model" -f "$scratch/few" --batch 1 -n 24 --seed "$seed" --json 2>/dev/null |
             sed "s/^/$seed /" >>"$scratch/all"
     done
     RANDOM=7 done=0
     while ((done < 500)); do
         n=$((1 + RANDOM % 64)) seed=$((1 + RANDOM % 2))
         shuf -r -n "$n" --random-source=<(yes $RANDOM) "$scratch/few" >"$scratch/prompts"
-        "$weft" generate "$scratch/$model" -f "$scratch/prompts" -n 24 -s "$seed" --batch "$n" --json 2>/dev/null |
+        "$weft" generate "$scratch/$model" -f "$scratch/prompts" -n 24 --seed "$seed" --batch "$n" --json 2>/dev/null |
             sed "s/^/$seed /" >>"$scratch/all"
         done=$((done + n))
     done

@@ -165,6 +165,9 @@ for line in CONFIG_WEFT_LAERS=3 CONFIG_WEFT_LAYERS=5000 'CONFIG_WEFT_ROPE_BASE="
     ! run_make defconfig-bad && grep -q '^weft: configs/bad:2: ' err && [[ ! -e .config ]]
     result $? "make defconfig refuses $line and leaves no .config"
 done
+run_make defconfig-recall-quick && grep -qx '.config has the study configs/recall-quick: run it with make' out &&
+    ! grep -q 'built first' out && make --no-print-directory -n -o build PROGRAM=none defconfig-recall-quick | grep -q 'built first'
+result $? "make defconfig says that it builds weft, if that is not built, and what is next"
 ! run_make defconfig-recal && grep -q 'there are: .*recall-quick' err
 result $? "a defconfig that is none"
 

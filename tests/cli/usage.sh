@@ -46,6 +46,36 @@ says 2 err "weft help"
 says 2 err "did you mean \`weft train\`?" trian
 says 2 err "\`weft help\` lists all" xyzzy
 says 2 err "did you mean models?" help modles
+says 0 out "  causal " help gates
+says 0 out "  recall " help tasks
+says 0 out "  adamw " help optimisers
+says 0 out "  swiglu " help ffn
+says 0 out "  ws_tau " help ffn
+for topic in geom attn pos norm mechanisms; do
+    says 0 out "$topic: --set " help "$topic"
+done
+says 0 out "C, width of the residual stream" help width
+says 1 err "cannot be printed as markdown" help width --as markdown
+says 2 err "did you mean ffn?" help activation
+for name in activation=relu2 act=gelu mlp=swiglu; do
+    says 1 err "did you mean ffn (gelu, swiglu, ws)?" show gpt2 --set $name
+done
+says 1 err "did you mean width?" show gpt2 --set n_embd=64
+says 1 err "did you mean lr?" train gpt2 --set learning_rate=1
+says 2 err "there is no option -s: did you mean --seed or --stop or --stats?" generate x -s 3
+! grep -h -- '^  -s,' <(for command in $(sed -n 's/^CMD(\(.*\))/\1/p' src/cmd/cmds.def); do "$weft" "$command" --help; done) | grep -qv -- '-s, --set='
+result $? "-s is --set in every command"
+says 2 err "no MODEL given: pass a run" eval
+says 2 err "no MODEL given: pass a run" generate
+says 2 err "--tokens abc is invalid" generate x --tokens abc
+says 1 err 'there is no preset "nope", and no file or folder of that name. ' train nope
+says 1 err "there is no folder nope" audit nope
+says 1 err "is neither the folder of a study nor of a run" audit "$scratch"
+for command in "show gpt2" "help" "generate nope"; do
+    # shellcheck disable=SC2086 # words
+    ! WEFT_ISA=base "$weft" $command 2>&1 >/dev/null </dev/null | grep -q 'has no AMX'
+    result $? "weft $command has no note on AMX"
+done
 says 2 err "weft help models" train
 says 1 err "did you mean gpt2" train gpt22
 says 1 err "did you mean layers" train gpt2 --set laers=3

@@ -360,6 +360,42 @@ static void limits_name_the_part(void **state)
     check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: the cache kept");
 }
 
+/* ---- mistakes in a part: a weight that it does not declare, and shapes that differ */
+
+static void mistaken_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
+{
+    weft_params_linear(p, spec, "fc", spec->ffn_width, spec->width);
+}
+
+static struct weft_value *misspelt_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    return weft_gelu(b->g, weft_build_linear(b, x, "fc1"));
+}
+
+static struct weft_value *crooked_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    return weft_add(b->g, x, weft_build_linear(b, x, "fc"));
+}
+
+static void mistakes_are_explained(void **state)
+{
+    static struct weft_ffn misspelt, crooked;
+    misspelt = crooked = bare;
+    misspelt.part.name = "misspelt";
+    crooked.part.name = "crooked";
+    misspelt.part.resolve = crooked.part.resolve = NULL;
+    misspelt.part.params = crooked.part.params = mistaken_params;
+    misspelt.build = misspelt_build;
+    crooked.build = crooked_build;
+    check(weft_part_register(&misspelt.part));
+    check(weft_part_register(&crooked.part));
+    check_error(build_with("misspelt", 0, WEFT_TRAIN), WEFT_INVALID,
+                "the weight blocks.0.ffn.fc1 is not declared in params(), which declares fc, fc_bias, proj, "
+                "proj_bias: did you mean fc?");
+    check_error(build_with("crooked", 0, WEFT_TRAIN), WEFT_INVALID, "have different shapes; inputs: ");
+    assert_non_null(strstr(weft_error(), "128]"));
+}
+
 /* Every registered part is found by its name, and its options follow the model's. */
 static void listed(void **state)
 {
@@ -465,15 +501,11 @@ static void task_and_optimiser(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(geometry_without_scale),
-        cmocka_unit_test(norm_and_ffn_without_weights),
-        cmocka_unit_test(mechanism_from_outside),
-        cmocka_unit_test(effects_of_outside_parts),
-        cmocka_unit_test(mechanism_without_hooks),
-        cmocka_unit_test(limits_name_the_part),
-        cmocka_unit_test(listed),
-        cmocka_unit_test(task_and_optimiser),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(geometry_without_scale),  cmocka_unit_test(norm_and_ffn_without_weights),
+        cmocka_unit_test(mechanism_from_outside),  cmocka_unit_test(effects_of_outside_parts),
+        cmocka_unit_test(mechanism_without_hooks), cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(limits_name_the_part),    cmocka_unit_test(listed),
+        cmocka_unit_test(task_and_optimiser),      cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, add_parts, NULL);
 }

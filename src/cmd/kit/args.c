@@ -24,6 +24,9 @@ static const struct {
       .choice_at = weft_preset_name_at,
       .missing =
           "no MODEL given: pass a preset (listed by `weft help models`), a config file or a folder with config.json"}},
+    {WEFT_TAKES_WEIGHTS,
+     {NULL, 0, "MODEL", WEFT_ARG_FILE, COMMON(model), .help = "Folder of a run, of a checkpoint, or of a model",
+      .missing = "no MODEL given: pass a run (weft train --out), a checkpoint or a model folder"}},
     {WEFT_TAKES_SET,
      {"set", 's', "NAME=VALUE", WEFT_ARG_SETTING, COMMON(settings),
       .help = "Set an option of the model or of training (see `weft help options`); may be repeated"}},
@@ -209,15 +212,29 @@ static enum weft_status init(struct parsing *p, int argc)
     return WEFT_OK;
 }
 
-static enum weft_status refuse_unknown(const struct parsing *p, const char *word)
+/* Writes "--seed or --stop": the option that is closest to --word, or those that begin with the letter of -x. */
+static void name_near(const struct parsing *p, const char *word, char text[256])
 {
     const char *names[MOST_ROWS];
     int n = 0;
+    size_t used = 0;
+    text[0] = 0;
     for (const struct option *o = p->options; o->name; o++)
-        names[n++] = o->name;
-    const char *near = strncmp(word, "--", 2) == 0 ? weft_suggest(word + 2, names, n) : NULL;
+        if (word[1] == '-')
+            names[n++] = o->name;
+        else if (o->name[0] == word[1] && used < 256)
+            used += (size_t)snprintf(text + used, 256 - used, "%s--%s", used ? " or " : "", o->name);
+    const char *near = word[1] == '-' ? weft_suggest(word + 2, names, n) : NULL;
+    if (near)
+        snprintf(text, 256, "--%s", near);
+}
+
+static enum weft_status refuse_unknown(const struct parsing *p, const char *word)
+{
+    char near[256];
+    name_near(p, word, near);
     return FAIL(WEFT_INVALID, "there is no option %s%s%s%s `weft %s --help` lists the options", word,
-                near ? ": did you mean --" : "", near ? near : "", near ? "?" : ";", p->cmd->name);
+                *near ? ": did you mean " : "", near, *near ? "?" : ";", p->cmd->name);
 }
 
 /* Returns the row of getopt's result; -1: none. */

@@ -21,7 +21,8 @@ struct full {
 
 static const struct weft_opt options[] = {
     {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
-     .help = "K, number of key/value heads, each shared by H/K query heads; 0: H"},
+     .help = "K, number of key/value heads, each shared by H/K query heads; 0: H",
+     .also = "n_kv_head n_kv_heads num_key_value_heads num_kv_heads"},
     {"qkv_bias", WEFT_OPT_BOOL, offsetof(struct full, qkv_bias), "no", .needs = "bias=no",
      .help = "biases for queries, keys and values only"},
     {"qk_norm", WEFT_OPT_BOOL, offsetof(struct full, qk_norm), "no", .needs = "geom=dot",
