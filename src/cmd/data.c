@@ -46,7 +46,7 @@ static const struct weft_arg table[] = {
      .only = "prepare", .initial = "0.1", .max = 1},
     {"shard-tokens", 'n', "N", WEFT_ARG_INT, offsetof(struct args, shard_tokens),
      .help = "Write at most N tokens per file", .only = "prepare", .initial = "100000000", .min = 1, .max = INT32_MAX},
-    {"split", 's', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split), .help = "Read these files of a folder",
+    {"split", 0, "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split), .help = "Read these files of a folder",
      .choices = splits, .only = "info", .initial = "train"},
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length), .help = "Count windows of this length",
      .only = "info", .initial = "1024", .min = 1, .max = INT32_MAX},

@@ -341,6 +341,23 @@ enum weft_status weft_node_output(struct weft_node *node, int o, enum weft_dtype
     return WEFT_OK;
 }
 
+void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to)
+{
+    fprintf(to, "%s[", weft_dtype_name(v->dtype));
+    for (int i = 0; i < v->shape.ndim; i++) {
+        struct weft_dim d = v->shape.dim[i];
+        if (i)
+            fputs(", ", to);
+        if (d.symbol && d.times != 1)
+            fprintf(to, "%lld*", (long long)d.times);
+        if (d.symbol)
+            fputs(g->symbols[d.symbol].name, to);
+        else
+            fprintf(to, "%lld", (long long)d.times);
+    }
+    fputc(']', to);
+}
+
 /* Writes "; inputs: %3 bf16[rows, 64], blocks.0.ffn.fc f32[256, 64]". */
 static void describe_inputs(const struct weft_node *node, char *text, size_t size)
 {

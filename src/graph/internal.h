@@ -59,7 +59,7 @@ struct piece {    /* a range of the buffer, live from step `first` to step `last
     const char *name;
 };
 
-/* Prints "bf16[rows, 64]" (print.c). */
+/* Prints "bf16[rows, 64]" (graph.c). */
 void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to);
 
 /* Assigns offsets so that pieces that are live at the same time do not overlap; *total is the size of the buffer. */

@@ -4,23 +4,6 @@
  */
 #include "graph/internal.h"
 
-void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to)
-{
-    fprintf(to, "%s[", weft_dtype_name(v->dtype));
-    for (int i = 0; i < v->shape.ndim; i++) {
-        struct weft_dim d = v->shape.dim[i];
-        if (i)
-            fputs(", ", to);
-        if (d.symbol && d.times != 1)
-            fprintf(to, "%lld*", (long long)d.times);
-        if (d.symbol)
-            fputs(g->symbols[d.symbol].name, to);
-        else
-            fprintf(to, "%lld", (long long)d.times);
-    }
-    fputc(']', to);
-}
-
 static void print_value(const struct weft_value *v, FILE *to)
 {
     if (v->name)
