@@ -102,7 +102,7 @@ refuses 'match nothing' a/config.json --init a --set width=64
 refuses 'match nothing' a/config.json --init a --set heads=4 --set kv_heads=2
 refuses 'match nothing' a/config.json --init a --set pos=rope
 refuses 'match nothing' a/config.json --init a --set bias=no
-refuses "wte \[20, 16\] (the model's is \[17, 16\])" a/config.json --init a --set vocab=17
+refuses "wte \[16, 32\] (the model's is \[17, 32\])" a/config.json --init a --set vocab=17
 refuses 'match nothing' a/config.json --init a --set norm=rmsnorm
 refuses 'init_leave' gpt2 "${small[@]}" --set init_leave=yes
 refuses 'has weights' b --init a

@@ -392,8 +392,9 @@ static void mistakes_are_explained(void **state)
     check_error(build_with("misspelt", 0, WEFT_TRAIN), WEFT_INVALID,
                 "the weight blocks.0.ffn.fc1 is not declared in params(), which declares fc, fc_bias, proj, "
                 "proj_bias: did you mean fc?");
-    check_error(build_with("crooked", 0, WEFT_TRAIN), WEFT_INVALID, "have different shapes; inputs: ");
-    assert_non_null(strstr(weft_error(), "128]"));
+    for (int i = 0; i < 3; i++)
+        check_error(build_with("crooked", 0, WEFT_TRAIN), WEFT_INVALID,
+                    ((const char *[]){"have different shapes; inputs: ", "128], ", "64]"})[i]);
 }
 
 /* Every registered part is found by its name, and its options follow the model's. */
