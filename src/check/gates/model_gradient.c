@@ -80,10 +80,12 @@ static struct closeness compare(const struct weft_tensor *exact, const struct we
     return (struct closeness){sqrt(errors) / norm, fabs(dot) / (norm * norm)};
 }
 
+/* Relative to how large the losses are, in the loss of a model that guesses: sharp logits have larger roundings. */
 static double worst_loss(const struct weft_probe *exact, const struct weft_probe *fast)
 {
-    return weft_tensor_distance(weft_exec_tensor(exact->exec, exact->net.nll),
-                                weft_exec_tensor(fast->exec, fast->net.nll));
+    const struct weft_tensor *losses = weft_exec_tensor(exact->exec, exact->net.nll);
+    double guess = log((double)exact->model->spec->vocab), size = fmax(1, weft_tensor_rms(losses) / guess);
+    return weft_tensor_distance(losses, weft_exec_tensor(fast->exec, fast->net.nll)) / size;
 }
 
 /* The largest error of all weights, relative to a bound that is the same for all or, if known, to a multiple of the
