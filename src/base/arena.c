@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { ALIGN = 64, BLOCK = 64 * 1024 };
 
@@ -20,6 +21,14 @@ struct weft_arena_block {
 };
 _Static_assert(sizeof(struct weft_arena_block) == ALIGN, "the bytes after the header must be aligned");
 
+/* A limit on the process is a likely reason, and another remedy. */
+static const char *limit_hint(void)
+{
+    struct rlimit limit;
+    bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return limited ? ", or raise the limit on memory (ulimit -v)" : "";
+}
+
 static struct weft_arena_block *add_block(struct weft_arena *arena, size_t bytes)
 {
     size_t size = bytes > BLOCK ? bytes : BLOCK, total;
@@ -27,7 +36,7 @@ static struct weft_arena_block *add_block(struct weft_arena *arena, size_t bytes
         return NULL;
     struct weft_arena_block *block = aligned_alloc(ALIGN, total);
     if (!block) {
-        (void)FAIL(WEFT_NOMEM, "cannot allocate %zu bytes: make the model or batch smaller", total);
+        (void)FAIL(WEFT_NOMEM, "cannot allocate %zu bytes: make the model or batch smaller%s", total, limit_hint());
         return NULL;
     }
     memset(block, 0, total);
@@ -90,8 +99,8 @@ void *weft_pages_alloc(size_t bytes)
     if (bytes < LARGE || bytes <= (uint64_t)weft_available_bytes())
         pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
-        (void)FAIL(WEFT_NOMEM, "cannot allocate %.1f MiB of memory: make the model or batch smaller",
-                   (double)bytes / (1 << 20));
+        (void)FAIL(WEFT_NOMEM, "cannot allocate %.1f MiB of memory: make the model or batch smaller%s",
+                   (double)bytes / (1 << 20), limit_hint());
         return NULL;
     }
     madvise(pages, bytes, MADV_HUGEPAGE); /* best effort */

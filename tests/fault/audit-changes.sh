@@ -30,7 +30,7 @@ result $? "and by segments, one of which begins before and ends after a change"
 for minutes in 0.03 0.1 0.3 1; do # until there is time for a step, also on a machine with much else to do
     rm -rf stopped
     new stopped --set steps=1000000 --set log_every=100 --set checkpoint_every=0 --time $minutes
-    ! compgen -G 'stopped/step-*' >/dev/null || break
+    ! compgen -G 'stopped/step-*[1-9]*' >/dev/null || break
 done
 at=$(ls -d stopped/step-* | sed 's/.*-0*//') && ((at > 0)) && grep -q '"environment": "stopped"' stopped/log.jsonl && audit stopped
 result $? "a run that was stopped at step $at passes"
